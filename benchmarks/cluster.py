@@ -5,7 +5,10 @@ then batches of a hundred new pages and of a hundred exact copies are decided by
 batch by all indexes in turns. All servers run on this machine, so the clock says nothing; what
 counts is the processor time of their main threads (``/proc/PID/schedstat``), in sum and of the
 busiest master, less what they take when idle: the lower quartile over the batches. Memory is what
-the pages take (``used_memory``).
+the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
+24.6 KB for each command that a server has carried out, whatever it holds.
+
+``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow.
 """
 
 from __future__ import annotations
@@ -65,6 +68,12 @@ class Place:
         """Calls of scripts so far."""
         return sum(_info(one, "cmdstat_evalsha", "calls") for one in self.servers)
 
+    def keep_latencies(self, answer: str) -> None:
+        """Whether the servers keep a histogram of how long each command takes ("yes" or "no")."""
+        for server in self.servers:
+            with server.client() as client:
+                client.config_set("latency-tracking", answer)
+
     def memory(self) -> float:
         """Bytes of all servers."""
         return sum(_info(one, "used_memory") for one in self.servers)
@@ -112,6 +121,40 @@ async def decide(index: Index, entry: Entry) -> bool:
         judged = joined([judged, pages])
 
 
+async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[float]:
+    """Load pages; returns the bytes a page at each number of them."""
+    place.keep_latencies("no")
+    before, done, found = place.memory(), 0, []
+    await index.open(_PARAMETERS)
+    for size in sizes:
+        for start in range(done, size, _PART):
+            await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
+        done = size
+        await asyncio.sleep(_IDLE)  # until servers have made the buffers of their clients small
+        found.append((place.memory() - before) / size)
+    place.keep_latencies("yes")
+    return found
+
+
+async def measure_memory(sizes: Sequence[int]) -> Table:
+    """Bytes a page of all places, and how many times those of one master.
+
+    :param sizes: numbers of pages, ascending
+    """
+    table = Table(title="bytes a page")
+    table.add_column("pages", justify="right")
+    with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
+        columns: list[list[float]] = []
+        for place in made:
+            index = open_index(place.options)
+            columns.append(await grown(place, index, sizes))
+            await index.close()
+            table.add_column(place.name, justify="right")
+    for size, row in zip(sizes, zip(*columns, strict=True), strict=True):
+        table.add_row(str(size), *(f"{one:.0f}, {one / row[0]:.2f}" for one in row))
+    return table
+
+
 async def measure(size: int, batches: int) -> Table:
     """The table of all places.
 
@@ -123,12 +166,10 @@ async def measure(size: int, batches: int) -> Table:
         table.add_column(name, justify="left" if not name else "right")
     with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
         indexes = [open_index(place.options) for place in made]
-        before = [place.memory() for place in made]
-        for index in indexes:
-            await index.open(_PARAMETERS)
-            for start in range(0, size, _PART):
-                await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
-        bytes_ = [(p.memory() - b) / size for p, b in zip(made, before, strict=True)]
+        bytes_ = [
+            (await grown(place, index, [size]))[0]
+            for place, index in zip(made, indexes, strict=True)
+        ]
         idle = [await place.idle() for place in made]
         stored = fresh(min(size, _PART), 1_000)
         taken: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
@@ -158,5 +199,9 @@ async def measure(size: int, batches: int) -> Table:
 
 
 if __name__ == "__main__":
-    numbers = list(map(int, sys.argv[1:]))
-    Console().print(asyncio.run(measure(*numbers, *(40_000, 40)[len(numbers) :])))
+    is_memory = sys.argv[1:2] == ["--memory"]
+    numbers = list(map(int, sys.argv[1 + is_memory :]))
+    done = (
+        measure_memory(numbers) if is_memory else measure(*numbers, *(40_000, 40)[len(numbers) :])
+    )
+    Console().print(asyncio.run(done))

@@ -160,6 +160,23 @@ async def test_compaction_takes_out_what_was_never_announced(harness: ClusterHar
     assert await index.read_buckets(LIKE[5:6]) == [b""]
 
 
+async def test_compaction_settles_an_id_for_which_its_chunk_has_no_room_yet(
+    harness: ClusterHarness,
+) -> None:
+    """Pages before it have rows; it was never announced, and its records go."""
+    index = await _opened(harness)
+    await index.load(some_pages(1))
+    late = (await index.take_ids(63))[-1]
+    local = index.spread.local(late.page_id)
+    chunk = index.spread.prefix(index.spread.home_of(late.page_id)) + chunk_keys([0])[0]
+    assert harness.admin.strlen(chunk) <= local * index.layout.row.itemsize
+    suffix = LIKE[5].suffix.to_bytes(3, "little")
+    harness.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    assert await index.compact() == 1
+    assert await index.read_buckets(LIKE[5:6]) == [b""]
+    assert harness.admin.strlen(chunk) > local * index.layout.row.itemsize
+
+
 async def test_exact_copy_needs_no_further_bucket(harness: ClusterHarness) -> None:
     """A stored exact copy is the only candidate, though another page shares the SimHash; a copy
     with another title on the same host is judged with all candidates."""
@@ -479,3 +496,24 @@ def test_shards_are_a_power_of_two(shards: int) -> None:
     """Any other number is refused."""
     with pytest.raises(OptionsError, match="DEDUP_SHARDS"):
         Options(shards=shards)
+
+
+async def test_a_chunk_of_rows_grows_to_its_exact_size(
+    harness: ClusterHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes memory for the rows that it holds and a few more, in the end for all of them."""
+    monkeypatch.setattr("random.randrange", lambda _: 0)  # all pages on one shard
+    index = await _opened(harness)
+    rows, size = index.layout.rows, index.layout.row.itemsize
+    key = index.spread.prefix(0) + chunk_keys([0])[0]
+    loaded = 0
+    for count in (1, rows // 8, rows // 2, rows - 1):
+        await index.load(some_pages(count - loaded, 1 + loaded))
+        loaded = count
+        length = harness.admin.strlen(key)
+        assert length % size == 0
+        assert count < length // size <= min(rows, count + 1 + rows // 4)
+        assert harness.admin.memory_usage(key) < 1.3 * length + 500
+    assert length == rows * size
+    assert await index.count() == rows - 1
+    assert len([one async for part in index.pages() for one in part.page_ids]) == rows - 1

@@ -13,6 +13,7 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.cluster.spread import SHARDS
 from dedup_middleware.index.parameters import RECORD, WHOLE, RecordLayout
+from dedup_middleware.index.redis.server_index import ServerIndex, Wanted
 from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, BucketKey, record
 from dedup_middleware.model.claims import Candidates, Claimed, Entry
 from dedup_middleware.model.records import CONTENT, State
@@ -102,6 +103,9 @@ async def test_payloads_are_kept(index: Index) -> None:
     assert await index.payloads([*numbers[::-1], 0, 999, 1 << 39]) == [*expected[::-1], *[b""] * 3]
     assert await index.payloads([]) == []
     assert await index.addresses(numbers) == [address for address, _ in fields]
+    if isinstance(index, ServerIndex):  # who asks for addresses is sent nothing else
+        seen = await index.look(np.array(numbers, np.uint64), texts=Wanted.ADDRESSES)
+        assert seen.payloads == [b""] * len(numbers)
 
 
 def test_endless_payload_is_refused() -> None:

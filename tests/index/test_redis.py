@@ -18,6 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.redis.scripts import EPOCH
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import (
@@ -30,7 +31,7 @@ from dedup_middleware.model.claims import (
 )
 from dedup_middleware.model.records import State
 from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
-from tests.index.harness import PARAMETERS, RedisHarness, entry
+from tests.index.harness import PARAMETERS, ClusterHarness, RedisHarness, entry
 from tests.index.proxy import Proxy
 from tests.index.redis_use import LEASE, claimed, opened, refusal
 from tests.servers import RedisServer, free_port, running_redis
@@ -402,6 +403,33 @@ async def test_other_schema(redis_server: RedisServer, schema: str) -> None:
     assert f"knows schema {SCHEMA}" in message
     assert "another index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)" in message
     assert harness.admin.get(harness.prefix + b"schema") == schema.encode()
+    await harness.close()
+
+
+@pytest.mark.parametrize("kind", ["redis", "cluster"])
+async def test_schema_is_raised_below_a_running_client(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """A newer version may take over an index by another schema and epoch: clients of this version
+    read and write no more pages, and say why. It is no refusal: the items of a crawl pass on."""
+    harness: ClusterHarness | RedisHarness
+    if kind == "redis":
+        harness = RedisHarness(request.getfixturevalue("redis_server"))
+    else:
+        harness = ClusterHarness(request.getfixturevalue("cluster_masters"))
+    index = await harness.client()
+    claim = await claimed(index)
+    await index.commit(claim)
+    prefixes = harness.prefixes() if isinstance(harness, ClusterHarness) else [harness.prefix]
+    names = [prefix + b"counters" for prefix in prefixes]
+    for prefix, name in zip(prefixes, names, strict=True):
+        harness.admin.set(prefix + b"schema", SCHEMA + 1)
+        harness.admin.set(name, harness.admin.get(name)[:-EPOCH] + b"new".ljust(EPOCH))
+    before = list(map(harness.admin.get, names))
+    for call in (index.propose(entry(BUCKET_KEYS), 0, LEASE), index.forget([claim.page_id])):
+        with pytest.raises(IndexUnavailableError, match=f"has schema '{SCHEMA + 1}', this version"):
+            await call
+    assert list(map(harness.admin.get, names)) == before
     await harness.close()
 
 

@@ -223,6 +223,38 @@ async def test_server_of_another_kind(tmp_path: Path) -> None:
         assert "name sentinels" in text
 
 
+async def test_one_node_is_down_and_one_of_another_kind(tmp_path: Path) -> None:
+    """The node that can't be right is named, whichever is asked last; a node that is down may come
+    back, and is passed over. Where one leads to the cluster, the others do not matter."""
+    down = f"127.0.0.1:{free_port()}"
+    (tmp_path / "node").mkdir()
+    with (
+        running_redis(tmp_path, "--requirepass", "right") as server,
+        running_redis(tmp_path / "node", "--cluster-enabled", "yes") as node,
+    ):
+        other = f"127.0.0.1:{server.port}"
+        for _ in range(3):  # redis-py asks in random order
+            text = await refusal_at_start(f"redis+cluster://:right@{down},{other}")
+            assert f"{other}: it is not a node of a cluster" in text
+            assert "correct its host and port" in text
+            text = await refusal_at_start(f"redis+cluster://:wrong@{other},{down}")
+            assert f"{other}: it does not accept this user and password" in text
+        index = open_index(Options(index_url=f"redis+cluster://{down},{down}", retries=0))
+        with pytest.raises(IndexUnavailableError, match="Start the server"):
+            await index.open({"a": "b"})
+        await index.close()
+        with Redis(port=node.port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            client.execute_command("CONFIG", "SET", "requirepass", "right")
+        good = f"127.0.0.1:{node.port}"
+        for _ in range(3):
+            address = f"redis+cluster://:right@{down},{other},{good}"
+            # It takes a moment until the node finds that all slots are there.
+            index = open_index(Options(index_url=address, retries=20))
+            await index.open({"a": "b"})
+            await index.close()
+
+
 async def refusal_at_start(url: str) -> str:
     """Message with which a crawl refuses an address of any kind."""
     index = open_index(Options(index_url=url, retries=2))

@@ -17,7 +17,7 @@ from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.server_index import Seen
+from dedup_middleware.index.redis.server_index import Seen, Wanted
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import (
@@ -177,7 +177,11 @@ class ClusterHomes(ClusterNamespace):
     # Reading
 
     async def look(
-        self, page_ids: NDArray[np.uint64], *, texts: bool = True, settles: bool = False
+        self,
+        page_ids: NDArray[np.uint64],
+        *,
+        texts: Wanted = Wanted.ALL,
+        settles: bool = False,
     ) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`.
 

@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AskError, MovedError
 
-from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.link import (
@@ -122,15 +122,7 @@ class ClusterLink(Link):
         """The client for one exchange."""
         if self._client is None:
             hosts = dict.fromkeys((*self._startup, *self._found))
-            cluster = RedisCluster(
-                **self._options,
-                startup_nodes=[ClusterNode(*host) for host in hosts],
-                socket_timeout=self._timeout,
-                socket_connect_timeout=self._timeout,
-                retry=Retry(NoBackoff(), 0),
-                require_full_coverage=False,
-            )
-            self._client = _Client(cluster)
+            self._client = _Client(self._cluster(list(hosts)))
         client = self._client
         client.users += 1
         try:
@@ -140,6 +132,16 @@ class ClusterLink(Link):
             if client.is_retired and not client.users:
                 with contextlib.suppress(*Failures):
                     await client.cluster.aclose()
+
+    def _cluster(self, hosts: Sequence[tuple[str, int]]) -> RedisCluster:
+        return RedisCluster(
+            **self._options,
+            startup_nodes=[ClusterNode(*host) for host in hosts],
+            socket_timeout=self._timeout,
+            socket_connect_timeout=self._timeout,
+            retry=Retry(NoBackoff(), 0),
+            require_full_coverage=False,
+        )
 
     def _retire(self, client: _Client) -> None:
         """Ask for the map of slots again before the next exchange, over new connections."""
@@ -189,16 +191,22 @@ class ClusterLink(Link):
     async def _prepare(self, failed: list[Try]) -> bool:
         remedies = remedies_of(failed)
         if Remedy.OPEN in remedies:
-            await self._open_again({one.call.session for one in failed})
+            await self._open_again(failed)
         return bool(remedies & {Remedy.OPEN, Remedy.SCRIPT})
 
-    async def _open_again(self, sessions: set[Session | None]) -> None:
-        known = [session for session in sessions if session is not None]
+    async def _open_again(self, failed: list[Try]) -> None:
+        known = list({one.call.session for one in failed if one.call.session is not None})
         tries = [Try(self._opening_call(session), in_full=True) for session in known]
         await self._exchange(tries)
         for session, one in zip(known, tries, strict=True):
-            if one.result is not None:
+            if one.result is None:
+                continue
+            try:
                 self._opened(session, one.result.reply)
+            except IndexRefusedError as error:  # of another schema by now, say
+                for call in failed:
+                    if call.call.session is session:
+                        call.trouble = Complaint(str(error), refused=True)
 
     async def _exchange(self, todo: list[Try]) -> None:
         self.on_round_trip()
@@ -212,9 +220,12 @@ class ClusterLink(Link):
                 replies = await pipeline.execute(raise_on_error=False, allow_redirections=False)
                 await self._follow(client, todo, replies)
             except Failures as error:
+                trouble = self._understood(error)
+                if self.opening and len(self._startup) > 1:
+                    trouble = await self._wrong_node() or trouble
                 # Which of the calls were carried out is not known.
                 for one in todo:
-                    one.trouble, one.again = self._understood(error), True
+                    one.trouble, one.again = trouble, True
                 self._retire(client)
                 return
             for one, reply in zip(todo, replies, strict=True):
@@ -228,6 +239,29 @@ class ClusterLink(Link):
                     one.again = True
             if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
                 self._retire(client)
+
+    async def _wrong_node(self) -> Complaint | None:
+        """What is said of a node of the address that can't be right; None if any of them is.
+
+        redis-py asks them in random order, and of those that it can't use it tells of the last one.
+        One that is down may come back.
+        """
+
+        async def look_at(host: str, port: int) -> Complaint | None:
+            cluster = self._cluster([(host, port)])
+            try:
+                await cluster.initialize()
+            except Failures as error:
+                found = self._understood(error)
+                return attrs.evolve(found, text=f"{host}:{port}: {found.text}")
+            finally:
+                with contextlib.suppress(*Failures):
+                    await cluster.aclose()
+            return None
+
+        found = await asyncio.gather(*(look_at(*host) for host in self._startup))
+        wrong = [one for one in found if one and (one.refused or one.remedy is Remedy.NONE)]
+        return wrong[0] if wrong and None not in found else None
 
     async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
         """Send calls to the node that has their slot now: one pipeline a node."""

@@ -142,7 +142,8 @@ async def chunks(
                     some_ids = np.array(ids_, np.uint64)
                     free.append(some_ids << np.uint64(spread.bits) | np.uint64(shard))
                 continue
-            some = np.frombuffer(raw, index.layout.row, count=min(len(raw) // size, rows))
+            # The rows for which a chunk has no room yet are free.
+            some = np.frombuffer(raw.ljust(rows * size, b"\0"), index.layout.row, count=rows)
             part = pages_of((chunk * rows, some), index.layout)
             if free is not None:
                 locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
@@ -293,9 +294,10 @@ async def estimate_bytes(
     calls = []
     for shard, one in enumerate(found):
         own = range(one.counters[4] // rows, one.counters[0] // rows + 1) if one.counters[0] else ()
-        total += len(own) * size
+        total += max(0, len(own) - 1) * size  # the last one grows; it is looked up
         texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
         held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
+        held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
         calls.append(index.script_call("weigh", shard, held))
     step = max(1, len(texts) // _SAMPLED)
     sampled = texts[::step]

@@ -46,6 +46,7 @@ from dedup_middleware.index.redis.server_index import (
     Opened,
     Seen,
     ServerIndex,
+    Wanted,
     count_of,
 )
 from dedup_middleware.index.redis.servers import Reply
@@ -213,9 +214,9 @@ class RedisIndex(ServerIndex):
             for i, bucket_key in enumerate(bucket_keys)
         ]
 
-    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`."""
-        size = _LOOKED if texts else _FETCH
+        size = _LOOKED if texts == Wanted.ALL else _FETCH
         # A damaged record may name a page beyond all chunks.
         most = min(PAGE_ID_MASK, (self.layout.rows << 32) - 1)
         wanted = [page_id if page_id <= most else 0 for page_id in page_ids.tolist()]

@@ -20,6 +20,7 @@ from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD
 
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
+STEPS = 4  # in which a chunk of rows grows on a cluster: each fills a block of the allocator, too
 PAYLOAD_BIT = 1 << 15
 _KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that describe its text
@@ -48,6 +49,7 @@ _CONSTANTS = {
     "PAYLOAD_BIT": PAYLOAD_BIT,
     "COMMON_ANCHOR": COMMON_ANCHOR,
     "SCHEMA": f"'{SCHEMA}'",
+    "STEPS": STEPS,
     "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_PAGE_ID": PAGE_ID_MASK,

@@ -6,6 +6,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any
 
 import attrs
@@ -64,6 +65,14 @@ class Opened:
         texts = [field.decode("utf-8", "replace") for field in fields]
         parameters = dict(zip(texts[::2], texts[1::2], strict=True))
         return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
+
+
+class Wanted(IntEnum):
+    """Which texts of pages are wanted, as the scripts ``look`` take it."""
+
+    NOTHING = 0
+    ALL = 1
+    ADDRESSES = 2
 
 
 @attrs.frozen(eq=False)
@@ -242,17 +251,17 @@ class ServerIndex(Index):
     # Rows
 
     @abstractmethod
-    async def look(self, page_ids: NDArray[np.uint64], *, texts: bool = True) -> Seen:
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         """Records, addresses and payloads of pages, all of one moment.
 
-        :param texts: False: without addresses and payloads
+        :param texts: what is wanted; the rest is empty
         """
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        return (await self.look(np.asarray(page_ids, np.uint64), texts=False)).records
+        return (await self.look(np.asarray(page_ids, np.uint64), texts=Wanted.NOTHING)).records
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        return (await self.look(np.array(page_ids, np.uint64))).addresses
+        return (await self.look(np.array(page_ids, np.uint64), texts=Wanted.ADDRESSES)).addresses
 
     async def fetch_with_payloads(
         self, page_ids: NDArray[np.uint64]

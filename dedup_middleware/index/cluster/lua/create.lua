@@ -60,9 +60,6 @@ if #fresh > 0 then
   while n <= #fresh do
     local first, last = fresh[n], run_from(fresh[n])
     local chunk, offset = place(pages[first])
-    if call('STRLEN', chunk) < ROWS * ROW_SIZE then
-      call('SETRANGE', chunk, ROWS * ROW_SIZE - 1, '\0')
-    end
     local texts, gone_texts, behind = {}, {}, first
     while fresh[n] and fresh[n] == behind and behind <= last do
       local row = pack('<I2', ids[behind] % ROWS)
@@ -75,6 +72,7 @@ if #fresh > 0 then
       end
       n, behind = n + 1, behind + 1
     end
+    make_room(chunk, ids[first] % ROWS + behind - first)
     call('SETRANGE', chunk, offset, sub(ROWS_SENT, (first - 1) * ROW_SIZE + 1, (behind - 1) * ROW_SIZE))
     local key = PREFIX .. 't' .. sub(chunk, -4)
     if #texts > 0 then

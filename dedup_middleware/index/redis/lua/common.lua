@@ -115,13 +115,15 @@ local USUAL = 320 -- bytes of a payload
 
 -- The text of a row: the address of the page with its payload, if it has any, behind it. One that is not
 -- whole, since a chunk is gone, is empty: a part of a payload could be taken for another one.
-local function text_of(row)
+-- "without_payload": the address alone.
+local function text_of(row, without_payload)
   if #row < ROW_SIZE or TAIL_SIZE == 0 then
     return ''
   end
   local length, start = struct.unpack('<I2I5', row, CONTENT_SIZE + 5)
   local text
-  if length < PAYLOAD_BIT then
+  if length < PAYLOAD_BIT or without_payload then
+    length = length % PAYLOAD_BIT
     text = read_text(start, length)
   else
     -- Most payloads are shorter than this: what follows one costs less than a second command.
@@ -167,6 +169,22 @@ local function write_rows(first, rows)
     local till = math.min(#rows, i + ROWS - 1 - offset / ROW_SIZE)
     redis.call('SETRANGE', chunk, offset, table.concat(rows, '', i, till))
     i = till + 1
+  end
+end
+
+-- Makes room for so many rows in a chunk of a cluster, where every part has one that is not full yet. It
+-- grows in steps, each time to its exact size: a string that SETRANGE makes longer takes twice as much.
+local function make_room(chunk, rows)
+  local length = redis.call('STRLEN', chunk)
+  if length < rows * ROW_SIZE then
+    local step = math.floor(ROWS / STEPS)
+    rows = math.ceil(rows / step) * step
+    local size = (rows + step > ROWS and ROWS or rows) * ROW_SIZE
+    if length == 0 then
+      redis.call('SETRANGE', chunk, size - 1, '\0')
+    else
+      redis.call('SET', chunk, redis.call('GET', chunk) .. string.rep('\0', size - length))
+    end
   end
 end
 

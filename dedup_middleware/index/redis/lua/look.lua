@@ -1,10 +1,11 @@
--- KEYS: leases, chunks of the pages. ARGV: prefix, page ids (5 bytes each), '1': texts are wanted, '0': not.
+-- KEYS: leases, chunks of the pages. ARGV: prefix, page ids (5 bytes each), '1': texts are wanted,
+-- '2': addresses alone, '0': neither.
 -- Returns of each page its row (one whose lease has run out reads as released) and its text.
-local time, TEXTS = now(), ARGV[3] == '1'
+local time, TEXTS = now(), ARGV[3] ~= '0'
 local found = {}
 for at = 1, #ARGV[2], 5 do
   local row = row_of(string.sub(ARGV[2], at, at + 4), time)
   found[#found + 1] = row
-  found[#found + 1] = TEXTS and text_of(row) or ''
+  found[#found + 1] = TEXTS and text_of(row, ARGV[3] == '2') or ''
 end
 return found
