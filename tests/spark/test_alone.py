@@ -23,6 +23,7 @@ from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
 from dedup_middleware.spark import Job, alone, deduplicate
 from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.parts import Work, cuts_of
+from dedup_middleware.spark.runs import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
 from tests.spark.streams import Row, Seen, crawled, stream
 from tests.spark.test_parity import CASES, OPTIONS, decided, table
@@ -85,7 +86,7 @@ def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for size, runs in ((10, 7), (1, None)):
         parts = [pq.read_table(files[0]).slice(i, size) for i in range(60 - size, -1, -size)]
         pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
-        found = alone.ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
+        found = ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
         assert (None if found is None else len(found)) == runs
     monkeypatch.setattr(alone, "_MOST_FOUND", 5)
     assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
