@@ -40,7 +40,6 @@ COUNTING: Final = frozenset(
         "signature__comparison___compare",
         "signature__hamming___within",
         "signature__minhash___jaccards",
-        "spark__pairing___may_match",
         "spark__pairing___pairs",
     }
 )

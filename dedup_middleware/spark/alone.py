@@ -3,11 +3,14 @@
 On Spark they are some twenty plans, which Java makes and compiles for longer than the work on a few
 hundred thousand pages takes. The fingerprints are read as Spark's workers have written them, and go
 through the same pairing, judging, settling and matching, so the result is the same page for page.
+Pages are judged and matched by the workers of Spark, one part each, which read them from the same
+files; parts and what is made of them are files as well, so that Java moves none of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,6 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
@@ -24,7 +26,7 @@ from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import batch_of, fixed, flat, words
+from dedup_middleware.spark.columns import fixed, flat, words
 from dedup_middleware.spark.job_settings import Job
 from dedup_middleware.spark.pairing import (
     BAND_KEY,
@@ -32,9 +34,10 @@ from dedup_middleware.spark.pairing import (
     SIGNED,
     WORDS,
     Blocks,
-    may_match,
     pairs,
 )
+from dedup_middleware.spark.parts import Work
+from dedup_middleware.spark.runs import Source, ordered_runs
 from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.sieve import limit_of
 from dedup_middleware.spark.verdicts import (
@@ -43,17 +46,22 @@ from dedup_middleware.spark.verdicts import (
     EDGES,
     MATCHES,
     OWN,
+    PLAIN,
     judge_pairs,
     match_pages,
 )
 
 NARROW = ("order", "size", "twin", "key_hash", "simhash", "named", "slots", "sieve")
-JUDGED = ("order", "content", "payload", "judged")
-_ROWS = 1024  # pages in memory at once
-_MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
+CANDIDATES = ("order", "content", "payload", "slots")
+JUDGED = ("order", "content", "judged", "slots", "named")
+#: names of all columns that are read
+EVERY = tuple(dict.fromkeys((*NARROW, *CANDIDATES, *JUDGED)))
 _MOST_PAIRS = 1 << 16
 _MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
-_RECORDS = 1 << 18  # of blocks, in memory at once
+_RECORDS = 1 << 17  # of blocks, in memory at once, for each thread
+_NEVER = -1  # in place of the order at which a page was kept
+
+Parts = Callable[[Work, Any, Any], Any]  # see :class:`.parts.Parts`
 
 TO_JUDGE = pa.schema(
     [
@@ -77,78 +85,6 @@ TO_MATCH = pa.schema(
         ("kept_at", pa.int64()),
     ]
 )
-
-
-@attrs.frozen
-class Run:
-    """Rows of one file that follow each other in the order of the job.
-
-    ``first`` and ``last``: the orders of the rows ``start`` to ``stop - 1``
-    """
-
-    first: int
-    last: int
-    file: Path
-    start: int
-    stop: int
-
-
-def ordered_runs(files: Sequence[Path], order: str) -> list[Run] | None:
-    """All rows of some files, by ascending order; None: they can't be read so in few passes.
-
-    :param order: name of the column
-    """
-    found: list[Run] = []
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            orders = words(file.read([order]).column(0))
-        cuts = [0, *(np.flatnonzero(np.diff(orders) <= 0) + 1).tolist(), len(orders)]
-        found += [
-            Run(int(orders[start]), int(orders[stop - 1]), path, start, stop)
-            for start, stop in pairwise(cuts)
-            if start < stop
-        ]
-    found.sort(key=lambda run: run.first)
-    overlap = any(one.last >= other.first for one, other in pairwise(found))
-    return None if overlap or len(found) > _MOST_RUNS * len(files) else found
-
-
-@attrs.frozen
-class Source:
-    """The pages of a job by ascending order.
-
-    :param names: by those of :data:`NARROW` and :data:`JUDGED`, the names of columns in the files
-    """
-
-    runs: Sequence[Run]
-    names: Mapping[str, str]
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Batches of Arrow with the columns, by the names of :data:`NARROW`."""
-        stored = [self.names[column] for column in columns]
-        for run in self.runs:
-            for batch in _rows_of(run, stored):
-                yield batch.select(stored).rename_columns(list(columns))
-
-
-def _rows_of(run: Run, columns: list[str]) -> Iterator[Any]:
-    # Without a buffer all pages of a row group would be in memory together.
-    with pq.ParquetFile(run.file, buffer_size=1 << 20) as file:
-        at = 0
-        for group in range(file.num_row_groups):
-            count = file.metadata.row_group(group).num_rows
-            if at + count <= run.start:
-                at += count
-                continue
-            for batch in file.iter_batches(
-                _ROWS, row_groups=[group], columns=columns, use_threads=False
-            ):
-                low, high = max(0, run.start - at), min(batch.num_rows, run.stop - at)
-                if low < high:
-                    yield batch.slice(low, high - low)
-                at += batch.num_rows
-                if at >= run.stop:
-                    return
 
 
 @attrs.frozen(eq=False)
@@ -225,17 +161,22 @@ def _copies(
     return firsts, lasts
 
 
-def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] | None:
-    """Rows of pages and of their candidates, int64[m, 2], ascending; see
+def candidate_rows(
+    pages: Pages, job: Job, method: Method, cores: int = 1
+) -> NDArray[np.int32] | None:
+    """Rows of pages and of their candidates, int32[m, 2], ascending; see
     :func:`.pair_blocks.candidate_pairs`. None: a key has so many records that it has to be split,
     or there are too many pairs for the memory of one process.
+
+    :param cores: blocks are compared by so many threads
     """
     limit, most = limit_of(method), min(job.hot, job.most)
-    rows = np.repeat(np.arange(len(pages.orders)), np.diff(pages.starts))
-    numbers = np.arange(len(rows)) - pages.starts[rows]
+    # Of each page there are some fourteen records: small numbers take a third of the memory.
+    rows = np.repeat(np.arange(len(pages.orders), dtype=np.int32), np.diff(pages.starts))
+    numbers = (np.arange(len(rows)) - pages.starts[rows]).astype(np.int16)
     single = pages.single[rows]
     rows, numbers, places = rows[single], numbers[single], pages.places[single]
-    tables = places >> TABLE_SHIFT
+    tables = (places >> TABLE_SHIFT).astype(np.int8)
     wide = (tables >= SIMHASH_TABLES[0]) & (tables <= SIMHASH_TABLES[-1])
     signed = np.zeros(len(pages.orders), np.bool_)
     signed[rows[wide & (numbers == 0)]] = True
@@ -252,17 +193,20 @@ def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] 
     many = np.repeat(counts > most, counts)
     np.bitwise_or.at(crowded, rows[many], np.int64(1) << tables[many])
     begins, counts = begins[counts > 1], counts[counts > 1]
-    found, count = [np.empty((0, 2), np.int64)], 0
     at = np.cumsum(counts)
     cuts = np.searchsorted(at, np.arange(_RECORDS, int(at[-1]) if len(at) else 0, _RECORDS))
-    for start, stop in pairwise(np.unique([0, *cuts.tolist(), len(counts)]).tolist()):
+    count = 0
+
+    def compared(bounds: tuple[int, int]) -> list[NDArray[np.int32]]:
+        nonlocal count
+        start, stop = bounds
         some = np.repeat(begins[start:stop], counts[start:stop])
         starts = starts_of(counts[start:stop])
         some += np.arange(len(some)) - np.repeat(starts[:-1], counts[start:stop])
         own = rows[some]
         blocks = Blocks(
             starts=starts,
-            tables=tables[begins[start:stop]],
+            tables=tables[begins[start:stop]].astype(np.int64),
             split=np.zeros(stop - start, np.int64),
             orders=pages.orders[own],
             lasts=pages.lasts[own],
@@ -270,24 +214,29 @@ def candidate_rows(pages: Pages, job: Job, method: Method) -> NDArray[np.int64] 
             flags=np.where(signed[own], SIGNED, 0),
             crowded=crowded[own],
             lower=_lower(pages, own, numbers[some], signed[own], crowded[own] >> tables[some] & 1),
-            sieves=np.empty((0, WORDS), np.uint64),
+            sieves=pages.sieves[own],
         )
-        next_ = (0, 0)
-        while next_[0] < stop - start:
+        found, next_ = [], (0, 0)
+        while next_[0] < stop - start and count <= _MOST_FOUND:
             page, candidate, next_ = pairs(
-                blocks, method.scan_distance, (job.most, job.most), max(_MOST_PAIRS, job.most),
-                next_,
+                blocks, method.scan_distance, (job.most, job.most), limit,
+                max(_MOST_PAIRS, job.most), next_,
             )  # fmt: skip
-            kept = may_match(pages.sieves, own[page], own[candidate], limit)
-            found.append(np.column_stack((own[page[kept]], own[candidate[kept]])))
-            count += len(found[-1])
-            if count > _MOST_FOUND:
-                return None
-    return np.unique(np.concatenate(found), axis=0)
+            found.append(np.column_stack((own[page], own[candidate])))
+            count += len(page)
+        return found
+
+    # The kernel and NumPy leave other threads alone for most of the time.
+    with ThreadPoolExecutor(cores) as threads:
+        bounds = pairwise(np.unique([0, *cuts.tolist(), len(counts)]).tolist())
+        found = [part for parts in threads.map(compared, bounds) for part in parts]
+    if count > _MOST_FOUND:
+        return None
+    return np.unique(np.concatenate([np.empty((0, 2), np.int32), *found]), axis=0)
 
 
 def _lower(
-    pages: Pages, rows: NDArray[np.int64], numbers: NDArray[np.int64],
+    pages: Pages, rows: NDArray[np.int32], numbers: NDArray[np.int16],
     signed: NDArray[np.bool_], crowded: NDArray[np.int64],
 ) -> NDArray[np.int64]:  # fmt: skip
     """The rows of ``lower`` of records, see :class:`.Blocks`.
@@ -307,129 +256,194 @@ def _lower(
 
 @attrs.define
 class Decision:
-    """Which pages are dropped, and for which.
+    """Which pages are dropped, and for which; rows of pages ascend by their orders.
 
-    :param found: rows of pages and of their candidates, int64[m, 2], ascending
+    ``orders``, ``firsts``, ``keys``: see :class:`Pages`
+
+    :param found: rows of pages and of their candidates, int32[m, 2], ascending
     """
 
     _source: Source
-    _pages: Pages
-    _found: NDArray[np.int64]
     _options: Options
+    _parts: Parts
+    _orders: NDArray[np.int64]
+    _firsts: NDArray[np.int64]
+    _keys: NDArray[np.int64]
+    _found: NDArray[np.int32]
 
     def matches(self) -> Any:
         """A table of :data:`.MATCHES`."""
-        method, pages = choose_method(self._options), self._pages
-        stored = self._stored(np.unique(self._found))
-        edges = pa.Table.from_batches(
-            list(judge_pairs(self._options)(self._to_judge(stored))), EDGES
-        )
+        method = choose_method(self._options)
+        page, candidate = (self._orders[rows] for rows in self._found.T)
+        pairs = pa.table({"page": page, "candidate": candidate})
+        edges = self._parts(judged(self._source, self._options), pairs, EDGES)
         copies: dict[int, list[int]] = {}
-        rows = np.flatnonzero(~pages.single)
-        for first, row in zip(pages.firsts[rows].tolist(), rows.tolist(), strict=True):
-            copies.setdefault(first, []).append(row)
-        orders = {
-            int(pages.orders[first]): pages.orders[rows].tolist() for first, rows in copies.items()
-        }
-        opened = OpenPages(edges, orders)
+        rows = np.flatnonzero(self._firsts != np.arange(len(self._firsts)))
+        firsts = self._firsts[rows]
+        of_first, of_copy = self._orders[firsts], self._orders[rows]
+        for first, copy in zip(of_first.tolist(), of_copy.tolist(), strict=True):
+            copies.setdefault(first, []).append(copy)
+        opened = OpenPages(edges, copies)
         kept_at = settle(opened, method, opened.kept)
-        found = match_pages(self._options)(self._to_match(edges, kept_at, copies))
-        return pa.Table.from_batches(list(found), MATCHES)
+        same = self._keys[rows] == self._keys[firsts]
+        copied = _rows(
+            TO_MATCH, page=of_first, kind=COPY, candidate=of_copy,
+            flags=same.astype(np.int64),
+        )  # fmt: skip
+        given = _to_match(edges, kept_at, copied)
+        return self._parts(matched(self._source, self._options), given, MATCHES)
 
-    def _stored(self, rows: NDArray[np.int64]) -> dict[int, tuple[bytes, bytes]]:
-        """Content and payload of pages, by their rows."""
-        found = {}
-        for row, page in self._rows(rows, JUDGED[:3]):
-            found[row] = page["content"], page["payload"] or b""
+
+def _rows(schema: Any, **columns: Any) -> Any:
+    """A table of a schema: columns of Arrow and arrays; a number is that of all rows, and columns
+    that are not given are empty.
+
+    :param columns: an array of ``page`` among them
+    """
+    count = len(columns["page"])
+    arrays = []
+    for field in schema:
+        values = columns.get(field.name)
+        if values is None:
+            values = pa.nulls(count, field.type)
+        elif isinstance(values, int):
+            values = np.full(count, values)
+        is_column = isinstance(values, (pa.Array, pa.ChunkedArray))
+        arrays.append(values if is_column else pa.array(values, field.type))
+    return pa.table(arrays, names=schema.names).cast(schema)
+
+
+def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
+    """Rows for :func:`matched`: pages that were dropped or have copies, their kept candidates, and
+    the copies.
+
+    :param kept_at: of contested pages
+    """
+    contested = np.fromiter(sorted(kept_at), np.int64, len(kept_at))
+    times = np.fromiter(
+        (_NEVER if (time := kept_at[order]) is None else time for order in contested.tolist()),
+        np.int64, len(contested),
+    )  # fmt: skip
+
+    def when(orders: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When pages were kept; one that nobody contests at its own order."""
+        at = np.searchsorted(contested, orders).clip(0, max(0, len(contested) - 1))
+        known = contested[at] == orders if len(contested) else np.zeros(len(orders), np.bool_)
+        found: NDArray[np.int64] = np.where(known, times[at] if len(times) else 0, orders)
         return found
 
-    def _rows(
-        self, wanted: NDArray[np.int64], columns: Sequence[str]
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Some rows, in their order, with their columns."""
-        orders = self._pages.orders[wanted]
-        for batch in self._source.batches(columns):
-            # Both ascend: of the wanted rows, those of this batch.
-            own = words(batch.column("order"))
-            start, stop = np.searchsorted(orders, (own[0], own[-1] + 1))
-            some = batch.take(pa.array(np.searchsorted(own, orders[start:stop])))
-            yield from zip(wanted[start:stop].tolist(), some.to_pylist(), strict=True)
+    wanted = np.union1d(contested[times != contested], words(copies.column("page")))
+    kept = when(wanted)
+    own = _rows(TO_MATCH, page=wanted, kind=OWN, kept_at=pa.array(kept, mask=kept == _NEVER))
+    edges = edges.filter(pa.compute.is_valid(edges.column("candidate")))
+    edges = edges.filter(pa.array(np.isin(words(edges.column("page")), wanted)))
+    moments = when(words(edges.column("candidate")))
+    stored = moments != _NEVER
+    edges = edges.filter(pa.array(stored))
+    theirs = _rows(
+        TO_MATCH, page=edges.column("page"), kind=CANDIDATE, candidate=moments[stored],
+        tables=edges.column("tables"), content=edges.column("content"),
+        payload=edges.column("payload"),
+    )  # fmt: skip
+    return _by_page(pa.concat_tables([own, theirs, copies]))
 
-    def _places(self, row: int) -> NDArray[np.int64]:
-        return self._pages.places[self._pages.starts[row] : self._pages.starts[row + 1]]
 
-    def _to_judge(self, stored: Mapping[int, tuple[bytes, bytes]]) -> Iterator[Any]:
-        """Rows for :func:`.judge_pairs`."""
-        orders, by_page = self._pages.orders, self._found[:, 0]
-        rows: list[tuple[Any, ...]] = []
-        for row, page in self._rows(np.unique(by_page), JUDGED):
-            rows.append(
-                (page["order"], OWN, None, self._places(row), page["content"], page["judged"])
-            )
-            start, stop = np.searchsorted(by_page, (row, row + 1))
-            rows += [
-                (page["order"], CANDIDATE, int(orders[one]), self._places(one), *stored[one])
-                for one in self._found[start:stop, 1].tolist()
-            ]
-            if len(rows) > _ROWS:
-                yield batch_of(rows, TO_JUDGE)
-                rows = []
-        if rows:
-            yield batch_of(rows, TO_JUDGE)
-
-    def _to_match(
-        self, edges: Any, kept_at: Mapping[int, int | None], copies: Mapping[int, list[int]]
-    ) -> Iterator[Any]:
-        """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
-        pages = self._pages
-        edges = edges.filter(pa.compute.is_valid(edges.column("candidate")))
-        edges = edges.sort_by("page").combine_chunks()
-        by_page = words(edges.column("page"))
-        dropped = [order for order, kept in kept_at.items() if kept != order]
-        wanted = np.union1d(
-            np.searchsorted(pages.orders, np.array(dropped, np.int64)),
-            np.array(list(copies), np.int64),
+def _by_page(rows: Any) -> Any:
+    """Rows of pages sorted by page, kind and candidate; that of the page itself is the first."""
+    by = np.lexsort(
+        (
+            words(rows.column("candidate").fill_null(0)),
+            words(rows.column("kind")),
+            words(rows.column("page")),
         )
-        rows: list[tuple[Any, ...]] = []
-        for row, page in self._rows(wanted, JUDGED):
-            order = page["order"]
-            mask = int(np.bitwise_or.reduce(np.int64(1) << (self._places(row) >> TABLE_SHIFT)))
-            own = (order, OWN, None, mask, int(pages.named[row]))
-            rows.append((*own, page["content"], page["judged"], kept_at.get(order, order)))
-            start, stop = np.searchsorted(by_page, (order, order + 1))
-            kept = [
-                (kept_at.get(edge["candidate"], edge["candidate"]), edge)
-                for edge in edges.slice(start, stop - start).to_pylist()
-            ]
-            rows += sorted(
-                (order, CANDIDATE, time, edge["tables"], None, edge["content"], edge["payload"],
-                 None)
-                for time, edge in kept
-                if time is not None
-            )  # fmt: skip
-            rows += [
-                (order, COPY, int(pages.orders[one]), None,
-                 int(pages.keys[one] == pages.keys[row]), None, None, None)
-                for one in copies.get(row, ())
-            ]  # fmt: skip
-            if len(rows) > _ROWS:
-                yield batch_of(rows, TO_MATCH)
-                rows = []
-        if rows:
-            yield batch_of(rows, TO_MATCH)
+    )
+    return rows.combine_chunks().take(pa.array(by)).combine_chunks()
 
 
-def matches(files: Sequence[Path], names: Mapping[str, str], options: Options, job: Job) -> Any:
+def judged(source: Source, options: Options) -> Work:
+    """Pairs (page, candidate), by page, to :data:`.EDGES`."""
+
+    def work(pairs: Any) -> Iterator[Any]:
+        for batch in judge_pairs(options)(_to_judge(source, pairs)):
+            # Where whatever else is kept does not matter, no page is read again to be settled.
+            plain = words(batch.column("flags")) & PLAIN != 0
+            own = batch.column("candidate").is_null()
+            judged = batch.schema.get_field_index("payload")
+            left = pa.compute.if_else(
+                pa.compute.and_(pa.array(plain), own), None, batch.column(judged)
+            )
+            yield batch.set_column(judged, EDGES.field(judged), left)
+
+    return work
+
+
+def _to_judge(source: Source, pairs: Any) -> Iterator[Any]:
+    """Rows for :func:`.judge_pairs`."""
+    page, candidate = words(pairs.column("page")), words(pairs.column("candidate"))
+    wanted = np.unique(candidate)
+    stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES))).combine_chunks()
+    for batch in source.chosen(np.unique(page), JUDGED):
+        orders = words(batch.column("order"))
+        start, stop = np.searchsorted(page, (orders[0], orders[-1] + 1))
+        own = _rows(
+            TO_JUDGE, page=orders, kind=OWN, places=batch.column("slots"),
+            content=batch.column("content"), payload=batch.column("judged"),
+        )  # fmt: skip
+        rows = stored.take(pa.array(np.searchsorted(wanted, candidate[start:stop])))
+        theirs = _rows(
+            TO_JUDGE, page=page[start:stop], kind=CANDIDATE, candidate=candidate[start:stop],
+            places=rows.column("slots"), content=rows.column("content"),
+            payload=rows.column("payload"),
+        )  # fmt: skip
+        yield from _by_page(pa.concat_tables([own, theirs])).to_batches()
+
+
+def matched(source: Source, options: Options) -> Work:
+    """Rows of :data:`TO_MATCH`, by page, to :data:`.MATCHES`; the rest of a page's own is read."""
+
+    def work(given: Any) -> Iterator[Any]:
+        yield from match_pages(options)(_with_own(source, given))
+
+    return work
+
+
+def _with_own(source: Source, given: Any) -> Iterator[Any]:
+    page = words(given.column("page"))
+    for batch in source.chosen(np.unique(page), JUDGED):
+        orders = words(batch.column("order"))
+        start, stop = np.searchsorted(page, (orders[0], orders[-1] + 1))
+        some = given.slice(start, stop - start)
+        is_own = pa.compute.equal(some.column("kind"), OWN)
+        starts, places = flat(batch.column("slots"))
+        bits = np.int64(1) << (places >> TABLE_SHIFT)
+        own = _rows(
+            TO_MATCH, page=orders, kind=OWN, tables=np.bitwise_or.reduceat(bits, starts[:-1]),
+            flags=batch.column("named").cast(pa.int64()), content=batch.column("content"),
+            payload=batch.column("judged"), kept_at=some.filter(is_own).column("kept_at"),
+        )  # fmt: skip
+        rest = some.filter(pa.compute.invert(is_own))
+        yield from _by_page(pa.concat_tables([own, rest])).to_batches()
+
+
+def matches(
+    files: Sequence[Path], names: Mapping[str, str], options: Options, job: Job, parts: Parts,
+    cores: int = 1,
+) -> Any:  # fmt: skip
     """The matches of all pages that are dropped, a table of :data:`.MATCHES`; None: Spark has to
     find them.
 
     :param files: of pages, with at least one row
     :param names: see :class:`Source`
+    :param cores: that this process may use
     """
     runs = ordered_runs(files, names["order"])
     if not runs:
         return None
     source = Source(runs, names)
     pages = read(source.batches(NARROW))
-    found = candidate_rows(pages, job, choose_method(options))
-    return None if found is None else Decision(source, pages, found, options).matches()
+    found = candidate_rows(pages, job, choose_method(options), cores)
+    if found is None:
+        return None
+    orders, firsts, keys = pages.orders, pages.firsts, pages.keys
+    del pages  # while others judge, most of it is of no use
+    return Decision(source, options, parts, orders, firsts, keys, found).matches()

@@ -37,7 +37,6 @@ from dedup_middleware.spark.pairing import (
     SPLIT,
     WORDS,
     Blocks,
-    may_match,
     pairs,
 )
 
@@ -209,7 +208,7 @@ def candidate_pairs(
 
     :param pages: with columns order, last, simhash, sieve, slots and probes
     :param distance: largest Hamming distance of SimHashes
-    :param limit: of :func:`.may_match`
+    :param limit: see :func:`.sieve.limit_of`
     """
     counts = hot_keys(keyed(pages), min(job.hot, job.most))
     hot = {key: count for key, count in counts.items() if count > job.hot}
@@ -232,9 +231,9 @@ def _finder(
             blocks = blocks_of(columns)
             at = (0, 0)
             while at[0] < len(blocks.tables):
-                page, candidate, at = pairs(blocks, distance, most, max(_MOST_PAIRS, most[0]), at)
-                kept = may_match(blocks.sieves, page, candidate, limit)
-                orders = [pa.array(blocks.orders[rows[kept]]) for rows in (page, candidate)]
+                room = max(_MOST_PAIRS, most[0])
+                page, candidate, at = pairs(blocks, distance, most, limit, room, at)
+                orders = [pa.array(blocks.orders[rows]) for rows in (page, candidate)]
                 yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
 
     return work

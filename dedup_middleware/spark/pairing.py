@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R8, R64, R64_2, RI64, RI64_2, U8
+from dedup_middleware.base.kerneltypes import I64, R8, R64, R64_2, RI64, RI64_2
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
@@ -31,6 +31,7 @@ BITS = 1024  # of a sieve, see :mod:`.sieve`
 HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
 WORDS = FIRST + BITS // 64
 
+_HALF = (WORDS - FIRST) // 2  # of a sieve tells most pairs apart
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -66,9 +67,14 @@ class Blocks:
 
 
 def pairs(
-    blocks: Blocks, distance: int, most: tuple[int, int], capacity: int, at: tuple[int, int]
+    blocks: Blocks,
+    distance: int,
+    most: tuple[int, int],
+    limit: float,
+    capacity: int,
+    at: tuple[int, int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
-    """The next pairs of some blocks: rows of pages and of their candidates.
+    """The next pairs of some blocks that have to be judged: rows of pages and of their candidates.
 
     A candidate comes before the page or before one of its exact copies. Records of SimHash tables
     pair within ``distance`` bits. Pages pair in the lowest block that they have in common: SimHash
@@ -76,8 +82,9 @@ def pairs(
     may have more candidates than are looked at, come behind all others. Pages below 0 are those of
     an index and pair with no other one.
 
-    :param most: candidates of a page in one block, at the most, the earliest ones; and the same
-        for a block of two chunks
+    :param most: candidates of a page in one block, at the most, the earliest ones, whatever their
+        sieves say; and the same for a block of two chunks
+    :param limit: see :func:`.sieve.limit_of`
     :param capacity: pairs returned at the most; at least the larger of ``most``
     :param at: block and record to go on with, (0, 0) at first
     :returns: also the next ``at``; the block is ``len(blocks.tables)`` when all is done
@@ -87,8 +94,8 @@ def pairs(
     cursor = np.array(at, np.int64)
     found = _pairs(
         blocks.starts, blocks.tables, blocks.split, blocks.orders, blocks.lasts,
-        blocks.simhashes, blocks.flags, blocks.crowded, blocks.lower, distance, *most, cursor,
-        page, candidate,
+        blocks.simhashes, blocks.flags, blocks.crowded, blocks.lower, blocks.sieves, distance,
+        *most, limit, cursor, page, candidate,
     )  # fmt: skip
     return page[:found], candidate[:found], (int(cursor[0]), int(cursor[1]))
 
@@ -175,16 +182,37 @@ def _is_lowest(
     return True
 
 
+@subkernel
+def _may_match(sieves: Any, own: Any, other: Any, limit: Any) -> Any:
+    """Whether a pair has to be judged.
+
+    Pages of one host always are, since what several pages of a host have in common does not count
+    (see :mod:`dedup_middleware.methods.content`), and so are pages without a sieve.
+    """
+    if sieves[other, COUNT] == 0:
+        return True
+    count = np.float64(sieves[own, COUNT])
+    # Evidence of a short page is less sure: three standard deviations of what it reports.
+    most = limit * count + 0.5 * np.sqrt(count)
+    lacking = np.uint64(0)
+    for half in range(FIRST, WORDS, _HALF):
+        for word in range(half, half + _HALF):
+            lacking += ones(sieves[own, word] & ~sieves[other, word])
+        if np.float64(lacking) > most:
+            return sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
+    return True
+
+
 @kernel(
     types.int64(
-        RI64, RI64, RI64, RI64, RI64, R64, RI64, RI64, RI64_2, types.int64, types.int64,
-        types.int64, I64, I64, I64,
+        RI64, RI64, RI64, RI64, RI64, R64, RI64, RI64, RI64_2, R64_2, types.int64, types.int64,
+        types.int64, types.float64, I64, I64, I64,
     )
 )  # fmt: skip
 def _pairs(
     starts: Any, tables: Any, split: Any, orders: Any, lasts: Any, simhashes: Any, flags: Any,
-    crowded: Any, lower: Any, distance: Any, of_whole: Any, of_split: Any, cursor: Any, page: Any,
-    candidate: Any,
+    crowded: Any, lower: Any, sieves: Any, distance: Any, of_whole: Any, of_split: Any, limit: Any,
+    cursor: Any, page: Any, candidate: Any,
 ) -> Any:  # fmt: skip
     found, bound = 0, np.uint64(distance)
     for block in range(cursor[0], len(tables)):
@@ -192,6 +220,9 @@ def _pairs(
         table = tables[block]
         of_simhashes = _is_simhash(table)
         most = of_split if split[block] else of_whole
+        # Sieves leave out most pairs for less than their lowest block takes. They come last where
+        # a page may have more candidates than are counted.
+        all_counted = end - begin <= most
         first = cursor[1] if block == cursor[0] else 0
         for i in range(begin + first, end):
             if found + most > len(page):
@@ -204,70 +235,38 @@ def _pairs(
             mine, at = 0, begin
             while at < end and orders[at] < lasts[i] and mine < most:
                 lanes = np.uint64(min(8, end - at))
-                start = np.uint64(at)
-                near = near_words(simhashes, start, lanes, simhashes[i], bound)
-                near_probed = near_words(simhashes, start, lanes, simhashes[i], bound + _BIT)
-                left = (near_probed if probed else near) if of_simhashes else _LANES
+                left = _LANES
+                if of_simhashes:
+                    reach = bound + _BIT if probed else bound
+                    left = near_words(simhashes, np.uint64(at), lanes, simhashes[i], reach)
                 left &= (_BIT << lanes) - _BIT
                 while left and mine < most:
-                    lane = trailing_zeros(left)
+                    j = at + np.int64(trailing_zeros(left))
                     left &= left - _BIT
-                    j = at + np.int64(lane)
                     if orders[j] >= lasts[i]:
                         break
-                    if orders[j] == orders[i] or flags[j] & PROBE:
+                    apart = not split[block] or (flags[i] ^ flags[j]) & SECOND != 0
+                    if orders[j] == orders[i] or flags[j] & PROBE or not apart:
                         continue
-                    if split[block] and not (flags[i] ^ flags[j]) & SECOND:
+                    if all_counted and not _may_match(sieves, i, j, limit):
                         continue
+                    differing = simhashes[i] ^ simhashes[j]
+                    bits = ones(differing)
                     signed = flags[i] & flags[j] & SIGNED != 0
                     if not _is_lowest(
-                        simhashes[j], simhashes[i] ^ simhashes[j],
-                        signed and near >> lane & _BIT != 0,
-                        signed and near_probed >> lane & _BIT != 0,
-                        lower[i], lower[j], crowded[j], _current(flags[i], table, crowded[j]),
+                        simhashes[j], differing, signed and bits <= bound,
+                        signed and bits <= bound + _BIT, lower[i], lower[j], crowded[j],
+                        _current(flags[i], table, crowded[j]),
                     ):  # fmt: skip
                         continue
-                    page[found] = i
-                    candidate[found] = j
-                    found += 1
                     mine += 1
+                    if all_counted or _may_match(sieves, i, j, limit):
+                        page[found] = i
+                        candidate[found] = j
+                        found += 1
                 at += 8
     cursor[0], cursor[1] = len(tables), 0
     return found
-
-
-def may_match(
-    sieves: NDArray[np.uint64],
-    pages: NDArray[np.int64],
-    candidates: NDArray[np.int64],
-    limit: float,
-) -> NDArray[np.bool_]:
-    """Which of m pairs have to be judged, bool[m].
-
-    Pages of one host always are, since what several pages of a host have in common does not count
-    (see :mod:`dedup_middleware.methods.content`), and so are pages without a sieve.
-
-    :param sieves: uint64[n, WORDS]
-    :param pages, candidates: int64[m], rows of ``sieves``
-    :param limit: see :func:`.sieve.limit_of`
-    """
-    kept = np.empty(len(pages), np.bool_)
-    _may_match(sieves, pages, candidates, limit, kept.view(np.uint8))
-    return kept
-
-
-@kernel(types.void(R64_2, RI64, RI64, types.float64, U8))
-def _may_match(sieves: Any, pages: Any, candidates: Any, limit: Any, kept: Any) -> None:
-    for pair in range(len(pages)):
-        own, other = pages[pair], candidates[pair]
-        lacking = np.uint64(0)
-        for word in range(FIRST, WORDS):
-            lacking += ones(sieves[own, word] & ~sieves[other, word])
-        count = np.float64(sieves[own, COUNT])
-        # Evidence of a short page is less sure: three standard deviations of what it reports.
-        few = np.float64(lacking) <= limit * count + 0.5 * np.sqrt(count)
-        of_one_host = sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
-        kept[pair] = few or sieves[other, COUNT] == 0 or of_one_host
 
 
 def common_tables(

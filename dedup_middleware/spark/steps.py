@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -16,10 +18,12 @@ from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
-from dedup_middleware.spark import alone
+from dedup_middleware.spark import alone, few
 from dedup_middleware.spark.against import stored_pages
+from dedup_middleware.spark.few import HOST
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
+from dedup_middleware.spark.parts import Parts
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
 from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
@@ -38,7 +42,6 @@ from dedup_middleware.spark.verdicts import (
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # judged pages in one partition
-_HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?((?<=\[)[^/?#\]]+|[^/?#:\[\]]+)"
 _NUMBERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -238,9 +241,11 @@ class Steps:
             match_pages(self.options), from_arrow_schema(MATCHES)
         )
 
-    def _alone(self) -> Any:
-        """The matches, by :mod:`.alone`; None: the steps on Spark find them."""
-        if self.job.near or self.job.against is not None or self.options.probes:
+    @cached_property
+    def _few(self) -> tuple[list[Path], dict[str, str]] | None:
+        """Files of pages that are few and on this machine, and the names of their columns by those
+        of :data:`.alone.EVERY`; None: Spark makes all tables."""
+        if self.job.near or self.job.against is not None:
             return None
         cores = self.stages.session.sparkContext.defaultParallelism
         if not self.job.alone or self.stages.rows("work/pages") * cores > self.job.alone:
@@ -249,11 +254,25 @@ class Steps:
         files = self.stages.local_files("work/ordered" if self._sorted else "work/pages")
         if files is None:
             return None
-        every = (*alone.NARROW, *alone.JUDGED)
-        own = {name: name if self._sorted else self._own(name) for name in every}
+        own = {name: name if self._sorted else self._own(name) for name in (*alone.EVERY, "key")}
         own["order"] = "order" if self._sorted else self._own("position")
+        return files, own
+
+    def _alone(self) -> Any:
+        """The matches, by :mod:`.alone`; None: the steps on Spark find them."""
+        if self._few is None or self.options.probes:
+            return None
         self.stages.note("work/alone")
-        return alone.matches(files, own, self.options, self.job)
+        files, names = self._few
+        folder = files[0].parents[1] / "alone"
+        shutil.rmtree(folder, ignore_errors=True)  # of a job that was ended
+        folder.mkdir()
+        try:
+            parts = Parts(self.stages.session, folder)
+            cores = parts.session.sparkContext.defaultParallelism
+            return alone.matches(files, names, self.options, self.job, parts, cores)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _to_match(self) -> DataFrame:
         """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
@@ -308,9 +327,15 @@ class Steps:
     @written("duplicates")
     def duplicates(self) -> DataFrame:
         """Dropped pages with their matches; the columns are those of :class:`.Result`."""
+        matches = self.matches
+        if self._few is not None and (files := self.stages.local_files("work/matches")):
+            pages, own = self._few
+            names = [own[name] for name in ("order", "key", "size")]
+            found = few.duplicates(files, pages, names, self.options)
+            return self.stages.session.createDataFrame(found)
         names = self._keys.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
         found = (
-            self.matches.join(self.ordered.select("order", "key"), "order")
+            matches.join(self.ordered.select("order", "key"), "order")
             .join(names, "match", "left")
             .select(
                 "order", "key", "match", "match_key",
@@ -350,8 +375,10 @@ class Steps:
     @written("clusters")
     def clusters(self) -> DataFrame:
         """Kept pages, each with all that were dropped for it, and near misses if wanted."""
-        dropped = self.duplicates.where("match is not null")
-        found = dropped.select(
+        duplicates = self.duplicates
+        if self._few is not None and (files := self.stages.local_files("duplicates")):
+            return self.stages.session.createDataFrame(few.clusters(files))
+        found = duplicates.where("match is not null").select(
             F.col("match").alias("cluster"),
             "order",
             F.col("match_key").alias("stored"),
@@ -429,4 +456,4 @@ class Steps:
 
 def _host(column: str) -> Column:
     """The host of an address, empty if it is none; as :func:`~..journal.entries.host_of`."""
-    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), _HOST, 1))
+    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), HOST, 1))

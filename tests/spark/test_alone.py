@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from dedup_middleware import Options
@@ -18,11 +22,13 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
 from dedup_middleware.spark import Job, alone, deduplicate
 from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.spark.parts import Work, cuts_of
+from dedup_middleware.spark.runs import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
 from tests.spark.streams import Row, Seen, crawled, stream
 from tests.spark.test_parity import CASES, OPTIONS, decided, table
 
-NAMES = {name: f"{PREFIX}{name}" for name in (*alone.NARROW, *alone.JUDGED)}
+NAMES = {name: f"{PREFIX}{name}" for name in alone.EVERY}
 NAMES["order"] = f"{PREFIX}position"
 PLACED = ("url", "title", "text", BASE)
 
@@ -36,6 +42,13 @@ def signed(folder: Path, rows: Sequence[Row], options: Options, parts: Sequence[
         batches = list(sign(task)([pa.RecordBatch.from_pydict(columns)]))
         pq.write_table(pa.Table.from_batches(batches), folder / f"part-{number}.parquet")
     return sorted(folder.glob("part-*.parquet"))
+
+
+def at_once(work: Work, rows: Any, schema: Any) -> Any:
+    """In place of parts for workers, which are not empty."""
+    if not len(rows):
+        return schema.empty_table()
+    return pa.Table.from_batches(list(work(rows)), schema)
 
 
 def seen(matches: Any, rows: Sequence[Row]) -> list[Seen]:
@@ -56,7 +69,7 @@ async def test_same_verdicts_as_the_crawl(tmp_path: Path, name: str) -> None:
     rows = stream(400, seed=len(name))
     options = attrs.evolve(OPTIONS, **CASES[name])
     files = signed(tmp_path, rows, options, [range(200, 400), range(100, 200), range(100)])
-    matches = alone.matches(files, NAMES, options, Job(output=""))
+    matches = alone.matches(files, NAMES, options, Job(output=""), at_once)
     assert matches.schema.equals(alone.MATCHES)
     assert matches.num_rows > 40
     assert seen(matches, rows) == await crawled(rows, options)
@@ -66,17 +79,17 @@ def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A key that one task does not hold, more pairs than memory, and files in too many parts."""
     rows, job = stream(120, seed=7), Job(output="")
     files = signed(tmp_path, rows, OPTIONS, [range(0, 120, 2), range(1, 120, 2)])
-    assert alone.matches(files, NAMES, OPTIONS, job) is None  # the files overlap
+    assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None  # the files overlap
     files = signed(tmp_path, rows, OPTIONS, [range(60), range(60, 120)])
-    assert alone.matches(files, NAMES, OPTIONS, attrs.evolve(job, hot=2)) is None
-    assert alone.matches(files, NAMES, OPTIONS, job).num_rows > 10
+    assert alone.matches(files, NAMES, OPTIONS, attrs.evolve(job, hot=2), at_once) is None
+    assert alone.matches(files, NAMES, OPTIONS, job, at_once).num_rows > 10
     for size, runs in ((10, 7), (1, None)):
         parts = [pq.read_table(files[0]).slice(i, size) for i in range(60 - size, -1, -size)]
         pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
-        found = alone.ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
+        found = ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
         assert (None if found is None else len(found)) == runs
     monkeypatch.setattr(alone, "_MOST_FOUND", 5)
-    assert alone.matches(files, NAMES, OPTIONS, job) is None
+    assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
 
 
 def test_a_key_like_the_name_of_a_bucket_pairs_nothing() -> None:
@@ -105,28 +118,76 @@ def test_nothing_to_decide(tmp_path: Path) -> None:
     """No page has a text."""
     rows = [{"url": "https://a/", "title": "", "text": ""}]
     files = signed(tmp_path, rows, OPTIONS, [range(1)])
-    assert alone.matches(files, NAMES, OPTIONS, Job(output="")).num_rows == 0
+    assert alone.matches(files, NAMES, OPTIONS, Job(output=""), at_once).num_rows == 0
 
 
-@pytest.mark.parametrize("order_by", [None, "place"])
-def test_both_ways_write_the_same(spark: SparkSession, tmp_path: Path, order_by: str) -> None:
+@pytest.mark.parametrize(("order_by", "revisit"), [(None, "drop"), ("place", "keep")])
+def test_both_ways_write_the_same(
+    spark: SparkSession, tmp_path: Path, order_by: str | None, revisit: str
+) -> None:
     """The same tables whether this process decides or Spark does; what was decided stays."""
     rows = stream(150, seed=5)
+    options = attrs.evolve(OPTIONS, revisit=revisit)
     found = []
     for limit in (0, 10**6):
         notes: list[str] = []
         job = Job(output=str(tmp_path / f"{limit}"), order_by=order_by, partitions=2, alone=limit)
-        result = deduplicate(table(spark, rows), OPTIONS, job, notes.append)
+        result = deduplicate(table(spark, rows), options, job, notes.append)
         assert ("work/alone" in notes) == bool(limit)
         names = ("order", "key", "match", "match_key", "outcome", "reason", "similarity",
                  "jaccard", "distance", "tables")  # fmt: skip
         dropped = [tuple(row[name] for name in names) for row in result.duplicates.collect()]
-        found.append(sorted(dropped, key=lambda row: int(row[0])))
+        clusters = sorted(map(repr, result.clusters.collect()))
+        found.append((sorted(dropped, key=lambda row: int(row[0])), clusters))
         assert (tmp_path / f"{limit}" / "work" / "edges").exists() == (limit == 0)
         if order_by:
             assert len(decided(result, rows)) == 150
         assert result.numbers["read"] == 150 == result.kept.count() + len(dropped)
-    assert found[0] == found[1] != []
+    assert found[0] == found[1]
+    assert min(map(len, found[0])) > 10
+
+
+@pytest.mark.parametrize("step", ["judged", "matched"])
+def test_a_worker_that_dies_ends_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """No page is lost: there is no result, and the same job goes on from its fingerprints."""
+    rows = stream(150, seed=5)
+    output = tmp_path / "out"
+    job = Job(output=str(output), order_by="place", partitions=2)
+    table(spark, rows).write.parquet(str(tmp_path / "pages"))
+    pages = spark.read.parquet(str(tmp_path / "pages"))
+
+    def dying(*_: Any) -> Work:
+        def work(_: Any) -> Iterator[Any]:
+            yield from ()
+            os._exit(3)
+
+        return work
+
+    with monkeypatch.context() as patch:
+        patch.setattr(alone, step, dying)
+        with pytest.raises(Exception, match="Python worker exited unexpectedly"):
+            deduplicate(pages, OPTIONS, job)
+    assert {path.name for path in (output / "work").iterdir()} == {"pages", "ordered"}
+    before = (output / "work" / "ordered" / "_SUCCESS").stat().st_mtime_ns
+    result = deduplicate(pages, OPTIONS, job)
+    assert (output / "work" / "ordered" / "_SUCCESS").stat().st_mtime_ns == before
+    numbers = result.numbers
+    assert numbers["read"] == 150 == numbers["kept"] + numbers["duplicates"]
+    assert numbers["duplicates"] > 10
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(1, 5))
+def test_parts_are_whole(pages: list[int], count: int) -> None:
+    """Every row is in one part, none of which is empty, and a page is in one alone."""
+    rows = np.array(sorted(pages), np.int64)
+    cuts = cuts_of(rows, count)
+    assert (cuts[0], cuts[-1]) == (0, len(rows))
+    assert len(cuts) - 1 <= count
+    parts = [rows[start:stop].tolist() for start, stop in pairwise(cuts)]
+    assert all(parts)
+    assert all(one[-1] < other[0] for one, other in pairwise(parts))
 
 
 def test_a_limit_that_can_not_be_used() -> None:

@@ -344,6 +344,24 @@ def test_a_killed_job_goes_on_on_a_cluster(spark: SparkSession, tmp_path: Path) 
     assert kept + len(dropped(spark, output)) == 150
 
 
+def test_a_killed_job_goes_on_on_this_machine(spark: SparkSession, tmp_path: Path) -> None:
+    """It is killed while it decides by itself: nothing that it left is in the way, fingerprints are
+    not made again, and the result is that of a job that was not killed."""
+    path, output, whole = written(tmp_path, 150), tmp_path / "out", tmp_path / "whole"
+    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
+    pages, half = output / "work" / "pages" / "_SUCCESS", output / "work" / "alone"
+    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
+        wait_for(half.exists, job)
+    assert half.exists()
+    assert not (output / "kept").exists()
+    before = pages.stat().st_mtime_ns
+    for folder in (output, whole):
+        assert main([*words, "-o", str(folder)]) == 0
+    assert pages.stat().st_mtime_ns == before
+    assert not half.exists()
+    assert dropped(spark, output) == dropped(spark, whole) != []
+
+
 def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) -> None:
     """What docs/spark.md shows works on a table, here with its result in an empty folder."""
     (code,) = (one.code for one in blocks(ROOT / "docs" / "spark.md") if one.language == "python")

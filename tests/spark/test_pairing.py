@@ -79,12 +79,21 @@ def rank_of(blocks: Blocks, i: int, j: int, table: int) -> Rank:
     return crowded, "c narrow", narrow_rank(table)
 
 
-def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int, int]]:
+def may_match(blocks: Blocks, i: int, j: int, limit: float) -> bool:
+    """Whether the sieves of two pages, both of host 0, leave them to be judged."""
+    own, other = blocks.sieves[i].tolist(), blocks.sieves[j].tolist()
+    lacking = sum((a & ~b).bit_count() for a, b in zip(own[2:], other[2:], strict=True))
+    return not other[1] or lacking <= limit * own[1] + 0.5 * own[1] ** 0.5
+
+
+def twin(
+    blocks: Blocks, distance: int, most: tuple[int, int], limit: float
+) -> list[tuple[int, int]]:
     """The same, one record after the other."""
     found = []
     for block, table in enumerate(blocks.tables.tolist()):
         rows = range(*blocks.starts[block : block + 2].tolist())
-        limit = most[int(blocks.split[block])]
+        counted = most[int(blocks.split[block])]
         for i in rows:
             own, probe = int(blocks.simhashes[i]), int(blocks.flags[i]) & PROBE
             mine: list[tuple[int, int]] = []
@@ -98,7 +107,8 @@ def twin(blocks: Blocks, distance: int, most: tuple[int, int]) -> list[tuple[int
                     here = rank_of(blocks, i, j, table)
                     if all(one >= here for one in common_blocks(blocks, i, j, distance)):
                         mine.append((i, j))
-            found += mine[:limit]
+            # A candidate that a sieve leaves out counts as one that was compared.
+            found += [pair for pair in mine[:counted] if may_match(blocks, *pair, limit)]
     return found
 
 
@@ -136,24 +146,35 @@ def some_blocks(draw: st.DrawFn) -> Blocks:
             for one in sorted(narrow, key=narrow_rank):
                 row.append(place(one, 0, draw(st.integers(0, 1))))
             lower.append(row + [NOTHING] * (7 - len(row)))
+    # Bits of the first half of a sieve, and of the second.
+    drawn = st.lists(st.sampled_from((0, 1, 15, 1 << 60)), min_size=2, max_size=2)
+    sieves = np.zeros((len(orders), WORDS), np.uint64)
+    for row in sieves:
+        row[[2, WORDS - 1]] = draw(drawn)
+        row[1] = np.bitwise_count(row[2:]).sum()
     starts = np.append(0, np.cumsum(counts))
     return Blocks(
         starts.astype(np.int64), np.array(tables), np.array(split), np.array(orders),
         np.array(lasts), np.array(simhashes, np.uint64), np.array(flags), np.array(crowded),
-        np.array(lower), np.zeros((len(orders), WORDS), np.uint64),
+        np.array(lower), sieves,
     )  # fmt: skip
 
 
 @pytest.mark.slow
-@given(some_blocks(), st.integers(0, 6), st.tuples(st.integers(1, 5), st.integers(1, 5)))
-def test_pairs_equal_a_plain_loop(blocks: Blocks, distance: int, most: tuple[int, int]) -> None:
+@given(
+    some_blocks(), st.integers(0, 6), st.tuples(st.integers(1, 5), st.integers(1, 9)),
+    st.sampled_from((0.0, 0.5, 2.0)),
+)  # fmt: skip
+def test_pairs_equal_a_plain_loop(
+    blocks: Blocks, distance: int, most: tuple[int, int], limit: float
+) -> None:
     """Pages pair in the lowest block they have in common, however few pairs fit."""
     found: list[tuple[int, int]] = []
     at = (0, 0)
     while at[0] < len(blocks.tables):
-        *columns, at = pairs(blocks, distance, most, max(most), at)
+        *columns, at = pairs(blocks, distance, most, limit, max(most), at)
         found += zip(*(column.tolist() for column in columns), strict=True)
-    assert found == twin(blocks, distance, most)
+    assert found == twin(blocks, distance, most, limit)
 
 
 @given(st.lists(st.tuples(

@@ -17,7 +17,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.evidence import make_evidence
-from dedup_middleware.spark.pairing import COUNT, FIRST, HOST, WORDS, may_match
+from dedup_middleware.spark.pairing import COUNT, FIRST, HOST, WORDS, Blocks, pairs
 from dedup_middleware.spark.sieve import EVERY_PAIR, NO_SIEVE, limit_of, make_sieve
 from tests.spark.streams import stream
 
@@ -31,6 +31,24 @@ def fingerprints(pages: int) -> list[Fingerprint]:
     rows = (row for row in stream(pages, seed=3) if row["text"])
     found = [make(Document(key=r["url"], text=r["text"], title=r["title"])) for r in rows]
     return [page for page in found if not page.is_empty]
+
+
+def may_match(
+    sieves: NDArray[np.uint64], pages: NDArray[np.int64], candidates: NDArray[np.int64],
+    limit: float,
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Which of m pairs have to be judged: each pair is a block of its own."""
+    count = len(pages)
+    rows = np.column_stack((candidates, pages)).ravel()
+    nothing = np.zeros(2 * count, np.int64)
+    orders = np.arange(2 * count)
+    blocks = Blocks(
+        2 * np.arange(count + 1), np.full(count, 6), nothing[:count], orders, orders,
+        np.zeros(2 * count, np.uint64), nothing, nothing, np.empty((2 * count, 0), np.int64),
+        sieves[rows],
+    )  # fmt: skip
+    found, _, __ = pairs(blocks, 3, (2, 2), limit, count + 2, (0, 0))
+    return np.isin(np.arange(count), found // 2)
 
 
 def sieves_of(pages: list[Fingerprint]) -> NDArray[np.uint64]:
