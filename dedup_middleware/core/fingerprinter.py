@@ -198,7 +198,7 @@ class Fingerprinter:
         words = _NO_WORDS
         if title and signed.words < self._short:
             # Sets, because NumPy takes 25 us for as much.
-            hashes = set(self._shingler.token_hashes(title).tolist())
+            hashes = set(self._text_signer.token_hashes(title).tolist())
             # Its other words are not compared, and a title may be long.
             if signed.words >= self._titled:
                 hashes.intersection_update(signed.values.tolist())
