@@ -170,7 +170,7 @@ class Deduplicator:
             self._index.warm()
             extract.warm()
             count = 2 * self.options.min_features + 40
-            words = " ".join(f"第{i}段文字 word{i}" for i in range(count))
+            words = "\n".join(f"第{i}段文字 word{i}" for i in range(count))
             # One of each kind: compared by its shingles, and as a whole.
             for text in (words, "一个页面"):
                 page = self._plain(Document(key="", title="题目", text=text))

@@ -191,10 +191,12 @@ class Fingerprinter:
         """
         words = _NO_WORDS
         if title and signed.words < self._short:
-            words = np.unique(self._shingler.token_hashes(title))
+            # Sets, because NumPy takes 25 us for as much.
+            hashes = set(self._text_signer.token_hashes(title).tolist())
             # Its other words are not compared, and a title may be long.
             if signed.words >= self._titled:
-                words = words[np.isin(words, signed.values)]
+                hashes.intersection_update(signed.values.tolist())
+            words = np.array(sorted(hashes), np.uint64)
         wording = Wording(
             signed.order,
             signed.words,

@@ -85,7 +85,7 @@ class TextSigner:
     :raises ValueError: fewer minima than B*R
     """
 
-    __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler")
+    __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler", "_tokens")
 
     def __init__(
         self,
@@ -108,6 +108,10 @@ class TextSigner:
         self._bands = bands
         self._padded = padded.shape[1]
         self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits, rows)
+        # Nothing is written to these.
+        none = (np.int64, np.uint32, np.uint64, np.uint64, np.uint8, np.uint8)
+        made = [np.empty(0, dtype) for dtype in none]
+        self._tokens = (*shingler.tables[:3], 0, *shingler.tables[4:], padded, bits, rows, *made)
 
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
@@ -124,6 +128,15 @@ class TextSigner:
         if self._padded != self._num_perm:
             minhash = minhash[: self._num_perm]
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
+
+    def token_hashes(self, text: str) -> NDArray[np.uint64]:
+        """What :meth:`.Shingler.token_hashes` gives, without a kernel of its own."""
+        found = _sign_text(self._shingler.code_points(text), False, *self._tokens)
+        if not found[0]:
+            raw = self._shingler.code_points(text, composed=True)
+            found = _sign_text(raw, True, *self._tokens)
+        hashes: NDArray[np.uint64] = found[5]
+        return hashes
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
@@ -164,7 +177,7 @@ def _sign_text(
     ready, features, counts, _, places, clauses, words, exact = read[:8]
     order, numerals, positions, sorts, anchors, word_hashes = read[8:]
     value, evidence = np.uint64(0), np.empty(0, np.uint8)
-    if ready:
+    if ready and width:
         fill_minima(features, padded, minima)
         if bits != NO_SKETCH:
             fill_sketch(minima, bits, sketch)

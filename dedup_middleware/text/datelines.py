@@ -283,6 +283,15 @@ def _date_line_end(codes: Codes) -> int:
 
 
 @subkernel
+def _line_begin(codes: Codes, i: int, most: int) -> int:
+    """Where the line begins of the character at `i`, -1 if that is more than `most` before it."""
+    first = i
+    while first > 0 and codes[first - 1] != _NEW_LINE and i - first <= most:
+        first -= 1
+    return first if i - first <= most else -1
+
+
+@subkernel
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Where the date line of a page begins and ends with the name of the reporter in brackets
     behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none.
@@ -296,20 +305,22 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
         for i in range(line):
             spaces += np.int64(codes[i] == 32)
         return 0, line if spaces <= _MOST_SPACES else 0
-    first, begin, end = 0, 0, 0  # of the line, and of what follows its last comma or sentence
+    begin, end = 0, 0  # of what follows the last comma or sentence of its line
     for i in range(min(codes.size, _REACH)):
-        if codes[i] == _NEW_LINE:
-            first = i + 1
-        if codes[i] == _NEW_LINE or among(np.int64(codes[i]), _CLAUSE_ENDS):
-            begin = i + 1
-        sent = at(codes, i) in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
-        ends = i + 1 == codes.size or among(at(codes, i + 1), _BEHIND_WIRE)
-        if not sent or not ends or i - first > _LONGEST_HEAD:
+        code = codes[i]
+        news = code in (_NEWS, _NEWS_TRADITIONAL)
+        if not news and code not in (_WIRE, _WIRE_TRADITIONAL):
+            continue
+        if i + 1 < codes.size and not among(at(codes, i + 1), _BEHIND_WIRE):
             continue
         before = at(codes, i - 2) if at(codes, i - 1) == 32 else at(codes, i - 1)
-        news = at(codes, i) in (_NEWS, _NEWS_TRADITIONAL) and among(before, _PAPERS)
-        if before == _DAY or (news and i - first <= _LONGEST_PAPER):
+        paper = news and among(before, _PAPERS)
+        first = _line_begin(codes, i, _LONGEST_HEAD if before == _DAY else _LONGEST_PAPER)
+        if (before == _DAY or paper) and first >= 0:
             end = i + 1
+            begin = i
+            while begin > first and not among(np.int64(codes[begin - 1]), _CLAUSE_ENDS):
+                begin -= 1
             break
     if end == 0:
         return 0, 0

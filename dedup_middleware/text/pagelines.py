@@ -13,15 +13,14 @@ from typing import Final
 
 _LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
 _LONGEST_SENTENCE: Final = 40
-_LONGEST_RIGHTS: Final = 320  # of one that reserves rights
+LONGEST: Final = 320  # of one that reserves rights
 _SENTENCE_ENDS: Final = ("。", "。”")
 _MOST_CREDIT: Final = 8  # words of a picture's credit
-_OPENING, _AROUND = (
-    "([（【▲△",
-    "()[]（）【】▲△.。!！:：… ",
-)  # what may stand before and around such a line
+# What may stand before and around such a line.
+OPENING: Final = "([（【▲△"
+AROUND: Final = "()[]（）【】▲△.。!！:：… "
 # Headings and buttons, in lower case and without the punctuation behind them.
-_LABELS: Final = frozenset(
+BUTTONS: Final = frozenset(
     """
     advertisement | advertisement - story continues below | story continues below advertisement |
     story continues below | article continues below advertisement | article continues below |
@@ -67,8 +66,10 @@ _DAY: Final = (
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
+#: beginnings of lines that end with a number in a gallery
+NUMBERED: Final = "im ph pi sl fo bi фо"
 #: forms of a line from its first to its last character, each behind its first words, of which two
-#: characters are looked at; _ is a space
+#: to four characters are looked at; _ is a space
 _FORMS: Final = (
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
@@ -76,7 +77,7 @@ _FORMS: Final = (
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
         rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
     ),
-    ("image photo picture slide foto bild фото", r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
+    (NUMBERED, r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
     (
         "credit crédit foto bild фото",
         rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
@@ -101,8 +102,8 @@ _FORMS: Final = (
     ),
     ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
     (
-        "folgen abonnieren suivez abonnez síguenos sigue suscríbete seguici iscriviti siga "
-        "inscreva assine подпис читайте",
+        "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
+        "siga inscreva assine подпис читайте",
         r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
         r"|iscriviti|siga|inscreva|assine|подпиш|подписывай|читайте)\w*\b"
         rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
@@ -126,14 +127,14 @@ _FORMS: Final = (
         r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?",
     ),
     # a byline with the day, the signature of a quoted message
-    ("by written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
-    ("von par por di автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
+    ("by_ written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
+    ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
 )
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
-_AGENCIES: Final = (
+AGENCIES: Final = (
     "getty images",
     "reuters",
     "afp",
@@ -202,7 +203,7 @@ _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
     r"|forbidden|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
-_CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
+CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _BEGINNING: Final = 2  # characters of a line by which its forms are found
@@ -213,17 +214,22 @@ def _beginnings(words: str) -> set[str]:
 
 
 _BEGINNINGS: Final = frozenset().union(
-    *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in _LABELS)
+    *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in BUTTONS)
 )
-_RIGHTS_BEGIN: Final = frozenset(
-    ("thi", "all", "cop", "no ", "rep", "tou", "tod", "tut", "все", "пер", "при")
+_NOTICES: Final = (
+    "this all_ copyright no_part reproduction alle tous todos tutti все_ перепечатка при_ citation"
 )
-_NOTICES_BEGIN: Final = frozenset({"ci", *(begin[:_BEGINNING] for begin in _RIGHTS_BEGIN)})
-_AUTHORS_BEGIN: Final = _beginnings(
-    "by story written posted words text von автор текст additional reporting writing editing "
+_NOTICES_BEGIN: Final = _beginnings(_NOTICES)
+_BYLINES: Final = (
+    "by_ story written posted words text von автор текст additional reporting writing editing "
     "compiled translated photographs"
 )
-_ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in _AGENCIES)
+_BYLINES_BEGIN: Final = _beginnings(_BYLINES)
+_ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in AGENCIES)
+#: beginnings of all forms but buttons and numbers in a gallery
+BEGINNINGS: Final = " ".join(
+    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES)
+)
 
 
 @functools.cache
@@ -268,7 +274,7 @@ def _reserves(lower: str) -> bool:
     found = _RIGHTS.match(lower)
     if found is None or any(map(str.isdigit, _YEAR.sub("", lower))):
         return False
-    rest = lower[found.end() :].strip(_AROUND)
+    rest = lower[found.end() :].strip(AROUND)
     return not rest or _PERMITTED.search(rest) is not None
 
 
@@ -294,7 +300,7 @@ def _is_by(text: str) -> bool:
     >>> _is_by("By then it was over")
     False
     """
-    if _AUTHORS.fullmatch(text.rstrip(_AROUND)):
+    if _AUTHORS.fullmatch(text.rstrip(AROUND)):
         return True
     return "@" in text and _CONTACT.fullmatch(text) is not None and _addresses(text)
 
@@ -304,14 +310,14 @@ def _has_form(text: str, begins: str) -> bool:
 
     :param begins: its first letters in lower case
     """
-    lower = text.strip(_AROUND).lower()
-    if lower in _LABELS:
+    lower = text.strip(AROUND).lower()
+    if lower in BUTTONS:
         return True
     form = _form(begins)
     match = form.fullmatch(lower) if form is not None else None
     if match is None:
         return False
-    credit = _CREDIT.match(text.strip(_AROUND))
+    credit = _CREDIT.match(text.strip(AROUND))
     named = credit is None or _is_names(credit[1])
     return named and all(map(_invites, filter(None, match.groups())))
 
@@ -322,10 +328,7 @@ def reserves_rights(line: str) -> bool:
     >>> reserves_rights("All rights reserved."), reserves_rights("All rights are lost")
     (True, False)
     """
-    if len(line) > _LONGEST_RIGHTS:
-        return False
-    lower = line.strip().lower()
-    return lower[:3] in _RIGHTS_BEGIN and _reserves(lower)
+    return len(line) <= LONGEST and _reserves(line.strip().lower())
 
 
 def _is_notice(lower: str) -> bool:
@@ -336,10 +339,12 @@ def _is_notice(lower: str) -> bool:
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
+    Callers look only at lines that `suspects` finds: what is added here belongs there too.
+
     >>> [is_page_line(line) for line in ("Share this story", "Photo: Ann Shepherd", "Share prices")]
     [True, True, False]
     """
-    if len(line) > _LONGEST_RIGHTS:
+    if len(line) > LONGEST:
         return False
     text = line.strip()
     begins = text[:_BEGINNING].lower()
@@ -347,17 +352,17 @@ def is_page_line(line: str) -> bool:
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False
-    is_caption = ")" in text[-_CREDIT_ENDS:] and ":" in text and _CAPTION.fullmatch(text.lower())
-    if text[:1] in _OPENING:
-        text = text.strip(_AROUND)
+    is_caption = ")" in text[-CREDIT_ENDS:] and ":" in text and _CAPTION.fullmatch(text.lower())
+    if text[:1] in OPENING:
+        text = text.strip(AROUND)
         begins = text[:_BEGINNING].lower()
     # Most lines are none of these, which their first letters say at once.
     if (
         is_caption
         or (begins in _BEGINNINGS and _has_form(text, begins))
-        or ((begins in _AUTHORS_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
+        or ((begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
     ):
         return True
-    if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(_AGENCIES):
+    if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

@@ -11,7 +11,15 @@ import html
 import re
 from typing import Final
 
-from dedup_middleware.text.pagelines import is_page_line, reserves_rights
+from dedup_middleware.text.pagelines import (
+    AGENCIES,
+    BEGINNINGS,
+    BUTTONS,
+    NUMBERED,
+    is_page_line,
+    reserves_rights,
+)
+from dedup_middleware.text.suspects import make_table, suspects
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
@@ -46,6 +54,8 @@ _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
 _LONGEST_LABEL: Final = max(map(len, _LABELS))
+_TABLE: Final = make_table(BEGINNINGS, NUMBERED, {*_LABELS, *BUTTONS, "more stories"}, AGENCIES)
+_LONGEST_SUSPECT: Final = max(_LONGEST_LABEL, *map(len, BUTTONS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
@@ -75,19 +85,26 @@ def _without_lines(text: str) -> str:
 
     A headline is a short line that is no sentence: it has no full stop at its end.
     """
+    looked_at = suspects(text, _TABLE, _LONGEST_SUSPECT)
+    if not looked_at:
+        return text
     lines = text.split("\n")
-    kept = [line for line in lines if not is_page_line(line)]
-    if len(kept) < len(lines):
+    page_lines = {place for place in looked_at if is_page_line(lines[place])}
+    kept = lines
+    if page_lines:
+        kept = [line for place, line in enumerate(lines) if place not in page_lines]
         # A long notice of rights makes no gallery of a short page.
         of_page = sum(len(line) for line in lines if not reserves_rights(line))
         if sum(map(len, kept)) < _LEAST_SUBJECT * of_page:
             kept = lines
-    kept = [line for line in kept if not _is_link(line)]
+    if any(_is_link(lines[place]) for place in looked_at):
+        kept = [line for line in kept if not _is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
-        if _is_label(line.strip().rstrip(":：").rstrip()):
-            kept = kept[:-count]
+        stripped = line.strip()
+        if line and not _is_headline(stripped):
             break
-        if line and not _is_headline(line.strip()):
+        if _is_label(stripped.rstrip(":：").rstrip()):
+            kept = kept[:-count]
             break
     if len(kept) == len(lines):
         return text

@@ -210,7 +210,10 @@ def read_text(
     stops: NDArray[np.uint64],
     keys: NDArray[np.uint64],
 ) -> TextParts:
-    """Code points in, the parts of `Shingles` out; first False if the text must be composed."""
+    """Code points in, the parts of `Shingles` out; first False if the text must be composed.
+
+    With a width of 0 they are empty but for `order`, the hashes of the tokens.
+    """
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     kept, exact = 0, keys[0]
     hashes = np.empty(codes.size, np.uint64)
@@ -232,6 +235,12 @@ def read_text(
         kept, exact, written = keep_words(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
+    if width == 0:
+        none, nowhere, few = hashes[:0], codes[:0], cuts[:0]
+        return (
+            ready, none, nowhere, none, nowhere, clauses[:0], kept, exact, hashes[:kept], none,
+            starts[:0], few, none, nowhere,
+        )  # fmt: skip
     features, counts, order = shingle_features(hashes, kept, width, keys)
     figures, places, stated, spans, kinds, line = hash_figures(codes, flags, names[:named], keys)
     # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.

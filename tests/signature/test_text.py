@@ -97,3 +97,13 @@ def test_bad_arguments() -> None:
         TextSigner(made(), 128, 60, 3)
     with pytest.raises(ValueError, match=r"needs 64, 128, 256 or at least 512 minima, got 100"):
         TextSigner(made(), 100, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "。", "the", "A ferry sank on 4 March", "渔船早归，e\u0301t\u00e9"]
+)
+def test_token_hashes_are_those_of_the_shingler(text: str) -> None:
+    """A title's words are compared with those of a text, so both have the same hashes."""
+    shingler = Shingler(hash_key=7)
+    found = TextSigner(shingler, whole=False).token_hashes(text)
+    assert found.tolist() == shingler.token_hashes(text).tolist()

@@ -1,0 +1,59 @@
+"""The kernel names every line that is left out, and few of the others."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_middleware.text import relevant
+from dedup_middleware.text.pagelines import is_page_line
+from dedup_middleware.text.suspects import suspects
+from tests.text.test_pagelines import ABOUT_THE_PAGE, OF_THE_SUBJECT
+from tests.texts import article, english
+
+LINES = [*ABOUT_THE_PAGE, *OF_THE_SUBJECT]
+LABELS = sorted(relevant._LABELS)
+_ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…x7", max_size=3)
+
+
+def _found(text: str) -> list[int]:
+    return suspects(text, relevant._TABLE, relevant._LONGEST_SUSPECT)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            _ends,
+            st.sampled_from([*LINES, *LABELS]) | st.text(max_size=20),
+            st.sampled_from([str, str.upper, str.title, str.lower]),
+            st.sampled_from(["", ": Ferry is late", "：渡轮晚点", " 3 of 7", " Getty Images"]),
+            _ends,
+        ),
+        max_size=6,
+    )
+)
+def test_all_lines_that_are_left_out_are_looked_at(
+    parts: list[tuple[str, str, object, str, str]],
+) -> None:
+    """In any case of their letters, with anything around them."""
+    text = "\n".join(a + case(line) + b + c for a, line, case, b, c in parts)  # type: ignore[operator]
+    lines = text.split("\n")
+    found = _found(text)
+    assert found == sorted(set(found))
+    for place, line in enumerate(lines):
+        left_out = is_page_line(line) or relevant._is_link(line)
+        label = relevant._is_label(line.strip().rstrip(":：").rstrip())
+        assert place in found or not (left_out or label), line
+
+
+def test_each_label_and_form_is_looked_at() -> None:
+    """None depends on what hypothesis draws."""
+    known = [line for line in [*LINES, *LABELS, *relevant.BUTTONS] if is_page_line(line)]
+    for line in [*known, *LABELS, *(f"{label}: x" for label in LABELS)]:
+        assert _found(line) == [0], line
+
+
+def test_few_lines_of_articles_are_looked_at() -> None:
+    """Else it would take as long as asking of each line."""
+    lines = [english(number) for number in range(200)] + [article(number) for number in range(200)]
+    assert len(_found("\n".join(lines))) < len(lines) / 10
