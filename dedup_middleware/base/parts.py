@@ -20,17 +20,8 @@ from typing import Any, ClassVar, Final, cast
 
 from llvmlite import binding as llvm
 from numba import _dynfunc, types
-from numba.core import (
-    cgutils,
-    codegen,
-    dispatcher,
-    postproc,
-    targetconfig,
-    typed_passes,
-    untyped_passes,
-)
-from numba.core import ir as numba_ir
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
+from numba.core import cgutils, codegen, targetconfig, typed_passes, untyped_passes
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.datamodel.models import OpaqueModel
 from numba.core.datamodel.registry import register_default
@@ -251,19 +242,6 @@ _signatures: dict[Any, Any] = {}
 _common: dict[str, Any] = {}
 
 
-class _CommonFlags(Flags):  # type: ignore[misc]
-    """Flags that do not change. numba looks overloads up by them, and would compare all values."""
-
-    def __hash__(self) -> int:
-        return _FLAGS_HASH
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or bool(super().__eq__(other))
-
-
-_FLAGS_HASH: Final = hash(Flags())  # of the names of all flags: it is the same for all values
-
-
 def _common_flags(flags: Any) -> Any:
     """Flags that kernels and subkernels share.
 
@@ -271,7 +249,7 @@ def _common_flags(flags: Any) -> Any:
     """
     summary = flags.summary()
     if summary not in _common:
-        common = _CommonFlags(flags)
+        common = flags.copy()
         common.no_cpython_wrapper = common.no_cfunc_wrapper = True
         _common[summary] = _common.setdefault(common.summary(), common)
     return _common[summary]
@@ -334,58 +312,6 @@ def _load_numba_without_blas() -> None:
         linalg.ensure_blas = asked
 
 
-def _variables(_: Any, value: Any) -> list[Any]:
-    """The variables of an instruction or of a part of one, as numba lists them, without asking of
-    each value whether it is of some abstract class."""
-    kind = type(value)
-    if kind is numba_ir.Var:
-        return [value]
-    if kind is str or value is None:
-        return []
-    if isinstance(value, (list, tuple)):
-        return [one for part in value for one in _variables(None, part)]
-    if isinstance(value, dict):
-        return [one for part in value.values() for one in _variables(None, part)]
-    return value.list_vars() if isinstance(value, numba_ir.Inst) else []
-
-
-def _postprocess(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """numba's work on a function after each pass, without finding which variables are alive where
-    nothing reads that: only generators and the pass that deletes variables do."""
-    if emit_dels or self.func_ir.is_generator:
-        _numba_postprocess(self, emit_dels, extend_lifetimes)
-        return
-    self.func_ir.blocks = postproc.transforms.canonicalize_cfg(self.func_ir.blocks)
-    self.func_ir.variable_lifetime = postproc.VariableLifetime(self.func_ir.blocks)
-    self.func_ir.generator_info = None
-
-
-_numba_variables: Final = numba_ir.Inst._rec_list_vars
-_numba_postprocess: Final = postproc.PostProcessor.run
-
-
-@contextlib.contextmanager
-def _faster() -> Iterator[None]:
-    """Let numba compile with the two functions above, and not time what functions wait for within
-    those that call them; under numba's lock."""
-    events: Any = cast("Any", dispatcher).ev
-    timer = events.install_timer
-    numba_ir.Inst._rec_list_vars = _variables
-    postproc.PostProcessor.run = _postprocess
-    events.install_timer = _no_timer
-    try:
-        yield
-    finally:
-        events.install_timer = timer
-        if timer is not _no_timer:
-            numba_ir.Inst._rec_list_vars = _numba_variables
-            postproc.PostProcessor.run = _numba_postprocess
-
-
-def _no_timer(*_: Any) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
-
-
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler with another last step."""
 
@@ -394,10 +320,6 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         _load_numba_without_blas()  # numba loads all of itself here
         super().__init__(*arguments)
-
-    def _compile_core(self) -> Any:
-        with _faster():
-            return super()._compile_core()
 
     def define_pipelines(self) -> list[Any]:
         """numba's passes, the lowering replaced."""
