@@ -14,6 +14,7 @@ import nox
 
 # uv installs in a minute what pip takes several for: pip builds PySpark anew in each session.
 nox.options.default_venv_backend = "uv|venv"
+nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 # Editable installations have no compiled kernels, so their build needs nothing for them.
 os.environ.setdefault("DEDUP_SHIP_KERNELS", "0")
