@@ -18,14 +18,15 @@ nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 # Editable installations have no compiled kernels, so their build needs nothing for them.
 os.environ.setdefault("DEDUP_SHIP_KERNELS", "0")
-QUICK = "not services and not processes and not empty_cache and not slow"
 
 
 def run_tests(session: nox.Session) -> None:
     """Compile the kernels once, not in each process that runs tests; then the tests."""
+    quick = re.search("^QUICK := (.+)", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert quick, "the Makefile names the marks of make check"
     session.run("scrapy", "dedup", "warmup", env={"DEDUP_COMPILE": "1"})
     tests = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal")
-    session.run(*tests, "--fewer-examples", "-m", QUICK, *session.posargs)
+    session.run(*tests, "--fewer-examples", "-m", quick[1], *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"])
