@@ -122,7 +122,7 @@ dist-kernels: $(VENV)/.matrix
 	$(BIN)/twine check --strict dist/*
 
 $(VENV)/.matrix: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet 'build>=1.2' 'nox>=2024.10.9' 'twine>=6.1'
+	$(BIN)/python -m pip install --quiet 'build>=1.2' 'nox[uv]>=2025.10.14' 'twine>=6.1'
 	touch $@
 
 clean:

@@ -1,7 +1,7 @@
 """The tests under each Python and Scrapy that is supported: ``make test-matrix``.
 
 One session each; a Python that is missing here is skipped. ``nox -s lowest`` runs one of them. The
-tests are those of ``make check``: they need no server, browser or Java.
+tests are those of ``make check``, with as few examples: they need no server, browser or Java.
 """
 
 from __future__ import annotations
@@ -12,18 +12,28 @@ from pathlib import Path
 
 import nox
 
-nox.options.default_venv_backend = "venv"
+# uv installs in a minute what pip takes several for: pip builds PySpark anew in each session.
+nox.options.default_venv_backend = "uv|venv"
+nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 # Editable installations have no compiled kernels, so their build needs nothing for them.
 os.environ.setdefault("DEDUP_SHIP_KERNELS", "0")
-TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-m", "not services")
+
+
+def run_tests(session: nox.Session) -> None:
+    """Compile the kernels once, not in each process that runs tests; then the tests."""
+    quick = re.search("^QUICK := (.+)", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert quick, "the Makefile names the marks of make check"
+    session.run("scrapy", "dedup", "warmup", env={"DEDUP_COMPILE": "1"})
+    tests = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal")
+    session.run(*tests, "--fewer-examples", "-m", quick[1], *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14", "3.15"])
 def tests(session: nox.Session) -> None:
     """The newest release of every dependency."""
     session.install("--editable", ".[crawler,dev]")
-    session.run(*TESTS, *session.posargs)
+    run_tests(session)
 
 
 @nox.session(python="3.12", name="scrapy-master")
@@ -31,7 +41,7 @@ def scrapy_master(session: nox.Session) -> None:
     """Scrapy as it will be released next."""
     session.install("--editable", ".[crawler,dev]")
     session.install("https://github.com/scrapy/scrapy/archive/refs/heads/master.zip")
-    session.run(*TESTS, *session.posargs)
+    run_tests(session)
 
 
 @nox.session(python="3.10")
@@ -45,10 +55,10 @@ def lowest(session: nox.Session) -> None:
     ]
     # itemadapter 0.11 reads what newer versions of pydantic warn of.
     session.install("--editable", ".[crawler,dev]", *bounds, "pydantic<2.11")
-    session.run(*TESTS, *session.posargs)
+    run_tests(session)
 
 
-@nox.session(python="3.11", name="old-pip")
+@nox.session(python="3.11", name="old-pip", venv_backend="venv")
 def old_pip(session: nox.Session) -> None:
     """The pip of Python 3.11's own venv, which leaves out extras spelt in another way."""
     session.run("python", "-m", "pip", "install", "--quiet", "pip==23.2.1")
@@ -57,7 +67,7 @@ def old_pip(session: nox.Session) -> None:
     session.run("scrapy", "dedup", "--help", silent=True)
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="venv")
 def operation(session: nox.Session) -> None:
     """What docs/ shows of other products, with these products.
 

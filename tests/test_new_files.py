@@ -133,7 +133,9 @@ async def test_keys_and_texts_are_private(umask: int, tmp_path: Path) -> None:
     journal = SQLiteJournal(tmp_path / "index.journal.db", max_bytes=1_000_000)
     journal.open(create=True)
     journal.append([], [], {(0, "host", "seen"): 1})
-    JournalOutput(tmp_path / "batch.db", Options()).finish()
+    batch = JournalOutput(tmp_path / "batch.db", Options())
+    batch.complete()
+    batch.finish()
     source = await loaded(MemoryIndex(), pages_of([a_page(1, 11)]))
     await export_index(source, tmp_path / "export.parquet")
     modes = {path.name: mode(path) for path in tmp_path.iterdir() if path.is_file()}

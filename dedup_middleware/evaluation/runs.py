@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,11 +78,12 @@ def run_pairs(run: Run) -> None:
     every = read_pairs(run.arguments.file)
     hard = [pair for pair in every if not pair.trivial]
     comparers = run.comparers((*METHOD_NAMES, *VARIANTS))
+    some_left_out = len(hard) < len(every)
     for name, title, chosen in (
-        ("pairs-all", "all pairs", every),
-        ("pairs", "trivial pairs left out", hard),
+        ("pairs-all", "all pairs", every if some_left_out else []),
+        ("pairs", "pairs without the trivial ones" if some_left_out else "all pairs", hard),
     ):
-        if not chosen or (name == "pairs-all" and len(hard) == len(every)):
+        if not chosen:
             continue
         with run.progress() as bar:
             task = bar.add_task(title, total=len(comparers))
@@ -101,6 +103,9 @@ def run_pairs(run: Run) -> None:
 
 
 def _pair_summary(row: output.Record) -> dict[str, Any]:
+    precision, recall = row["cv_precision_at_recall"], row["cv_recall_at_recall"]
+    # Too few pairs for a threshold that others choose.
+    known = not math.isnan(precision)
     return {
         "method": row["method"],
         "order": row["order"],
@@ -109,7 +114,7 @@ def _pair_summary(row: output.Record) -> dict[str, Any]:
         "recall": row["recall"],
         "F1": row["f1"],
         "cross-validated F1": row["cv_f1"],
-        "P at R": f"{row['cv_precision_at_recall']:.3f} at {row['cv_recall_at_recall']:.3f}",
+        "P at R": f"{precision:.3f} at {recall:.3f}" if known else "-",
         "us a pair": round(row["pair_seconds"] * 1e6, 1),
         "us to sign": round(row["sign_seconds"] * 1e6),
     }

@@ -129,6 +129,20 @@ def test_name_of_a_method_may_carry_parameters(
     assert "the parameters of rules are: rule, keyword_count" in capsys.readouterr().err
 
 
+def test_two_pairs_have_a_table_without_nan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the tutorial: none of them is left out, and no threshold can be chosen by others."""
+    monkeypatch.setenv("COLUMNS", "200")
+    near, _, far, _ = labelled(1)
+    file = write_lines(tmp_path / "pairs.jsonl", [near, far])
+    assert main(["pairs", str(file), "--methods", "content"]) == 0
+    shown = capsys.readouterr().out
+    assert "all pairs: 2" in shown
+    assert "left out" not in shown
+    assert "nan" not in shown
+
+
 def test_unknown_method_is_named(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message lists the methods."""
     assert main(["stream", str(pages), "--methods", "sha1"]) == 1
