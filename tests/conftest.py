@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib.metadata
 import inspect
 import random
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +23,9 @@ from tests.servers import running_redis
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("DEDUP_COMPILE", "1")
     assert compiled.kernels() is None
+
+# redis-py reads its version out of a file for each connection, which is more than tests do with it.
+importlib.metadata.version = functools.cache(importlib.metadata.version)
 
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)
