@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib.metadata
 import inspect
 import random
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +23,9 @@ from tests.servers import running_redis
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("DEDUP_COMPILE", "1")
     assert compiled.kernels() is None
+
+# redis-py reads its version out of a file for each connection, which is more than tests do with it.
+importlib.metadata.version = functools.cache(importlib.metadata.version)
 
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)
@@ -232,6 +237,34 @@ def repeatable_hash_keys() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters, "secrets", HASH_KEYS)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shinglers_made_once() -> Iterator[None]:
+    """The tables of words under a hash key are made once, not twice for each index that is opened.
+
+    They are read and never written. Those are made anew that need more than this package: a
+    dictionary of the user's own is a file that may change, and OpenCC may be missing.
+    """
+    from dedup_middleware.core import fingerprinter
+
+    make = fingerprinter.make_shingler
+    made: dict[tuple[object, ...], Any] = {}
+
+    def make_once(options: Any, hash_key: int, segmenter: str = "") -> Any:
+        if options.user_dictionary or options.fold_traditional:
+            return make(options, hash_key, segmenter)
+        chosen = segmenter or options.segmenter
+        wanted = (hash_key, chosen, options.shingle_width, options.max_chars)
+        if wanted not in made:
+            if len(made) == 8:
+                made.clear()
+            made[wanted] = make(options, hash_key, segmenter)
+        return made[wanted]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprinter, "make_shingler", make_once)
         yield
 
 

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from dedup_middleware.signature.evidence import _examine
 from dedup_middleware.signature.text import _sign_text
+from dedup_middleware.text.extraction.markup import read_markup
+from dedup_middleware.text.extraction.trim import trimmed
 from tests.test_warm import Probes, check
 
 SPIDER = """
@@ -75,15 +78,17 @@ def without_smallest(folder: Path) -> None:
 
 
 def copy_largest(cache: Path) -> None:
-    """Copy the kernel that takes twenty seconds from the cache of this machine, if it is there.
+    """Copy the kernels that take two to twenty seconds from the cache of this machine, if there.
 
-    `make warm` has compiled it in the same way, where there was no cache.
+    `make warm` has compiled them in the same way, where there was no cache.
     """
-    own = Path(_sign_text.stats.cache_path)
-    place = cache / own.parent.name / own.name
-    place.mkdir(0o700, parents=True)
-    for file in own.glob("text._sign_text-*"):
-        shutil.copy2(file, place)
+    largest: tuple[Any, ...] = (_sign_text, trimmed, read_markup, _examine)
+    for kernel in largest:
+        own = Path(kernel.stats.cache_path)
+        place = cache / own.parent.name / own.name
+        place.mkdir(0o700, parents=True, exist_ok=True)
+        for file in own.glob(f"*.{kernel.__name__}-*"):
+            shutil.copy2(file, place)
 
 
 @pytest.fixture(scope="module")

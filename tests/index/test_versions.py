@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -39,13 +40,14 @@ from tests.index.windows import in_time
 @pytest.fixture
 async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
     """An empty storage and an empty index of each kind."""
-    async with Deduplicator(OPTIONS, index=harness.connect()) as observer:
-        yield World(Rows(tmp_path / "rows.db"), harness, observer)
+    with closing(Rows(tmp_path / "rows.db")) as rows:
+        async with Deduplicator(OPTIONS, index=harness.connect()) as observer:
+            yield World(rows, harness, observer)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
-async def test_no_interleaving_loses_a_text(story: str, tmp_path: Path, world: World) -> None:
+async def test_no_interleaving_loses_a_text(story: str, world: World) -> None:
     """Killed, failed or raced by copies at any step: dropped texts are in a row.
 
     After a kill the leases run out, and the page is crawled again.
@@ -59,10 +61,10 @@ async def test_no_interleaving_loses_a_text(story: str, tmp_path: Path, world: W
     for at in range(1, counting.taken + 1):
         for act in ("kill", "visit", "visit and kill"):
             await world.observer._index.forget_addresses(lambda _: True)
-            rows = Rows(tmp_path / f"rows-{at}-{act}.db")
+            world.rows.clear()
             # One of its own, which takes what it stored unchecked with it.
             async with Deduplicator(OPTIONS, index=world.harness.connect()) as observer:
-                await meet(World(rows, world.harness, observer), story, texts, at, act)
+                await meet(World(world.rows, world.harness, observer), story, texts, at, act)
 
 
 async def meet(world: World, story: str, texts: Sequence[str], at: int, act: str) -> None:

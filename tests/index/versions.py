@@ -41,21 +41,25 @@ class Rows:
     """Storage with one row a page, in a file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._execute("CREATE TABLE page (url TEXT PRIMARY KEY, text TEXT)")
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA synchronous = OFF")  # processes die here, not machines
+        self._db.execute("CREATE TABLE IF NOT EXISTS page (url TEXT PRIMARY KEY, text TEXT)")
 
-    def _execute(self, statement: str, *values: str) -> list[tuple[str, str]]:
-        with contextlib.closing(sqlite3.connect(self._path)) as db, db:
-            db.execute("PRAGMA synchronous = OFF")  # processes die here, not machines
-            return db.execute(statement, values).fetchall()
+    def close(self) -> None:
+        """The file stays."""
+        self._db.close()
+
+    def clear(self) -> None:
+        """No row is left."""
+        self._db.execute("DELETE FROM page")
 
     def put(self, url: str, text: str) -> None:
         """Write a row; the one that was there is gone."""
-        self._execute("INSERT OR REPLACE INTO page VALUES (?, ?)", url, text)
+        self._db.execute("INSERT OR REPLACE INTO page VALUES (?, ?)", (url, text))
 
     def all(self) -> dict[str, str]:
         """Texts by address."""
-        return dict(self._execute("SELECT url, text FROM page"))
+        return dict(self._db.execute("SELECT url, text FROM page"))
 
 
 class Gated:
