@@ -106,8 +106,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       that the page also says where the other one holds it counts half, a common shingle that
       another one continues takes one off; at least three quarters of what it is if each new word
       counts whole
-    * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, or of the line
-      that names the editor at the end, are never counted
+    * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
+      credits, or of the line that names the editor at the end, are never counted
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
       row, with no other new word next to them; those of the date line do not count

@@ -32,7 +32,7 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]
 
-NO_NEWS: Final = 0  # in place of the hash of a word of a date line or an editor's line
+NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
 SHORT: Final = 60  # words from which on the names of a page are no values
 NAME: Final = 4  # sorts of values: a word of a name, and
 WORD: Final = 5  # any other word of a short page

@@ -463,6 +463,30 @@ def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> Non
     assert found.reasons == expected.reasons
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("据湖滨新闻网官方微博消息，{}。(湖滨新闻网 王五)", False),
+        ("据湖边社援引湖滨新闻网报道，{}。(完)\n(参与报道：王五 赵六)\n【编辑:钱七】", False),
+        ("{}。\n【本报记者王五】", False),
+        ("据湖滨电厂爆炸消息。{}。", True),
+        ("据湖滨新闻网报道电厂已经爆炸，{}。", True),
+        ("{}(电厂爆炸)", True),
+        ("{}。(电厂爆炸。30人遇难)", True),
+        ("{}。(30人遇难)", True),
+    ],
+)
+def test_sources_and_credits_are_no_new_words(text: str, counts: bool) -> None:
+    """Who reported something, before the text and behind it, does not count; other words in
+    brackets, or behind 据, do."""
+    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
+    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐"
+    texts = (f"湖边社北滨3月4日电 {body}。", f"湖边社北滨3月4日电 {text.format(body)}")
+    stored, new = (fingerprint(Document(key="", text=text)) for text in texts)
+    found = evidence.examine(new.wording, [stored.payload])[0]
+    assert (found[evidence.NEW] + found[evidence.NEW_FRAME] > 0) == counts
+
+
 def test_date_lines_and_editors_are_no_new_words() -> None:
     """Another agency, another reporter and another editor do not use up the limit of the lead."""
     fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
