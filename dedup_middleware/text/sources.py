@@ -3,7 +3,8 @@
 A reprint names another source than the page it copies, or none, so these words are no news. The
 clause with which the text begins, behind its date line, begins with 据 and ends with a comma behind
 one of a few words (报道, 消息). The credits with which it ends, before the line that names the
-editor, are in brackets behind a full stop, and short.
+editor, are in brackets behind a full stop. They name a reporter or an agency as such (记者, 来源:),
+or are as short as names (张三 李四); other words in brackets may be news (后证实为谣言).
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -28,6 +29,25 @@ _OPENING: Final = np.array(sorted(map(ord, "([【〔")), np.int64)
 _CLOSING: Final = np.array(sorted(map(ord, ")]】〕")), np.int64)
 _SENTENCE_ENDS: Final = np.array(sorted(map(ord, "。!?”…\n")), np.int64)
 _LONGEST_CREDIT: Final = 24  # characters in brackets
+_NAME: Final = 4  # characters of a name, or of 完
+_OFFICES: Final = (
+    *(
+        "记者",
+        "記者",
+        "讯员",
+        "訊員",
+        "论员",
+        "論員",
+        "编辑",
+        "編輯",
+        "责编",
+        "責編",
+        "编译",
+        "編譯",
+    ),
+    *("供稿", "供图", "供圖", "者:", "道:", "源:", "社 ", "网 ", "網 ", "报 ", "報 ", "网/", "網/"),
+)
+_CREDITED: Final = np.array(sorted(ord(a) << 32 | ord(b) for a, b in _OFFICES), np.int64)
 _SPACE: Final = ord(" ")
 
 
@@ -52,14 +72,18 @@ def source_clause(codes: Codes, begin: int) -> int:
 
 @subkernel
 def _opening(codes: Codes, last: int) -> int:
-    """Where the brackets open that close at `last`; -1 if they are long, or hold a numeral or a
-    sentence."""
+    """Where the brackets open that close at `last`; -1 if what they hold is not a credit."""
+    credited = False
+    named, length = True, 0  # of the letters up to the next space
     for i in range(last - 1, max(-1, last - _LONGEST_CREDIT), -1):
         code = np.int64(codes[i])
         if among(code, _OPENING):
-            return i
+            return i if credited or named else -1
         if among(code, _SENTENCE_ENDS) or numerals.is_digit(codes, i):
             return -1
+        credited |= among(code << 32 | at(codes, i + 1), _CREDITED)
+        length = 0 if code == 32 else length + 1
+        named &= length <= _NAME
     return -1
 
 

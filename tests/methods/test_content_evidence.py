@@ -474,6 +474,8 @@ def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> Non
         ("{}(电厂爆炸)", True),
         ("{}。(电厂爆炸。30人遇难)", True),
         ("{}。(30人遇难)", True),
+        ("{}。(后证实为谣言)", True),
+        ("{}。\n【警方称该网站系诈骗】", True),
     ],
 )
 def test_sources_and_credits_are_no_new_words(text: str, counts: bool) -> None:
