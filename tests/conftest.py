@@ -240,34 +240,6 @@ def repeatable_hash_keys() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shinglers_made_once() -> Iterator[None]:
-    """The tables of words under a hash key are made once, not twice for each index that is opened.
-
-    They are read and never written. Those are made anew that need more than this package: a
-    dictionary of the user's own is a file that may change, and OpenCC may be missing.
-    """
-    from dedup_middleware.core import fingerprinter
-
-    make = fingerprinter.make_shingler
-    made: dict[tuple[object, ...], Any] = {}
-
-    def make_once(options: Any, hash_key: int, segmenter: str = "") -> Any:
-        if options.user_dictionary or options.fold_traditional:
-            return make(options, hash_key, segmenter)
-        chosen = segmenter or options.segmenter
-        wanted = (hash_key, chosen, options.shingle_width, options.max_chars)
-        if wanted not in made:
-            if len(made) == 8:
-                made.clear()
-            made[wanted] = make(options, hash_key, segmenter)
-        return made[wanted]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fingerprinter, "make_shingler", make_once)
-        yield
-
-
 @pytest.fixture
 def compiled_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     """In processes that a test starts too."""

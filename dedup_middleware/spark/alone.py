@@ -28,6 +28,7 @@ from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, flat, words
 from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.ordering import Source, ordered_runs
 from dedup_middleware.spark.pairing import (
     BAND_KEY,
     NOTHING,
@@ -36,8 +37,6 @@ from dedup_middleware.spark.pairing import (
     Blocks,
     pairs,
 )
-from dedup_middleware.spark.parts import Work
-from dedup_middleware.spark.runs import Source, ordered_runs
 from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.sieve import limit_of
 from dedup_middleware.spark.verdicts import (
@@ -50,6 +49,7 @@ from dedup_middleware.spark.verdicts import (
     judge_pairs,
     match_pages,
 )
+from dedup_middleware.spark.workers import Work
 
 NARROW = ("order", "size", "twin", "key_hash", "simhash", "named", "slots", "sieve")
 CANDIDATES = ("order", "content", "payload", "slots")

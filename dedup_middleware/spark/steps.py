@@ -23,7 +23,6 @@ from dedup_middleware.spark.against import stored_pages
 from dedup_middleware.spark.few import HOST
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
-from dedup_middleware.spark.parts import Parts
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
 from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
@@ -39,6 +38,7 @@ from dedup_middleware.spark.verdicts import (
     match_pages,
     near_pages,
 )
+from dedup_middleware.spark.workers import Parts
 
 _RECORDS = 2_000_000  # of blocks, in one partition
 _PAGES = 200_000  # judged pages in one partition

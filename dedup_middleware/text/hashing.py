@@ -9,7 +9,6 @@ hashes, so order counts, rolled along the text and finished by the same mixer.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -146,16 +145,15 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
     return np.maximum(value ^ (value >> _S31), _ONE)
 
 
-def make_table(kinds: Mapping[int, int]) -> Hashes:
+def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
     """A hash table from hashes to kinds, 1 to 1023, which replace their lowest 10 bits:
     buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
     goes into the next one. Of hashes that differ in these bits alone the last one counts."""
-    members = {value & ~int(_KIND): kind for value, kind in kinds.items()}
+    values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)
+    entries = values | kinds[::-1][last]
     size = int(_BUCKET)
-    while size < 3 * len(members) + 1:
+    while size < 3 * len(values) + 1:
         size *= 2
-    values = np.array(sorted(members), np.uint64)
-    entries = values | np.array([members[value] for value in values.tolist()], np.uint64)
     table = np.zeros(size, np.uint64)
     places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
     while len(entries):  # the first that wants a free place takes it, all others try the next one

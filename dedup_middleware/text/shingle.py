@@ -170,8 +170,7 @@ class Shingler:
             )
         chosen = read_stop_words(stop_words)
         words, kinds = _kinds_of_words(chosen.words)
-        hashes = hash_words(words, self._keys).tolist()
-        self._stops = make_table(dict(zip(hashes, kinds, strict=True)))
+        self._stops = make_table(hash_words(words, self._keys), kinds)
         self._tables = (
             self._characters.table,
             self._characters.expansions,
@@ -241,12 +240,12 @@ class Shingler:
 
 
 @lru_cache(maxsize=2)
-def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], list[int]]:
+def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
     """All words that the table of stop words has an entry for, and what each is."""
     kinds = {word: 2 * value for word, value in polarity().words.items()}
     kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
     kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
-    return np.array(list(kinds)), list(kinds.values())
+    return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:

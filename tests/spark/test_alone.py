@@ -22,9 +22,9 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
 from dedup_middleware.spark import Job, alone, deduplicate
 from dedup_middleware.spark.job_settings import SparkError
-from dedup_middleware.spark.parts import Work, cuts_of
-from dedup_middleware.spark.runs import ordered_runs
+from dedup_middleware.spark.ordering import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
+from dedup_middleware.spark.workers import Work, cuts_of
 from tests.spark.streams import Row, Seen, crawled, stream
 from tests.spark.test_parity import CASES, OPTIONS, decided, table
 

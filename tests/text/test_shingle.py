@@ -163,7 +163,8 @@ def test_table_of_hashes(kinds: dict[int, int], other: int) -> None:
     in one bucket; the lowest 10 bits of a hash do not count."""
     crowded = {value >> 10 << 10 | 1: kind for value, kind in kinds.items()}
     for wanted in (kinds, crowded):
-        table = hashing.make_table({value << 10 | 7: kind for value, kind in wanted.items()})
+        hashes = np.array([value << 10 | 7 for value in wanted], np.uint64)
+        table = hashing.make_table(hashes, np.array(list(wanted.values()), np.uint64))
         for value in (*wanted, *(value ^ (1 << 53) or 1 for value in wanted), other >> 10 or 1):
             assert _kind(table, np.uint64(value << 10 | 9)) == wanted.get(value, 0)
 
