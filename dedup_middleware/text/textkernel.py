@@ -52,7 +52,7 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
-from dedup_middleware.text.sources import credits_begin, source_clause
+from dedup_middleware.text.sources import source_clause
 from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -255,7 +255,7 @@ def read_text(
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
     end = source_clause(codes, end)
-    editors = credits_begin(codes, editors_line(codes))
+    editors = editors_line(codes)
     words = np.empty(kept, np.uint32)
     for i in range(np.uint64(kept)):
         said = starts[i] < begin or end <= starts[i] < editors
