@@ -2,8 +2,8 @@
 
 Whether they do is decided in Python, which takes a microsecond a line: a third of a page's time if
 it were asked of each. So one kernel names the few lines that have to be looked at. It may name
-others. Of those that `pagelines` and `relevant` know none is missing, but for lines with the sign of
-the unit kelvin in place of a k, and labels with more than a hundred blanks: these stay.
+others. Of those that `pagelines` and `relevant` know none is missing, but for lines with the sign
+of the unit kelvin in place of a k, and labels with more than a hundred blanks: these stay.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
