@@ -59,9 +59,11 @@ EVERY = tuple(dict.fromkeys((*NARROW, *CANDIDATES, *JUDGED)))
 _MOST_PAIRS = 1 << 16
 _MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
 _RECORDS = 1 << 17  # of blocks, in memory at once, for each thread
+_MOST_ROWS = 1 << 14  # that are judged or matched at once, of one page at least
+_MOST_BYTES = 1 << 30  # of pages and candidates that are matched
 _NEVER = -1  # in place of the order at which a page was kept
 
-Parts = Callable[[Work, Any, Any], Any]  # see :class:`.parts.Parts`
+Parts = Callable[[Work, Any, Any], Any]  # see :class:`.workers.Parts`
 
 TO_JUDGE = pa.schema(
     [
@@ -272,11 +274,13 @@ class Decision:
     _found: NDArray[np.int32]
 
     def matches(self) -> Any:
-        """A table of :data:`.MATCHES`."""
+        """A table of :data:`.MATCHES`; None: there is too much to match for one process."""
         method = choose_method(self._options)
         page, candidate = (self._orders[rows] for rows in self._found.T)
         pairs = pa.table({"page": page, "candidate": candidate})
         edges = self._parts(judged(self._source, self._options), pairs, EDGES)
+        if edges.nbytes > _MOST_BYTES:
+            return None
         copies: dict[int, list[int]] = {}
         rows = np.flatnonzero(self._firsts != np.arange(len(self._firsts)))
         firsts = self._firsts[rows]
@@ -381,12 +385,11 @@ def _to_judge(source: Source, pairs: Any) -> Iterator[Any]:
     """Rows for :func:`.judge_pairs`."""
     page, candidate = words(pairs.column("page")), words(pairs.column("candidate"))
     wanted = np.unique(candidate)
-    stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES))).combine_chunks()
-    for batch in source.chosen(np.unique(page), JUDGED):
-        orders = words(batch.column("order"))
-        start, stop = np.searchsorted(page, (orders[0], orders[-1] + 1))
+    stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES)))
+    stored = stored.cast(_large(stored.schema)).combine_chunks()
+    for batch, start, stop in _portions(source, page):
         own = _rows(
-            TO_JUDGE, page=orders, kind=OWN, places=batch.column("slots"),
+            TO_JUDGE, page=words(batch.column("order")), kind=OWN, places=batch.column("slots"),
             content=batch.column("content"), payload=batch.column("judged"),
         )  # fmt: skip
         rows = stored.take(pa.array(np.searchsorted(wanted, candidate[start:stop])))
@@ -396,6 +399,32 @@ def _to_judge(source: Source, pairs: Any) -> Iterator[Any]:
             payload=rows.column("payload"),
         )  # fmt: skip
         yield from _by_page(pa.concat_tables([own, theirs])).to_batches()
+
+
+def _large(schema: Any) -> Any:
+    """A schema whose columns of bytes may hold more than 2 GB."""
+    large = [
+        field.with_type(pa.large_binary()) if pa.types.is_binary(field.type) else field
+        for field in schema
+    ]
+    return pa.schema(large)
+
+
+def _portions(source: Source, page: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
+    """Batches of pages with the columns :data:`JUDGED`, and which rows are those of its pages: few,
+    for a page may have thousands of candidates.
+
+    :param page: of each row, ascending
+    """
+    for batch in source.chosen(np.unique(page), JUDGED):
+        orders = words(batch.column("order"))
+        starts = np.searchsorted(page, np.append(orders, orders[-1] + 1))
+        first = 0
+        while first < len(orders):
+            last = int(np.searchsorted(starts, starts[first] + _MOST_ROWS, "right")) - 1
+            last = max(first + 1, last)
+            yield batch.slice(first, last - first), int(starts[first]), int(starts[last])
+            first = last
 
 
 def matched(source: Source, options: Options) -> Work:
@@ -409,15 +438,14 @@ def matched(source: Source, options: Options) -> Work:
 
 def _with_own(source: Source, given: Any) -> Iterator[Any]:
     page = words(given.column("page"))
-    for batch in source.chosen(np.unique(page), JUDGED):
-        orders = words(batch.column("order"))
-        start, stop = np.searchsorted(page, (orders[0], orders[-1] + 1))
+    for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)
         is_own = pa.compute.equal(some.column("kind"), OWN)
         starts, places = flat(batch.column("slots"))
         bits = np.int64(1) << (places >> TABLE_SHIFT)
         own = _rows(
-            TO_MATCH, page=orders, kind=OWN, tables=np.bitwise_or.reduceat(bits, starts[:-1]),
+            TO_MATCH, page=words(batch.column("order")), kind=OWN,
+            tables=np.bitwise_or.reduceat(bits, starts[:-1]),
             flags=batch.column("named").cast(pa.int64()), content=batch.column("content"),
             payload=batch.column("judged"), kept_at=some.filter(is_own).column("kept_at"),
         )  # fmt: skip

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
@@ -128,7 +129,7 @@ async def run(
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark and of Java as one line.
+    """Errors of Spark and of Java, and of files that can't be read or written, as one line.
 
     :raises SparkError: instead of them
     """
@@ -136,6 +137,8 @@ def spark_errors(what: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise SparkError(f"{what}: {reason_of(error)}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise SparkError(f"{what}: {error}") from error
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:

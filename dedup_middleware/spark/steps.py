@@ -265,7 +265,7 @@ class Steps:
         self.stages.note("work/alone")
         files, names = self._few
         folder = files[0].parents[1] / "alone"
-        shutil.rmtree(folder, ignore_errors=True)  # of a job that was ended
+        shutil.rmtree(folder, ignore_errors=True)  # of a job that was killed
         folder.mkdir()
         try:
             parts = Parts(self.stages.session, folder)

@@ -21,6 +21,7 @@ from dedup_middleware import Options
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
 from dedup_middleware.spark import Job, alone, deduplicate
+from dedup_middleware.spark.commandline import spark_errors
 from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.ordering import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
@@ -63,9 +64,13 @@ def seen(matches: Any, rows: Sequence[Row]) -> list[Seen]:
     return [found.get(i, Seen("new" if row["text"] else "empty")) for i, row in enumerate(rows)]
 
 
+@pytest.mark.parametrize("most_rows", [alone._MOST_ROWS, 3])
 @pytest.mark.parametrize("name", [name for name in CASES if name != "content-probes"])
-async def test_same_verdicts_as_the_crawl(tmp_path: Path, name: str) -> None:
-    """Page for page, whatever file a page is in."""
+async def test_same_verdicts_as_the_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most_rows: int
+) -> None:
+    """Page for page, whatever file a page is in, and however many are judged at once."""
+    monkeypatch.setattr(alone, "_MOST_ROWS", most_rows)
     rows = stream(400, seed=len(name))
     options = attrs.evolve(OPTIONS, **CASES[name])
     files = signed(tmp_path, rows, options, [range(200, 400), range(100, 200), range(100)])
@@ -88,6 +93,9 @@ def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
         found = ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
         assert (None if found is None else len(found)) == runs
+    with monkeypatch.context() as patch:
+        patch.setattr(alone, "_MOST_BYTES", 1000)
+        assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
     monkeypatch.setattr(alone, "_MOST_FOUND", 5)
     assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
 
@@ -188,6 +196,33 @@ def test_parts_are_whole(pages: list[int], count: int) -> None:
     parts = [rows[start:stop].tolist() for start, stop in pairwise(cuts)]
     assert all(parts)
     assert all(one[-1] < other[0] for one, other in pairwise(parts))
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 12))
+def test_portions(pages: list[int], most: int) -> None:
+    """Rows of pages come in order, each once, with all of its page; few unless a page has more."""
+
+    class Source:
+        def chosen(self, orders: Any, _: Any) -> Iterator[Any]:
+            for some in (orders[:4], orders[4:]):
+                if len(some):
+                    yield pa.RecordBatch.from_pydict({"order": some})
+
+    page = np.sort(np.array(pages, np.int64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alone, "_MOST_ROWS", most)
+        found = list(alone._portions(Source(), page))  # type: ignore[arg-type]
+    assert [row for _, start, stop in found for row in range(start, stop)] == [*range(len(page))]
+    for batch, start, stop in found:
+        orders = batch.column("order").to_pylist()
+        assert orders == sorted(set(page[start:stop].tolist()))
+        assert stop - start <= most or len(orders) == 1
+
+
+def test_a_full_disk_is_one_line() -> None:
+    """A file that can't be written ends a job with one line."""
+    with pytest.raises(SparkError, match="the job: .*No space left"), spark_errors("the job"):
+        raise OSError(28, "No space left on device")
 
 
 def test_a_limit_that_can_not_be_used() -> None:
