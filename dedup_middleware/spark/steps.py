@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
@@ -260,13 +260,15 @@ class Steps:
 
     def _alone(self) -> Any:
         """The matches, by :mod:`.alone`; None: the steps on Spark find them."""
+        pages = self.stages.local_files("work/pages")
+        if pages:
+            shutil.rmtree(_folder(pages), ignore_errors=True)  # of a job that was killed
         if self._few is None or self.options.probes:
             return None
         self.stages.note("work/alone")
         files, names = self._few
-        folder = files[0].parents[1] / "alone"
-        shutil.rmtree(folder, ignore_errors=True)  # of a job that was killed
-        folder.mkdir()
+        folder = _folder(files)
+        folder.mkdir(exist_ok=True)
         try:
             parts = Parts(self.stages.session, folder)
             cores = parts.session.sparkContext.defaultParallelism
@@ -452,6 +454,11 @@ class Steps:
             F.col(self._own("error")).alias("reason"),
             F.col(self._own("raw")).alias("raw"),
         )
+
+
+def _folder(files: Sequence[Path]) -> Path:
+    """Where :mod:`.alone` has its files, by those of pages."""
+    return files[0].parents[1] / "alone"
 
 
 def _host(column: str) -> Column:
