@@ -275,6 +275,23 @@ def _sum(builder: Any, lanes: Any) -> Any:
 
 
 @intrinsic
+def bits_lacking(_: Any, array: Any, own: Any, other: Any) -> Any:
+    """How many one bits eight words of an array have that eight others lack.
+
+    Both are given by the place of their first word in memory, all rows counted.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        base = _data(context, builder, signature.args[0], args[0])
+        mine, theirs = (
+            _load(builder, builder.gep(base, [first]), _I64, LANES64) for first in args[1:]
+        )
+        return _sum(builder, _ctpop(builder, builder.and_(mine, builder.not_(theirs))))
+
+    return types.uint64(array, types.uint64, types.uint64), codegen
+
+
+@intrinsic
 def differing_groups(_: Any, array: Any, byte: Any, query: Any, bits: Any, lowest: Any) -> Any:
     """Groups of ``bits`` bits in which two codes of 512 bits differ.
 

@@ -20,7 +20,7 @@ from dedup_middleware.base.kerneltypes import I64, R8, R64, R64_2, RI64, RI64_2
 from dedup_middleware.index.pages import TABLE_SHIFT
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.signature._vector import near_words, ones, trailing_zeros
+from dedup_middleware.signature._vector import bits_lacking, near_words, trailing_zeros
 
 BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
 PROBE, SECOND = 1, 2  # flags of a record
@@ -31,7 +31,7 @@ BITS = 1024  # of a sieve, see :mod:`.sieve`
 HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
 WORDS = FIRST + BITS // 64
 
-_HALF = (WORDS - FIRST) // 2  # of a sieve tells most pairs apart
+_HALF = 8  # words of a sieve, which tell most pairs apart
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -196,8 +196,9 @@ def _may_match(sieves: Any, own: Any, other: Any, limit: Any) -> Any:
     most = limit * count + 0.5 * np.sqrt(count)
     lacking = np.uint64(0)
     for half in range(FIRST, WORDS, _HALF):
-        for word in range(half, half + _HALF):
-            lacking += ones(sieves[own, word] & ~sieves[other, word])
+        lacking += bits_lacking(
+            sieves, np.uint64(own * WORDS + half), np.uint64(other * WORDS + half)
+        )
         if np.float64(lacking) > most:
             return sieves[own, HOST] == sieves[other, HOST] and sieves[own, HOST] != 0
     return True
@@ -250,12 +251,13 @@ def _pairs(
                         continue
                     if all_counted and not _may_match(sieves, i, j, limit):
                         continue
-                    differing = simhashes[i] ^ simhashes[j]
-                    bits = ones(differing)
                     signed = flags[i] & flags[j] & SIGNED != 0
+                    place, query = np.uint64(j), simhashes[i]
+                    near = near_words(simhashes, place, _BIT, query, bound) != 0
+                    near_probed = near_words(simhashes, place, _BIT, query, bound + _BIT) != 0
                     if not _is_lowest(
-                        simhashes[j], differing, signed and bits <= bound,
-                        signed and bits <= bound + _BIT, lower[i], lower[j], crowded[j],
+                        simhashes[j], simhashes[i] ^ simhashes[j], signed and near,
+                        signed and near_probed, lower[i], lower[j], crowded[j],
                         _current(flags[i], table, crowded[j]),
                     ):  # fmt: skip
                         continue
