@@ -13,10 +13,9 @@ The evidence of a stored page tells which words of the new page it holds (see
   says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
 * of a page with 250 words and eight numerals, all of which the stored page has, these three shares
   are a quarter larger, and 13.5 and 18 words take the place of 12 and 16;
-* at most 16 of them, and 8 % of the page but four always, are in the lead and the tail, the first
-  16 and last 10 words, in which agencies and editors are named (those of date lines, of the source
-  that a Chinese text names first and of editors' lines do not count); where the last word is not
-  new, there is no tail;
+* at most 16 of them, and a tenth of the page but four always, are in the lead and the tail, the
+  first 16 and last 10 words, in which agencies and editors are named (those of date lines and
+  editors' lines do not count); where the last word is not new, there is no tail;
 * no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
 * 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
   tenth repeat others, each counts once, and a page that says the same words again and again counts

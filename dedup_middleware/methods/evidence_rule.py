@@ -43,7 +43,7 @@ _SHORT: Final = 60  # words; on so short a page a false positive covers a large 
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
-_FRAME, _FRAME_LEAST = 0.08, 4.0
+_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same of lead and tail, date lines and editors left out
 # Where the stored page has all numerals of a page with so many words and numerals, both are one
 # report: its shares are a quarter larger, and its passage may be longer.
 _REPORT, _FIGURES = 250, 8

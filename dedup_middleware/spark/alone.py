@@ -330,7 +330,7 @@ def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any
     )  # fmt: skip
 
     def when(orders: NDArray[np.int64]) -> NDArray[np.int64]:
-        """When pages were kept; one that nobody contests at its own order."""
+        """When pages were kept; one that is not contested at its own order."""
         at = np.searchsorted(contested, orders).clip(0, max(0, len(contested) - 1))
         known = contested[at] == orders if len(contested) else np.zeros(len(orders), np.bool_)
         found: NDArray[np.int64] = np.where(known, times[at] if len(times) else 0, orders)

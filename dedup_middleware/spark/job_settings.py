@@ -108,7 +108,7 @@ _LOCAL = {
     ),
 }
 # Threads of Java get memory from glibc's malloc in an area of their own, which keeps what it once
-# had: 400 MB beside a heap of 1 GB. What is said by the user's own environment stays.
+# had: 400 MB on top of a heap of 1 GB. What is said by the user's own environment stays.
 _ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 

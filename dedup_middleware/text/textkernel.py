@@ -52,7 +52,6 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
-from dedup_middleware.text.sources import source_clause
 from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -254,7 +253,6 @@ def read_text(
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
-    end = source_clause(codes, end)
     editors = editors_line(codes)
     words = np.empty(kept, np.uint32)
     for i in range(np.uint64(kept)):

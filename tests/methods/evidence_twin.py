@@ -46,7 +46,7 @@ def similarity_of(
             (new + frame) / (0.16 * share),
             found[:, evidence.LONGEST] / 2 / row,
             frame / 16,
-            frame / max(4, 0.08 * counted),
+            frame / max(4, 0.1 * counted),
             found[:, evidence.LONGEST_OF_ALL] / 2 / 16,
         ]
     )

@@ -463,31 +463,6 @@ def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> Non
     assert found.reasons == expected.reasons
 
 
-@pytest.mark.parametrize(
-    ("text", "counts"),
-    [
-        ("据湖滨新闻网官方微博消息，{}。", False),
-        ("据湖边社援引湖滨新闻网报道，{}。\n【编辑:钱七】", False),
-        ("據湖邊社報道，{}。", False),
-        ("据湖滨电厂爆炸消息。{}。", True),
-        ("据湖滨新闻网报道电厂已经爆炸，{}。", True),
-        ("据警方击毙匪徒后发布的通报，{}。", True),
-        ("据点遭政府军空袭军方通报，{}。", True),
-        ("据点火起飞现场的人群和所有电视台的记者都看见了的通报，{}。", True),
-        ("{}。(记者张三)", True),
-    ],
-)
-def test_sources_are_no_new_words(text: str, counts: bool) -> None:
-    """Who reported something, before the text, does not count; other words behind 据 do, and so
-    does what stands in brackets at the end."""
-    fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
-    body = "市政府昨天宣布新的渡船将于春季开航，居民可以在码头购买船票，儿童和老人免费乘坐"
-    texts = (f"湖边社北滨3月4日电 {body}。", f"湖边社北滨3月4日电 {text.format(body)}")
-    stored, new = (fingerprint(Document(key="", text=text)) for text in texts)
-    found = evidence.examine(new.wording, [stored.payload])[0]
-    assert (found[evidence.NEW] + found[evidence.NEW_FRAME] > 0) == counts
-
-
 def test_date_lines_and_editors_are_no_new_words() -> None:
     """Another agency, another reporter and another editor do not use up the limit of the lead."""
     fingerprint = Fingerprinter(Options(index_url="memory:"), 5)
