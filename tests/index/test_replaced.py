@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.index.sqlite import file as sqlite_file
+from dedup_middleware.index.sqlite.file import SQLiteFile
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.claims import Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED
@@ -162,6 +166,51 @@ async def test_many_pages_under_way(place: Place) -> None:
             for number in range(60):
                 assert (await two.decide(page(f"e/{number}", number))).outcome == DUPLICATE
     assert counts.of["error/internal"] == 0
+
+
+async def test_side_files_of_the_new_file_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl whose file was removed does not remove the -wal file of the next one, though it got
+    the number of a file that was removed: pages of both crawls are known to both."""
+    place = Place(f"sqlite:{tmp_path / 'index.db'}", (tmp_path / "index.db").unlink)
+    begun, closed = threading.Event(), threading.Event()
+    begin_file, disconnect = sqlite_file._begin_file, SQLiteFile._disconnect
+    file_at = sqlite_file._file_at
+
+    def begin_slowly(path: Path) -> None:
+        begin_file(path)
+        begun.set()
+        closed.wait(5)
+
+    def disconnect_slowly(file: SQLiteFile) -> None:
+        disconnect(file)
+        if begun.is_set() and not closed.is_set():
+            closed.set()
+            time.sleep(0.3)  # the other crawl makes its -wal file
+
+    def of_a_removed_file(path: Path) -> tuple[int, int] | None:
+        found = file_at(path)
+        return number if closed.is_set() and found and path.name.endswith("-wal") else found
+
+    one, two = place.crawl(), place.crawl()
+    async with one:
+        assert await store(one, "a/0", 0) == NEW
+        number = file_at(tmp_path / "index.db-wal")
+        place.empty()
+        monkeypatch.setattr(sqlite_file, "_file_at", of_a_removed_file)
+        monkeypatch.setattr(sqlite_file, "_begin_file", begin_slowly)
+        monkeypatch.setattr(SQLiteFile, "_disconnect", disconnect_slowly)
+        opening = asyncio.create_task(two.open())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        assert await store(one, "a/1", 1) == NEW
+        await opening
+        assert closed.is_set()
+        async with two:
+            for number in (2, 3):
+                assert await store(two, f"b/{number}", number) == NEW
+                assert await store(one, f"c/{number}", number) == DUPLICATE
 
 
 async def test_upkeep_does_not_touch_another_index(own_server: RedisServer) -> None:

@@ -328,9 +328,11 @@ class SQLiteFile(Index):
             raise sqlite3.ProgrammingError("it is not open")
         if self._db is not None and _file_at(Path(self._path)) == self._file:
             return self._db
+        if self._db is not None:
+            # Before it is closed: until then no new file can get the number of a removed one.
+            _remove_left_over(Path(self._path), self._side_files)
         self._disconnect()
         try:
-            _remove_left_over(Path(self._path), self._side_files)
             stored = self._open(self._parameters if self._is_maker else None)
         except IndexRefusedError as error:
             self._disconnect()
@@ -398,7 +400,7 @@ def _begin_file(path: Path) -> None:
 def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
     """Remove the -wal and -shm files of a replaced database, or SQLite would use them.
 
-    :param known: the files that belonged to the replaced one
+    :param known: the files that belonged to the replaced one, which is still open
     """
     if not path.parent.is_dir():
         return
