@@ -38,10 +38,15 @@ class Spider(scrapy.Spider):
 """
 
 
-def scrapy(folder: Path, *arguments: str) -> str:
-    """The log of a Scrapy command whose kernels numba compiles, with a cache in a folder."""
+def scrapy(folder: Path, *arguments: str, alone: bool = False) -> str:
+    """The log of a Scrapy command whose kernels numba compiles, with a cache in a folder.
+
+    :param alone: the dictionary is looked for there alone, not where other processes keep it
+    """
     environment = {**os.environ, "DEDUP_COMPILE": "1", "DEDUP_CACHE_DIR": str(folder / "cache")}
     environment.pop("NUMBA_CACHE_DIR", None)
+    if alone:
+        environment |= {"XDG_CACHE_HOME": str(folder / "home"), "TMPDIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-m", "scrapy", *arguments],
         cwd=folder,
@@ -60,12 +65,15 @@ def compiled(folder: Path) -> set[str]:
 
 
 def test_without_items_nothing_is_compiled(tmp_path: Path) -> None:
-    """A crawl that ends without an item, and `scrapy fetch`, leave the cache of kernels empty."""
+    """A crawl that ends without an item, and `scrapy fetch`, leave the cache of kernels empty.
+
+    So it is where no process has built the dictionary, which needs kernels of its own.
+    """
     (tmp_path / "pages.py").write_text(SPIDER)
     (tmp_path / "page.html").write_text("<p>text</p>")
-    log = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=0")
+    log = scrapy(tmp_path, "runspider", "pages.py", "-a", "items=0", alone=True)
     addon = 'ADDONS={"dedup_middleware.Addon": 500}'
-    log += scrapy(tmp_path, "fetch", "-s", addon, (tmp_path / "page.html").as_uri())
+    log += scrapy(tmp_path, "fetch", "-s", addon, (tmp_path / "page.html").as_uri(), alone=True)
     assert "are compiled for this processor" not in log
     assert compiled(tmp_path) == set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dedup_middleware.methods.literature.base import SignatureMethod
     from dedup_middleware.methods.literature.registry import Signer
     from dedup_middleware.signature.simhash import SimHash
-    from dedup_middleware.signature.text import SignedText
+    from dedup_middleware.signature.text import SignedText, TextSigner
     from dedup_middleware.text.extract import Mode
     from dedup_middleware.text.shingle import Shingler
 
@@ -99,7 +99,6 @@ class Fingerprinter:
         from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
-        from dedup_middleware.signature.text import TextSigner
         from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT
 
@@ -111,15 +110,21 @@ class Fingerprinter:
         method = literature_method(options, hash_key)
         self._keeps_evidence = options.keeps_evidence
         self._signer = None if method is None else make_signer(method, options, self._shingler)
-        numbers = options.num_perm, options.band_count, options.rows
-        # With evidence only the bands need minima; all of them are made if `minhash` is read.
-        self._text_signer = TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch
         self._simhash = SimHash
         self._make_evidence = make_evidence
         self._relevant = relevant
         self._short, self._titled = SHORT, TITLED
+
+    @cached_property
+    def _text_signer(self) -> TextSigner:
+        # Made with the first text: it needs the dictionary, which the index's parameters do not.
+        from dedup_middleware.signature.text import TextSigner
+
+        numbers = self.options.num_perm, self.options.band_count, self.options.rows
+        # With evidence only the bands need minima; all of them are made if `minhash` is read.
+        return TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import logging
 import re
-from functools import cache
+import threading
 from html import unescape
 from typing import Final, Literal
 
@@ -124,8 +124,15 @@ def warm() -> None:
     extract(_SAMPLE, extractor="fast")  # trafilatura would take .3 s, and has no kernels
 
 
-@cache
+_warned: set[str] = set()
+_warning = threading.Lock()  # pages are read in several threads
+
+
 def _warn_once(why: str) -> None:
+    with _warning:
+        if why in _warned:
+            return
+        _warned.add(why)
     logger.warning(
         "trafilatura can't be imported, so that pages in doubt get no second opinion: %s", why
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +47,7 @@ from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
-from dedup_middleware.text.trie import load_trie
+from dedup_middleware.text.trie import Trie, open_dictionary
 
 FORMAT: Final = 14
 DEFAULT_MAX_CHARS: Final = 1_000_000
@@ -161,31 +161,22 @@ class Shingler:
         self._mapping = simplified() if traditional else {}
         mapping_name = _digest(repr(sorted(self._mapping.items()))) if traditional else ""
         self._characters = load_characters(self._mapping, mapping_name)
-        self._trie = NO_TRIE
+        digest = ""
+        self._load_trie: Callable[[], Trie] = lambda: NO_TRIE
         if self._mode in (cutting.JIEBA, cutting.FMM):
-            self._trie = load_trie(
+            digest, self._load_trie = open_dictionary(
                 user=user_dictionary,
                 fold=partial(_fold_word, self._mapping),
                 fold_name=f"folded{mapping_name}",
             )
+            if user_dictionary is not None:
+                _ = self._trie  # a malformed one is an error now, not at the first text
         chosen = read_stop_words(stop_words)
         words, kinds = _kinds_of_words(chosen.words)
         self._stops = make_table(hash_words(words, self._keys), kinds)
-        self._tables = (
-            self._characters.table,
-            self._characters.expansions,
-            self._mode,
-            self._width,
-            self._trie.roots,
-            self._trie.hints,
-            self._trie.nodes,
-            self._trie.values,
-            self._stops,
-            self._keys,
-        )
         parts = [segmenter, f"{width}w", chosen.name]
-        if self._trie.digest:
-            parts.append(self._trie.digest)
+        if digest:
+            parts.append(digest)
         if traditional:
             parts.append(f"t2s.{mapping_name}")
         if hash_key:
@@ -195,10 +186,18 @@ class Shingler:
         self.fingerprint: str = "-".join([*parts, f"v{FORMAT}"])
         """Names every parameter, the dictionary by its hash: equal names, equal features."""
 
-    @property
+    @cached_property
+    def _trie(self) -> Trie:
+        # Not before there is a text: the dictionary is built with kernels, which are compiled.
+        return self._load_trie()
+
+    @cached_property
     def tables(self) -> tuple[Any, ...]:
         """What `read_text` takes behind the code points and `composed`."""
-        return self._tables
+        trie = self._trie
+        words = (trie.roots, trie.hints, trie.nodes, trie.values)
+        letters = (self._characters.table, self._characters.expansions)
+        return (*letters, self._mode, self._width, *words, self._stops, self._keys)
 
     def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
         """The code points of the part of `text` that counts, composed on demand."""
@@ -207,9 +206,9 @@ class Shingler:
 
     def __call__(self, text: str) -> Shingles:
         """The shingles of `text`; any string will do, and none raises."""
-        found = _shingle(self.code_points(text), False, *self._tables)
+        found = _shingle(self.code_points(text), False, *self.tables)
         if not found[0]:
-            found = _shingle(self.code_points(text, composed=True), True, *self._tables)
+            found = _shingle(self.code_points(text, composed=True), True, *self.tables)
         return Shingles(*found[1:7], int(found[7]), *found[8:])
 
     def tokens(self, text: str) -> list[str]:

@@ -72,7 +72,19 @@ def load_trie(
     fold: Callable[[str], str] | None = None,
     fold_name: str = "",
 ) -> Trie:
-    """The trie of a dictionary, from the cache or built anew (about two seconds).
+    """The trie of a dictionary, as :func:`open_dictionary` loads it."""
+    return open_dictionary(main=main, user=user, fold=fold, fold_name=fold_name)[1]()
+
+
+def open_dictionary(
+    *,
+    main: Path | None = None,
+    user: Path | None = None,
+    fold: Callable[[str], str] | None = None,
+    fold_name: str = "",
+) -> tuple[str, Callable[[], Trie]]:
+    """The digest of a dictionary, and what loads its trie from the cache or builds it anew (about
+    two seconds, and kernels are needed).
 
     Args:
         main: a whole dictionary in jieba's format; jieba's own if None.
@@ -82,7 +94,8 @@ def load_trie(
 
     Raises:
         FileNotFoundError: a dictionary is missing.
-        ValueError: a dictionary is malformed; the message names the file and the line.
+        ValueError: when it is loaded, a dictionary is malformed; the message names the file and
+            the line.
     """
     path = main or words.jieba_dictionary()
     extra = b"" if user is None else _read_user(user)
@@ -103,8 +116,8 @@ def load_trie(
             dictionary = words.fold_words(dictionary, fold)
         return build_arrays(dictionary)
 
-    arrays = load_or_build(f"trie-{FORMAT}-{digest.hexdigest()}.bin", build)
-    return Trie(**arrays, digest=digest.hexdigest())
+    name = digest.hexdigest()
+    return name, lambda: Trie(**load_or_build(f"trie-{FORMAT}-{name}.bin", build), digest=name)
 
 
 @lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -326,11 +327,21 @@ def test_what_is_no_text_is_not_believed(answer: str, monkeypatch: pytest.Monkey
 def test_without_trafilatura(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where trafilatura can't be imported, no page is lost to that; it is said once, with why."""
+    """Where trafilatura can't be imported, no page is lost to that; it is said once, with why.
+
+    Pages in doubt that are read at the same time say it once, too.
+    """
     monkeypatch.setitem(sys.modules, "trafilatura", None)
-    module._warn_once.cache_clear()
-    for _ in range(2):
-        assert module.thorough_body("<p>text</p>", url=None, comments=False) == ""
+    module._warned.clear()
+    # A slow log: the others arrive while the first one writes.
+    monkeypatch.setattr(caplog.handler, "filter", lambda _: time.sleep(0.2) or True)
+    with ThreadPoolExecutor(4) as threads:
+        reading = [
+            threads.submit(module.thorough_body, "<p>text</p>", url=None, comments=False)
+            for _ in range(4)
+        ]
+    assert [one.result() for one in reading] == [""] * 4
+    assert module.thorough_body("<p>text</p>", url=None, comments=False) == ""
     (said,) = caplog.messages
     assert "trafilatura can't be imported" in said
 
