@@ -145,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    table = Table("start", "seconds (median)", "CPU seconds", "target", "")
+    table = Table("start", "seconds (median)", "CPU seconds", "target (CPU)", "")
     with tempfile.TemporaryDirectory() as cache:
         cold = [seconds(_JUDGE, cache)]
         warm = [seconds(_JUDGE, cache) for _ in range(rounds)]
@@ -159,15 +159,15 @@ def main() -> None:
         kernels, loaded = (printed(cache, _BY_KERNEL) for _ in range(2))
     for name, found, target in (
         ("import dedup_middleware", imported, 0.1),
-        ("first verdicts, warm cache", warm, 1.0),
-        ("first verdicts, cold cache", cold, 20.0),
-        ("first verdicts, cold cache, extension module", shipped, 1.0),
+        ("first verdicts, warm cache", warm, 0.5),
+        ("first verdicts, cold cache", cold, 12.0),
+        ("first verdicts, cold cache, extension module", shipped, 0.5),
     ):
         if not found:
             continue
         wall = statistics.median(one for one, _ in found)
         used = statistics.median(one for _, one in found)
-        verdict = "[green]met" if wall <= target else "[red]missed"
+        verdict = "[green]met" if used <= target else "[red]missed"
         table.add_row(name, f"{wall:.2f}", f"{used:.2f}", f"< {target:g}", verdict)
     Console().print(table)
     print_kernels(kernels, loaded)
