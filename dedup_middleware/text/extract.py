@@ -138,27 +138,33 @@ def _warn_once(why: str) -> None:
     )
 
 
+#: trafilatura reads one page at a time: in several threads at once it ended crawls by a
+#: segmentation fault (lxml 6.1.3), and it holds the interpreter lock for most of the time anyway
+_reading = threading.Lock()
+
+
 def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
     """Body found by trafilatura; empty when it finds none or fails.
 
     Call it only for pages of ordinary shape: the time is not bounded otherwise. Nothing is kept
     from page to page, so ``deduplicate`` stays off. ``fast`` leaves out its slower algorithms.
     """
-    try:
-        import trafilatura  # here, not above: it takes 0.3 s
-    except ImportError as error:
-        _warn_once(str(error))
-        return ""
-    if _trafilatura_log.level == logging.NOTSET:
-        # It logs every page without a body as an error; set the level to see them.
-        _trafilatura_log.setLevel(logging.CRITICAL)
-    try:
-        text: str | None = trafilatura.extract(
-            html, url=url, fast=fast, include_comments=comments, deduplicate=False
-        )
-    except Exception:  # no page may stop a crawl
-        return ""
-    return text or ""
+    with _reading:
+        try:
+            import trafilatura  # here, not above: it takes 0.3 s
+        except ImportError as error:
+            _warn_once(str(error))
+            return ""
+        if _trafilatura_log.level == logging.NOTSET:
+            # It logs every page without a body as an error; set the level to see them.
+            _trafilatura_log.setLevel(logging.CRITICAL)
+        try:
+            text: str | None = trafilatura.extract(
+                html, url=url, fast=fast, include_comments=comments, deduplicate=False
+            )
+        except Exception:  # no page may stop a crawl
+            return ""
+        return text or ""
 
 
 def _stated(html: str) -> str:

@@ -346,6 +346,30 @@ def test_without_trafilatura(
     assert "trafilatura can't be imported" in said
 
 
+def test_trafilatura_reads_one_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its XPath objects are those of all threads: used at the same time they ended the process."""
+    import trafilatura
+
+    inside = []
+
+    def reading(*_: object, **__: object) -> str:
+        inside.append(1)
+        time.sleep(0.02)
+        together.append(len(inside))
+        inside.pop()
+        return "text"
+
+    together: list[int] = []
+    monkeypatch.setattr(trafilatura, "extract", reading)
+    with ThreadPoolExecutor(4) as threads:
+        found = [
+            threads.submit(module.thorough_body, "<p>text</p>", url=None, comments=False)
+            for _ in range(8)
+        ]
+    assert [one.result() for one in found] == ["text"] * 8
+    assert together == [1] * 8
+
+
 def test_a_failing_library_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """When trafilatura raises, the page keeps the body of our own rules."""
     import trafilatura
