@@ -39,10 +39,12 @@ test: $(VENV)/.venv
 		tools=$$!; $(MAKE) --no-print-directory warm; made=$$?; wait $$tools && exit $$made
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-# A new clone's tests are also read once: each process would rewrite their assertions otherwise.
-warm: $(VENV)/.dev
-	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -q >/dev/null & \
-		DEDUP_COMPILE=1 $(BIN)/scrapy dedup warmup & { $(KERNELS); }; wait
+# Kernels need the plugin alone: they are compiled while pip installs what only the tests need. A new
+# clone's tests are also read once: each process would rewrite their assertions otherwise.
+warm: $(VENV)/.crawler
+	{ DEDUP_COMPILE=1 $(BIN)/python -m scrapy dedup warmup & $(KERNELS); wait; } & \
+		compiling=$$!; $(MAKE) --no-print-directory $(VENV)/.dev && { [ -d tests/__pycache__ ] || \
+		$(BIN)/python -m pytest --collect-only -q >/dev/null; }; made=$$?; wait $$compiling; exit $$made
 
 lint: $(VENV)/.dev
 	$(LINT)

@@ -6,26 +6,63 @@ import functools
 import gc
 import importlib.metadata
 import inspect
+import os
 import random
 from collections.abc import Callable, Generator, Iterator
 from types import CodeType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from dedup_middleware.base import compiled
+from dedup_middleware.base.options import Options
+from dedup_middleware.core import fingerprinter
 from tests.servers import running_redis
 
+if TYPE_CHECKING:
+    from dedup_middleware.text.shingle import Shingler
+
 # This process tests the kernels as numba compiles them. Processes that tests start use the
-# extension module where there is one, as users do; tests/test_compiled.py compares the two.
+# extension module where there is one, as users do; tests/test_compiled.py compares the two: it runs
+# tests with the modules of an installation, and says which these must be.
 with pytest.MonkeyPatch.context() as patch:
-    patch.setenv("DEDUP_COMPILE", "1")
-    assert compiled.kernels() is None
+    modules = os.environ.get("DEDUP_TEST_MODULES", "").split()
+    if not modules:
+        patch.setenv("DEDUP_COMPILE", "1")
+    assert [one.__name__ for one in compiled._modules()] == modules
 
 # redis-py reads its version out of a file for each connection, which is more than tests do with it.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
+
+
+def shared_shinglers(make: Callable[..., Shingler]) -> Callable[..., Shingler]:
+    """`make_shingler` that makes one shingler of each kind, not two for each index that is opened.
+
+    A shingler does not change. One with a dictionary of its own, a file that a test may change, is
+    made each time.
+    """
+    made: dict[tuple[Any, ...], Shingler] = {}
+
+    def shared(options: Options, hash_key: int, segmenter: str = "") -> Shingler:
+        kind = (
+            segmenter or options.segmenter, options.shingle_width, hash_key, options.max_chars,
+            options.fold_traditional,
+        )  # fmt: skip
+        if options.user_dictionary or kind not in made:
+            found = make(options, hash_key, segmenter)
+            if options.user_dictionary:
+                return found
+            if len(made) > 50:
+                made.clear()
+            made[kind] = found
+        return made[kind]
+
+    return shared
+
+
+fingerprinter.make_shingler = shared_shinglers(fingerprinter.make_shingler)
 
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)

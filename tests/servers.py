@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -38,12 +40,19 @@ def redis_binary() -> str:
         ) from None
 
 
+# Below the ports that systems give to connections, any of which may be one of these a moment later.
+# The nodes of a cluster talk to each other on the port 10,000 above.
+_FIRST_PORT, _PORTS = 10_000, 10_000
+_turns = itertools.count(random.SystemRandom().randrange(_PORTS))
+
+
 def free_port() -> int:
-    """A TCP port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port without a listener, which this process has not named lately."""
+    while True:
+        port = _FIRST_PORT + next(_turns) % _PORTS
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def namespace_for(url: str, name: str) -> str:
@@ -156,7 +165,7 @@ class RedisServer:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(how)
-            self._process.wait(10)
+            self._process.wait(120)
             self._process = None
 
 
@@ -318,10 +327,9 @@ def cluster_port() -> int:
     """A port for a node of a cluster: nodes talk to each other on the port 10,000 above."""
     while True:
         port = free_port()
-        if port <= 55_000:
-            with contextlib.suppress(OSError), socket.socket() as probe:
-                probe.bind(("127.0.0.1", port + 10_000))
-                return port
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port + 10_000))
+            return port
 
 
 def knows_all_slots(client: redis.Redis) -> bool:

@@ -14,8 +14,12 @@ import pytest
 
 from dedup_middleware.signature.evidence import _examine
 from dedup_middleware.signature.text import _sign_text
+from dedup_middleware.text.cutting import tokenize
 from dedup_middleware.text.extraction.markup import read_markup
 from dedup_middleware.text.extraction.trim import trimmed
+from dedup_middleware.text.figures import find_figures
+from dedup_middleware.text.shingle import _shingle
+from dedup_middleware.text.textkernel import keep_words
 from tests.test_warm import Probes, check
 
 SPIDER = """
@@ -86,11 +90,12 @@ def without_smallest(folder: Path) -> None:
 
 
 def copy_largest(cache: Path) -> None:
-    """Copy the kernels that take two to twenty seconds from the cache of this machine, if there.
+    """Copy the kernels that take a second or more from the cache of this machine, if there.
 
     `make warm` has compiled them in the same way, where there was no cache.
     """
-    largest: tuple[Any, ...] = (_sign_text, trimmed, read_markup, _examine)
+    text: tuple[Any, ...] = (_sign_text, _shingle, find_figures, keep_words, tokenize)
+    largest = (*text, trimmed, read_markup, _examine)
     for kernel in largest:
         own = Path(kernel.stats.cache_path)
         place = cache / own.parent.name / own.name

@@ -9,10 +9,14 @@ import subprocess
 import sysconfig
 import venv
 import zipfile
-from importlib.util import find_spec
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.mirrors import Mirrors
 from tests.once import once
@@ -37,24 +41,65 @@ class PagesSpider(scrapy.Spider):
 """
 
 
+def needed_by(name: str, extras: Sequence[str], found: dict[str, None]) -> None:
+    """Add the distributions that one needs here by its metadata, and it itself."""
+    found[name] = None
+    for one in map(Requirement, requires(name) or ()):
+        wanted = one.marker is None or any(
+            one.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+        )
+        if wanted and (one.name not in found or one.extras):
+            needed_by(one.name, sorted(one.extras), found)
+
+
+def link(name: str, environment: Path) -> None:
+    """Put an installed distribution into another environment, where its files are the same ones."""
+    installed = distribution(name)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+    for file in installed.files or ():
+        source, target = Path(str(installed.locate_file(file))), packages / file
+        if ".." not in file.parts:
+            hard_link(source, target)
+            if file.suffix == ".py":
+                hard_link(Path(cache_from_source(source)), Path(cache_from_source(target)))
+        elif file.parent.name == "bin":  # a script begins with the path of its interpreter
+            _, _, text = source.read_text(encoding="utf-8").partition("\n")
+            script = environment / "bin" / file.name
+            script.write_text(f"#!{environment / 'bin' / 'python'}\n{text}", encoding="utf-8")
+            script.chmod(0o755)
+
+
+def hard_link(source: Path, target: Path) -> None:
+    """Link a file if it is there, or copy it from another disk."""
+    if source.is_file() and not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.hardlink_to(source)
+        except OSError:
+            shutil.copy2(source, target)
+
+
 @pytest.fixture(scope="session")
 def environment(
     tmp_path_factory: pytest.TempPathFactory,
     wheel: Path,  # noqa: F811
 ) -> Path:
-    """A virtual environment into which nothing but the wheel was installed by pip."""
+    """A virtual environment of what the wheel needs, into which pip has installed the wheel.
+
+    To unpack once more what is installed here would take most of the time. Whether all is there
+    that is needed says pip, which has no index to get it from; in tests/test_quickstart.py it gets
+    everything.
+    """
 
     def install(folder: Path) -> None:
-        # To unpack the pip that Python carries takes longer than to copy the one that is here.
-        pip = find_spec("pip")
-        venv.create(folder, with_pip=pip is None)
-        python = str(folder / "bin" / "python")
-        if pip is not None and pip.origin is not None:
-            own = Path(pip.origin).parent
-            packages = sysconfig.get_path("purelib", vars={"base": str(folder)})
-            for part in (own, *own.parent.glob("pip-*.dist-info")):
-                shutil.copytree(part, Path(packages) / part.name)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
+        venv.create(folder, with_pip=find_spec("pip") is None)
+        needed: dict[str, None] = {}
+        needed_by("dedup-middleware", (), needed)
+        for name in needed.keys() - {"dedup-middleware"} | {"pip"}:
+            with suppress(PackageNotFoundError):
+                link(name, folder)
+        install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-index"]
+        subprocess.run([*install, str(wheel)], check=True)
 
     return once(tmp_path_factory, "environment", install)
 

@@ -52,7 +52,7 @@ class Printed:
 def ask(url: str, method: str = "GET", headers: dict[str, str] | None = None) -> Reply:
     """Send one request; redirects are not followed."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.netloc, timeout=15)
+    connection = HTTPConnection(parts.netloc, timeout=600)
     try:
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         connection.request(method, target, headers=headers or {})

@@ -49,8 +49,10 @@ def test_closing_frees_ports_and_threads() -> None:
 
 def test_closing_does_not_wait_for_held_or_idle_clients() -> None:
     """A held copy is let go and a silent connection is dropped when the site closes."""
+    held_back = SampleSite(lag=10)
+    held_back._lag = 500.0  # longer than any machine takes to close it
     with ThreadPoolExecutor(1) as pool:
-        with SampleSite(lag=10) as site:
+        with held_back as site:
             copy, original = first_copy(site)
             idle = socket.create_connection(("127.0.0.1", urlsplit(copy).port or 0))
             ask(original)
@@ -58,8 +60,8 @@ def test_closing_does_not_wait_for_held_or_idle_clients() -> None:
             time.sleep(0.2)
             assert not held.done()
             begin = time.monotonic()
-        assert time.monotonic() - begin < 6
-        assert held.result(timeout=5).status == 200
+        assert time.monotonic() - begin < 200
+        assert held.result(timeout=200).status == 200
         idle.close()
 
 

@@ -424,7 +424,7 @@ class Crawl:
         it is received at once, and the records of ids that are gone count as swept. This holds
         while no master loses writes.
         """
-        is_settled = True
+        is_settled = GONE in state.homes or COMMITTED in state.homes
         while is_settled:
             is_settled = False
             for at, client in enumerate(state.clients):
@@ -433,9 +433,13 @@ class Crawl:
                     if is_question and state.homes[message.target] in (GONE, COMMITTED):
                         state = self.deliver(state, at, message)
                         is_settled = True
+        if GONE not in state.homes:
+            return state
         gone = sum(1 << number for number, home in enumerate(state.homes) if home == GONE)
         clients = tuple(
             client._replace(seen=client.seen & ~gone, known=client.known & ~gone)
+            if (client.seen | client.known) & gone
+            else client
             for client in state.clients
         )
         buckets = tuple(bucket & ~gone for bucket in state.buckets)

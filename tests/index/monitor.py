@@ -101,7 +101,7 @@ class Monitor:
     ) -> None:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        self._thread.join(120)
         self._socket.close()
 
     def _listen(self) -> None:

@@ -203,7 +203,7 @@ async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None
         replica = clients[-1]
         replica.execute_command("CLUSTER MEET", "127.0.0.1", masters[0].port)
         victim = _slots(clients[0])[0] * len(masters) // SLOTS
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             assert time.monotonic() < deadline
             with contextlib.suppress(redis.ResponseError):  # it has not heard of the node yet
@@ -260,8 +260,8 @@ async def test_a_slot_on_its_way_holds_up_no_other_shard(
             await asyncio.sleep(0.05)
         renewal = asyncio.ensure_future(index.renew(claims[stuck][8:], 60.0))
         for claim in claims[other][:5]:
-            assert await asyncio.wait_for(index.commit(claim), 20)
-        alive = await asyncio.wait_for(index.renew(claims[other][5:], 60.0), 20)
+            assert await asyncio.wait_for(index.commit(claim), 120)
+        alive = await asyncio.wait_for(index.renew(claims[other][5:], 60.0), 120)
         assert alive == [True] * len(claims[other][5:])
         assert not any(one.done() for one in late)
         while keys := clients[source].execute_command("CLUSTER GETKEYSINSLOT", slot, 20):

@@ -447,8 +447,9 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
     """By the server's own clock: a claim of a dead process is over when its lease is."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
-    outcome = await entered(index, entry(BUCKET_KEYS), 0.2)
+    outcome = await entered(index, entry(BUCKET_KEYS), 600.0)
     assert await states(index, outcome.page_id) == [State.PENDING]
+    harness.advance(599.8)
     await asyncio.sleep(0.25)
     assert await states(index, outcome.page_id) == [State.RELEASED]
     assert not await index.commit(outcome)
