@@ -32,7 +32,8 @@ def shuffled_bytes(session: SparkSession) -> int:
 
 def main(pages: str, folder: str, method: str = "content") -> None:
     """Run the job, which writes all its tables, and say what it took."""
-    session = local_session("local[2]", {"spark.driver.memory": "1g"})
+    # What docs/spark.md recommends for pages of this size.
+    session = local_session("local[2]", {"spark.driver.memory": "640m"})
     options = Options(method=method, hash_key="5")
     job = Job(output=f"{folder}/result")
     began = time.perf_counter()
