@@ -105,14 +105,12 @@ _LOCAL = {
     "spark.sql.parquet.columnarReaderBatchSize": "512",
     # spark.driver.extraJavaOptions of users come behind these. The second compiler only for what
     # runs ten times as often as Java's own thresholds: plans that run once took a quarter of the
-    # processor time of 25,000 pages. Arrays larger than half a region of the heap, such as pages of
-    # Parquet, made Java mark the whole heap; and the heap grows only when a fifth of the time goes
-    # into its collection. Buffers of Arrow and of shuffles beside the heap have one pool instead of
-    # two for each core, which keep what they once had.
+    # processor time of 25,000 pages. Buffers of Arrow and of shuffles beside the heap have one pool
+    # instead of two for each core, which keep what they once had.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
-        "-XX:G1HeapRegionSize=8m -XX:GCTimeRatio=4 -Dio.netty.allocator.numDirectArenas=1"
+        "-Dio.netty.allocator.numDirectArenas=1"
     ),
 }
 # Threads of Java get memory from glibc's malloc in an area of their own, which keeps what it once
