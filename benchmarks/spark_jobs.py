@@ -22,6 +22,11 @@ from dedup_middleware.spark.job import run
 from dedup_middleware.spark.job_settings import local_session
 from dedup_middleware.spark.reading import read_files
 
+SMALL_PAGES = {
+    "spark.driver.memory": "640m",
+    "spark.driver.extraJavaOptions": "-XX:G1HeapRegionSize=8m -XX:GCTimeRatio=4",
+}
+
 
 def shuffled_bytes(session: SparkSession) -> int:
     """Bytes that all tasks have written for a shuffle so far."""
@@ -32,7 +37,8 @@ def shuffled_bytes(session: SparkSession) -> int:
 
 def main(pages: str, folder: str, method: str = "content") -> None:
     """Run the job, which writes all its tables, and say what it took."""
-    session = local_session("local[2]", {"spark.driver.memory": "1g"})
+    # What docs/spark.md recommends for pages of this size.
+    session = local_session("local[2]", SMALL_PAGES)
     options = Options(method=method, hash_key="5")
     job = Job(output=f"{folder}/result")
     began = time.perf_counter()

@@ -99,12 +99,18 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    # The second compiler only for what runs ten times as often as Java's own thresholds: plans
-    # that run once took a quarter of the processor time of 25,000 pages. The settings of users,
-    # spark.driver.extraJavaOptions, come behind these.
+    # In Java's heap a task has the row group that it writes, by Parquet's default 128 MB, and all
+    # rows that it reads at once, where 4096 pages are hundreds of MB.
+    "spark.hadoop.parquet.block.size": str(1 << 24),
+    "spark.sql.parquet.columnarReaderBatchSize": "512",
+    # spark.driver.extraJavaOptions of users come behind these. The second compiler only for what
+    # runs ten times as often as Java's own thresholds: plans that run once took a quarter of the
+    # processor time of 25,000 pages. Buffers of Arrow and of shuffles beside the heap have one pool
+    # instead of two for each core, which keep what they once had.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
+        "-Dio.netty.allocator.numDirectArenas=1"
     ),
 }
 # Threads of Java get memory from glibc's malloc in an area of their own, which keeps what it once

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import attrs
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column, SparkSession
@@ -164,6 +165,17 @@ def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     job_settings.submitted_session()
     assert seen == ["other", None if submitted else sys.executable]
+
+
+def test_tables_are_written_in_small_parts(spark: SparkSession, tmp_path: Path) -> None:
+    """A task has a row group in Java's heap until it is written: on this machine none of 128 MB."""
+    numbers = spark.range(0, 3_000_000, 1, 1).select(F.rand(1).alias("number"))
+    numbers.write.parquet(str(tmp_path / "numbers"))
+    (file,) = (tmp_path / "numbers").glob("part-*.parquet")
+    metadata = pq.read_metadata(file)
+    sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+    assert sum(sizes) > 24_000_000
+    assert max(sizes) < 18_000_000
 
 
 def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
