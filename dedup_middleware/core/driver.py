@@ -323,9 +323,9 @@ class _Decision:
         if driver.method.keeps_payload:
             wanted = found.without_payload(found.near.page_ids)
             if len(wanted):
-                records, payloads = await driver.index.fetch_with_payloads(wanted)
-                found.update(records)
-                found.payloads.update(zip(wanted.tolist(), payloads, strict=True))
+                seen = await driver.index.look(wanted)
+                found.update(seen.records)
+                found.payloads.update(zip(wanted.tolist(), seen.payloads, strict=True))
         elif len(found.missing):
             found.update(await driver.index.fetch(found.missing))
         return self._judge()

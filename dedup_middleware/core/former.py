@@ -33,7 +33,7 @@ from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, FaultLog
 from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
-from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.base import MOST_JUDGED, Index, Wanted
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
@@ -310,16 +310,14 @@ class Former:
         near = most_met(neighbours(bucket_keys, data, self._method.scan_distance), MOST_JUDGED)
         if not len(near):
             return NO_CANDIDATES
-        payloads: list[bytes] = []
-        if self._method.keeps_payload:
-            records, payloads = await self._asked(index.fetch_with_payloads(near.page_ids))
-        else:
-            records = await self._asked(index.fetch(near.page_ids))
+        texts = Wanted.ALL if self._method.keeps_payload else Wanted.NOTHING
+        seen = await self._asked(index.look(near.page_ids, texts=texts))
+        records = seen.records
         keep = records.states == State.COMMITTED
         if not keep.any():
             return NO_CANDIDATES
         page_ids = near.page_ids[keep]
-        every = dict(zip(near.page_ids.tolist(), payloads, strict=False))
+        every = dict(zip(near.page_ids.tolist(), seen.payloads, strict=False))
         return Candidates(
             Neighbours(page_ids, near.tables[keep]),
             chosen(records, keep),

@@ -13,11 +13,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.server_index import Seen, Wanted
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import (
@@ -183,7 +183,7 @@ class ClusterHomes(ClusterNamespace):
         texts: Wanted = Wanted.ALL,
         settles: bool = False,
     ) -> Seen:
-        """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`.
+        """Records, addresses and payloads of pages; see :meth:`.Index.look`.
 
         :param settles: an id that is not announced yet never will be
         """
@@ -202,7 +202,7 @@ class ClusterHomes(ClusterNamespace):
         for part, reply in zip(parts, await self._link.replies(calls), strict=True):
             for i, at in enumerate(part):
                 rows[at], split[at] = reply[2 * i], split_text(reply[2 * i + 1])
-        return Seen.of(self._records(page_ids, rows), split)
+        return self._seen(page_ids, rows, split)
 
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]

@@ -68,7 +68,6 @@ class ClusterNamespace(ServerIndex):
         self.layout = RowLayout(attrs.evolve(record, text=False))
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
         wanted = {
             **record_parameter(parameters),
             **window_parameter(self._window.seconds),
@@ -87,7 +86,6 @@ class ClusterNamespace(ServerIndex):
         return dict(self._parameters)
 
     async def attach(self) -> dict[str, str]:
-        """Connect to an index that exists; see :meth:`.Index.attach`."""
         opened = await self._first(self._open_call(0, {}, b""))
         if not opened.schema:
             raise missing(self._name)

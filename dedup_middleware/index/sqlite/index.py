@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import (
     LEASE,
@@ -59,24 +59,13 @@ class SQLiteIndex(SQLiteFile):
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         return await self._do(lambda db, at: tables.read_buckets(db, bucket_keys, at))
 
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        return await self._do(lambda db, at: self._fetch(db, at, page_ids), needs_leases=True)
-
-    def _fetch(
-        self, db: sqlite3.Connection, at: Moment, page_ids: NDArray[np.uint64]
-    ) -> PageRecords:
-        found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
-        self.corrupt += corrupt
-        return found
-
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        return await self._ask(tables.addresses, page_ids)
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        def act(db: sqlite3.Connection, at: Moment) -> tuple[PageRecords, list[bytes]]:
-            return self._fetch(db, at, page_ids), tables.payloads(db, page_ids.tolist())
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
+        def act(db: sqlite3.Connection, at: Moment) -> Seen:
+            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+            self.corrupt += corrupt
+            ids = page_ids.tolist()
+            addresses = tables.addresses(db, ids) if texts else []
+            return Seen(found, addresses, tables.payloads(db, ids) if texts is Wanted.ALL else [])
 
         return await self._do(act, needs_leases=True)
 
