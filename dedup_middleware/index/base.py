@@ -279,9 +279,8 @@ class Index(ABC):
         if not len(near):
             return Candidates(near)
         best = most_met(near, most).page_ids
-        seen = await self.look(best, texts=Wanted.ADDRESSES)
-        named = dict(zip(best.tolist(), seen.addresses, strict=True))
-        return Candidates(near, seen.records, named, more=len(best) < len(near))
+        seen = await self.look(best)
+        return Candidates(near, seen.records, *seen.texts(), more=len(best) < len(near))
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:

@@ -66,6 +66,13 @@ class ClusterHomes(ClusterNamespace):
         # Of each home shard its own, so that none waits for one whose slot moves.
         self._commits: dict[int, Batcher[Claim, bool]] = {}
 
+    async def close(self) -> None:
+        if self._reservation is not None:
+            await asyncio.wait([self._reservation])
+        for batcher in self._commits.values():
+            await batcher.join()
+        await super().close()
+
     # Ids
 
     def reserve_ahead(self, count: int) -> None:
@@ -96,11 +103,6 @@ class ClusterHomes(ClusterNamespace):
                 Reserved(self.spread.page_id(local, shard), generation)
                 for local in range(first, first + wanted)
             )
-
-    async def join_ids(self) -> None:
-        """Wait until no ids are being reserved."""
-        if self._reservation is not None:
-            await asyncio.wait([self._reservation])
 
     def drop_ids(self) -> None:
         """Use none of the reserved ids: one of them was settled, so others may be."""
@@ -222,11 +224,6 @@ class ClusterHomes(ClusterNamespace):
             run = partial(self._commit, shard)
             batcher = self._commits[shard] = Batcher(run, _COMMITTED)
         return batcher.submit(claim)
-
-    async def join_commits(self) -> None:
-        """Wait until no commit is under way."""
-        for batcher in self._commits.values():
-            await batcher.join()
 
     async def _commit(self, shard: int, claims: list[Claim]) -> list[bool | Exception]:
         locals_ = [self.spread.local(one.page_id) for one in claims]

@@ -78,10 +78,7 @@ class ClusterIndex(ClusterHomes):
         self._expiring: tuple[int, list[int]] = (-1, [])
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
-        await self.join_ids()
-        await self.join_commits()
         await super().close()
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
@@ -291,10 +288,7 @@ class ClusterIndex(ClusterHomes):
 
     async def forget_span(self, since: float, until: float) -> int:
         shards = [upkeep.Shard(self, shard) for shard in range(self.spread.shards)]
-        forgotten = 0
-        for shard in shards:
-            forgotten += await forget_stamps(shard, since, until)
-        return forgotten
+        return sum([await forget_stamps(shard, since, until) for shard in shards])
 
     async def compact(self, progress: Progress | None = None) -> int:
         return await upkeep.compact(self, progress)

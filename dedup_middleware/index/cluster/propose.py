@@ -90,7 +90,7 @@ class _Page:
         keep &= ~np.isin(ids, np.array(self.own, np.uint64))
         if known.upto:
             keep &= ids > np.uint64(known.upto)
-        self.near = attrs.evolve(_kept(near, keep), corrupt=max(corrupt, near.corrupt))
+        self.near = attrs.evolve(near.chosen(keep), corrupt=max(corrupt, near.corrupt))
 
 
 async def propose(
@@ -160,11 +160,7 @@ def _meets_more(page: _Page, rest: Neighbours) -> bool:
 
 
 def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
-    return _kept(near, ~np.isin(near.page_ids, page_ids))
-
-
-def _kept(near: Neighbours, keep: NDArray[np.bool_]) -> Neighbours:
-    return attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+    return near.chosen(~np.isin(near.page_ids, page_ids))
 
 
 async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
@@ -337,7 +333,7 @@ def _candidates(
     """Those candidates that are wanted; all that was met, if that is more than a reply holds."""
     seen = seen.chosen(np.flatnonzero(wanted).tolist())
     if not more:
-        near = _kept(near, np.isin(near.page_ids, seen.records.page_ids))
+        near = near.chosen(np.isin(near.page_ids, seen.records.page_ids))
     return Candidates(near, seen.records, *seen.texts(), more=more)
 
 

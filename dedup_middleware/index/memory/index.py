@@ -354,7 +354,10 @@ class MemoryIndex(Index):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]
-                    removed += _compact(buckets, part, living, of_simhashes=of_simhashes)
+                    data = [buckets.get(name) for name in part]
+                    for at, left, gone in compacted(data, living, of_simhashes=of_simhashes):
+                        buckets.put(part[at], left)
+                        removed += gone
                     seen += len(part)
                     if progress is not None:
                         progress("buckets", seen)
@@ -420,10 +423,3 @@ def _enter(texts: Texts, raws: Sequence[bytes | None], first: int) -> None:
     for page_id, raw in enumerate(raws, first):
         if raw:
             texts[page_id] = raw
-
-
-def _compact(buckets: Buckets, names: list[int], living: Living, *, of_simhashes: bool) -> int:
-    changed = compacted([buckets.get(name) for name in names], living, of_simhashes=of_simhashes)
-    for position, data, _ in changed:
-        buckets.put(names[position], data)
-    return sum(removed for _, _, removed in changed)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,11 +100,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def load(self, pages: Pages) -> int:
         self._record.check(max(pages.payloads, default=b""))
-        where = f"sqlite:{self._path}"
-        return await load(pages, lambda: SQLiteSteps(self._write, where, self._record))
-
-    async def _write(self, act: Callable[[sqlite3.Connection, Moment], Any]) -> Any:
-        return await self._do(act, writes=True)
+        return await load(pages, lambda: SQLiteSteps(self))
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         oldest = self._window.at(self._clock()).oldest
@@ -214,25 +209,14 @@ def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> lis
 
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
 
-Act = Callable[[sqlite3.Connection, Moment], Any]
-
 
 class SQLiteSteps(Steps):
-    """Loads a block into a file.
+    """Loads a block into a file."""
 
-    :param transact: carries out an act in a transaction that writes
-    :param where: the file, for messages
-    :param record: what the index keeps of a page
-    """
-
-    def __init__(
-        self, transact: Callable[[Act], Awaitable[Any]], where: str, record: RecordLayout
-    ) -> None:
+    def __init__(self, index: SQLiteIndex) -> None:
         self.pages = Pace(2_000, _SECONDS)
         self.buckets = Pace(2_000, _SECONDS)
-        self._transact = transact
-        self._where = where
-        self._record = record
+        self._index = index
         self._token = secrets.token_bytes(8)
         self._generation = -1  # not known before the first transaction
 
@@ -243,10 +227,10 @@ class SQLiteSteps(Steps):
                 self._generation = moment.generation
                 _begin(db, self._token, first, moment)
             self._hold(db, moment)
-            _enter_rows(db, pages, first, self._record)
+            _enter_rows(db, pages, first, self._index._record)
             return first
 
-        first: int = await self._transact(act)
+        first: int = await self._index._do(act, writes=True)
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:
@@ -254,7 +238,7 @@ class SQLiteSteps(Steps):
             self._hold(db, moment)
             _add_records(db, records, tables.bucket_id(self._generation, 0))
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
@@ -266,13 +250,13 @@ class SQLiteSteps(Steps):
             ).rowcount
             tables.add(db, "committed", found)
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     async def end(self) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             db.execute("DELETE FROM load WHERE token = ? OR until <= ?", (self._token, moment.now))
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     def _hold(self, db: sqlite3.Connection, moment: Moment) -> None:
         """Extend the lease, if it has not run out and the generation lives for long enough."""
@@ -281,7 +265,7 @@ class SQLiteSteps(Steps):
             (moment.now + LEASE, self._token, moment.now),
         ).rowcount
         if not held or moment.generation > self._generation + 1:
-            raise lapsed(self._where)
+            raise lapsed(self._index._where)
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:
