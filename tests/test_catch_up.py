@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core.availability import Breaker, Outage, stop
 from dedup_middleware.core.settlement import OpenClaims, keep_alive
+from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
-from dedup_middleware.model.records import PageRecords
 from tests.test_deduplicator import Counts, page
 from tests.texts import article
 
@@ -58,9 +58,9 @@ class ScriptedIndex(MemoryIndex):
         await self._turn_of_others()
         return await super().propose(entry, distance, lease, probes, known)
 
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         await self._turn_of_others()
-        return await super().fetch(numbers)
+        return await super().look(page_ids, texts=texts)
 
     async def commit(self, claim: Claim) -> bool:
         await self._turn_of_others()
@@ -132,6 +132,44 @@ async def test_close_right_after_an_outage() -> None:
     assert counts.of["unchecked/remembered"] == counts.of["unchecked/settled"] == 20
     assert counts.of["unchecked/forgotten"] == 0
     assert errors == []
+
+
+class Unheard(ScriptedIndex):
+    """Commits are carried out, and then the answer is lost."""
+
+    async def commit(self, claim: Claim) -> bool:
+        done = await MemoryIndex.commit(self, claim)
+        await self._turn_of_others()
+        return done
+
+
+@pytest.mark.parametrize(
+    ("kind", "claimed"), [(ScriptedIndex, False), (ScriptedIndex, True), (Unheard, True)]
+)
+async def test_page_that_changed_while_the_index_was_away(
+    kind: type[ScriptedIndex], claimed: bool
+) -> None:
+    """Storage has one of the texts of a page that changed during an outage, and which one is not
+    known: while they are entered one after the other, no copy of either is dropped."""
+    down = [not claimed]
+    index, counts = kind(lambda: down[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    for text in TEXTS[:2]:
+        verdict = await dedup.decide(page("a/1", text))
+        down[0] = True
+        assert await dedup.commit(verdict)
+    down[0] = False
+    catch_up = dedup._settlement.catch_up
+    assert len(catch_up.backlog) == 2
+    while len(catch_up.backlog):
+        await catch_up._enter_next()
+        for number, text in enumerate(TEXTS[:2]):
+            copy = await dedup._examine(page(f"b/{number}", text))
+            assert copy.outcome == NEW
+            await dedup.release(copy)
+    assert counts.of["unchecked/settled"] == 2
+    await dedup.close()
 
 
 async def test_outage_while_closing(caplog: pytest.LogCaptureFixture) -> None:

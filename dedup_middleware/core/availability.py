@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -16,6 +16,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 
 logger = logging.getLogger(__name__)
 
+_SEVERAL = object()  # instead of a text
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
 _KINDS = 64  # faults of which it is known when they were last logged
 _PAUSE = 60.0  # seconds from one warning of a kind to the next one
@@ -23,10 +24,14 @@ _PAUSE = 60.0  # seconds from one warning of a kind to the next one
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index was unavailable, and its claim if it had one."""
+    """A page that was stored while the index was unavailable, and its claim if it had one.
+
+    ``is_doubtful``: so was another text under its key, and storage may have either.
+    """
 
     document: Document | Fingerprint
     claim: Claim | None = None
+    is_doubtful: bool = False
 
 
 class Breaker:
@@ -77,6 +82,9 @@ class Backlog:
 
     def __init__(self, max_chars: int = 50_000_000) -> None:
         self._pages: deque[Unsettled] = deque()
+        # Of each key how many pages there are, and their text, or that there are several texts.
+        self._counts: Counter[str] = Counter()
+        self._texts: dict[str, object] = {}
         self._claims = 0
         self._chars = 0
         self._max_chars = max_chars
@@ -87,6 +95,11 @@ class Backlog:
     def add(self, page: Unsettled) -> int:
         """Remember a page; returns how many older ones had to be forgotten."""
         self._pages.append(page)
+        key = page.document.key
+        text = _SEVERAL if page.is_doubtful else _text(page.document)
+        if self._texts.setdefault(key, text) != text:
+            self._texts[key] = _SEVERAL
+        self._counts[key] += 1
         self._claims += page.claim is not None
         self._chars += _chars(page.document)
         forgotten = 0
@@ -108,7 +121,12 @@ class Backlog:
         del self._pages[place]
         self._claims -= page.claim is not None
         self._chars -= _chars(page.document)
-        return page
+        key = page.document.key
+        is_doubtful = self._texts[key] is _SEVERAL
+        self._counts[key] -= 1
+        if not self._counts[key]:
+            del self._counts[key], self._texts[key]
+        return attrs.evolve(page, is_doubtful=is_doubtful)
 
 
 @attrs.define(eq=False)
@@ -310,6 +328,13 @@ class Outage:
 
 def _repeated(kind: str, seconds: float, left_out: int) -> str:
     return f"{left_out} more times in {seconds:.0f} s: {kind}"
+
+
+def _text(document: Document | Fingerprint) -> object:
+    """What a page says, to be compared with what others say."""
+    if isinstance(document, Fingerprint):
+        return document.exact, document.size
+    return document.title, document.text
 
 
 def _chars(document: Document | Fingerprint) -> int:

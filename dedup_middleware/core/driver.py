@@ -80,7 +80,7 @@ class Gathered:
             keep = ~np.isin(near.page_ids, self._own.page_ids)
             if before is not None:
                 keep &= near.page_ids < np.uint64(before)
-            near = Neighbours(near.page_ids[keep], near.tables[keep])
+            near = near.chosen(keep)
             records = chosen(records, np.isin(records.page_ids, near.page_ids))
         if len(near):
             self.near = united(self.near, near) if len(self.near) else near
@@ -124,8 +124,7 @@ class Gathered:
         """Those candidates that have a page record, in the order of :attr:`records`."""
         if len(self.records) == len(self.near):
             return self.near
-        keep = np.isin(self.near.page_ids, self.records.page_ids)
-        return Neighbours(self.near.page_ids[keep], self.near.tables[keep])
+        return self.near.chosen(np.isin(self.near.page_ids, self.records.page_ids))
 
     def known(self) -> Known:
         """The candidates as ``known`` of the next proposal, if none is like the page."""
@@ -323,9 +322,9 @@ class _Decision:
         if driver.method.keeps_payload:
             wanted = found.without_payload(found.near.page_ids)
             if len(wanted):
-                records, payloads = await driver.index.fetch_with_payloads(wanted)
-                found.update(records)
-                found.payloads.update(zip(wanted.tolist(), payloads, strict=True))
+                seen = await driver.index.look(wanted)
+                found.update(seen.records)
+                found.payloads.update(zip(wanted.tolist(), seen.payloads, strict=True))
         elif len(found.missing):
             found.update(await driver.index.fetch(found.missing))
         return self._judge()

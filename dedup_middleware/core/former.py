@@ -37,7 +37,7 @@ from dedup_middleware.index.base import MOST_JUDGED, Index
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import BucketKey, Neighbours, most_met
+from dedup_middleware.model.buckets import BucketKey, Neighbours
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
@@ -304,27 +304,16 @@ class Former:
 
     async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> Candidates:
         """The stored pages that share a bucket with a page, at most those that are judged."""
-        from dedup_middleware.index.scan import neighbours  # numba stays lazy
-
-        data = await self._asked(index.read_buckets(bucket_keys))
-        near = most_met(neighbours(bucket_keys, data, self._method.scan_distance), MOST_JUDGED)
-        if not len(near):
+        distance = self._method.scan_distance
+        found = await self._asked(index.candidates(bucket_keys, distance, MOST_JUDGED))
+        pages = chosen(found.pages, found.pages.states == State.COMMITTED)
+        if not len(pages):
             return NO_CANDIDATES
-        payloads: list[bytes] = []
+        tables = found.near.tables[np.searchsorted(found.near.page_ids, pages.page_ids)]
+        payloads: dict[int, bytes] = {}
         if self._method.keeps_payload:
-            records, payloads = await self._asked(index.fetch_with_payloads(near.page_ids))
-        else:
-            records = await self._asked(index.fetch(near.page_ids))
-        keep = records.states == State.COMMITTED
-        if not keep.any():
-            return NO_CANDIDATES
-        page_ids = near.page_ids[keep]
-        every = dict(zip(near.page_ids.tolist(), payloads, strict=False))
-        return Candidates(
-            Neighbours(page_ids, near.tables[keep]),
-            chosen(records, keep),
-            payloads={page_id: every[page_id] for page_id in page_ids.tolist() if every},
-        )
+            payloads = {page_id: found.payloads[page_id] for page_id in pages.page_ids.tolist()}
+        return Candidates(Neighbours(pages.page_ids, tables), pages, payloads=payloads)
 
     def _candidates(
         self, stored: Candidates, carried: Mapping[int, tuple[int, str | None]]

@@ -70,11 +70,12 @@ class Versions:
             forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
 
-    async def forget_others(self, page: Fingerprint) -> OtherTexts:
+    async def forget_others(self, page: Fingerprint, *, same: bool = False) -> OtherTexts:
         """Forget committed pages with the page's key and another text.
 
         For a page that is stored, or will be, without a claim.
 
+        :param same: forget pages with the same text, too
         :raises IndexUnavailableError: perhaps not done
         """
         if not self.replaced or is_content_key(page.key):
@@ -84,7 +85,7 @@ class Versions:
         found = await self.index.of_key(page.key_hash)
         content = found.content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
-        other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size)
+        other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size) | same
         forgotten = found.page_ids[other & (found.states == State.COMMITTED)]
         pending = found.page_ids[other & (found.states == State.PENDING)]
         await self._forget(forgotten.tolist())
@@ -313,6 +314,8 @@ class Settlement:
 
     async def _enter_later(self, page: Unsettled) -> Unsettled | None:
         """Enter a remembered page; returns what is still to be remembered."""
+        if page.is_doubtful and self._versions.replaced:
+            return await self._enter_none(page)
         if page.claim is not None:
             try:
                 if await self._index.commit(page.claim):
@@ -322,6 +325,24 @@ class Settlement:
                 self._outage.failed(error, "The index could not record that a page is stored")
                 return page
         return (await self._enter(page.document))[1]
+
+    async def _enter_none(self, page: Unsettled) -> Unsettled | None:
+        """Let the index call no text under the key of a page stored; storage may have any of them.
+
+        :returns: what is still to be remembered
+        """
+        try:
+            if page.claim is not None:
+                await self._index.release(page.claim)
+            verdict = await self._examine(page.document)
+            await self.release(verdict)
+            if verdict.outcome != UNCHECKED and verdict.fingerprint is not None:
+                await self._versions.forget_others(verdict.fingerprint, same=True)
+                return None
+        except IndexUnavailableError as error:
+            key = page.document.key
+            self._outage.failed(error, "The index could not record that %s is replaced", key)
+        return page
 
     async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
         """Enter a page that is stored already into the index.

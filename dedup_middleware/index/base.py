@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import attrs
@@ -56,6 +57,38 @@ class IndexStats:
     corrupt: int
     overflow: int
     parameters: Mapping[str, str]
+
+
+class Wanted(IntEnum):
+    """Which texts of pages are wanted, as the scripts ``look`` take it."""
+
+    NOTHING = 0
+    ALL = 1
+    ADDRESSES = 2
+
+
+@attrs.frozen(eq=False)
+class Seen:
+    """Page records, and the addresses (None: none is kept) and payloads of the same pages."""
+
+    records: PageRecords
+    addresses: list[str | None]
+    payloads: list[bytes]
+
+    def chosen(self, rows: Sequence[int]) -> Seen:
+        """Some of the pages, by their positions."""
+        return Seen(
+            chosen(self.records, np.array(rows, np.intp)),
+            [self.addresses[row] for row in rows],
+            [self.payloads[row] for row in rows],
+        )
+
+    def texts(self) -> tuple[dict[int, str | None], dict[int, bytes]]:
+        """Addresses and payloads by page id."""
+        ids = self.records.page_ids.tolist()
+        return dict(zip(ids, self.addresses, strict=True)), dict(
+            zip(ids, self.payloads, strict=True)
+        )
 
 
 class Index(ABC):
@@ -139,27 +172,27 @@ class Index(ABC):
         """
 
     @abstractmethod
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """PageRecords of pages; one that does not exist has state FREE."""
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
+        """Records, addresses and payloads of pages; a page that does not exist has state FREE.
 
-    @abstractmethod
+        What is read of a page is read at one moment: a server that comes back in an older state
+        gives the same page id to another page, and the payload of one must never be judged with
+        the state of the other.
+
+        :param texts: what is wanted besides the records; the rest is empty
+        """
+
+    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+        """Page records of pages; one that does not exist has state FREE."""
+        return (await self.look(np.asarray(page_ids, np.uint64), texts=Wanted.NOTHING)).records
+
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
         """Addresses of pages, None where none is kept."""
-
-    @abstractmethod
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        """Page records and payloads of pages, b"" where there is none.
-
-        Record and payload of a page are read at one moment: a server that comes back in an older
-        state gives the same page id to another page, and the payload of one must never be judged
-        with the state of the other.
-        """
+        return (await self.look(np.array(page_ids, np.uint64), texts=Wanted.ADDRESSES)).addresses
 
     async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
         """Payloads of pages, b"" where there is none."""
-        return (await self.fetch_with_payloads(np.array(page_ids, np.uint64)))[1]
+        return (await self.look(np.array(page_ids, np.uint64))).payloads
 
     @abstractmethod
     async def count(self) -> int:
@@ -246,10 +279,8 @@ class Index(ABC):
         if not len(near):
             return Candidates(near)
         best = most_met(near, most).page_ids
-        pages = await self.fetch(best)
-        names = await self.addresses(best.tolist())
-        named = dict(zip(best.tolist(), names, strict=True))
-        return Candidates(near, pages, named, more=len(best) < len(near))
+        seen = await self.look(best)
+        return Candidates(near, seen.records, *seen.texts(), more=len(best) < len(near))
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:
@@ -282,10 +313,10 @@ class Index(ABC):
         :returns: False: it has expired or is not committed, or a page with its key is pending
         """
         own_id = np.array([page_id], np.uint64)
-        found, (payload,) = await self.fetch_with_payloads(own_id)
+        seen = await self.look(own_id)
+        found, (address,), (payload,) = seen.records, seen.addresses, seen.payloads
         if found.states[0] != State.COMMITTED:
             return False
-        (address,) = await self.addresses([page_id])
         own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)

@@ -53,12 +53,7 @@ async def open_existing(options: Options) -> tuple[Index, dict[str, str]]:
         await index.close()
         raise
     await index.close()
-    index = open_index(attrs.evolve(options, window=made))
-    try:
-        return index, await index.attach()
-    except BaseException:
-        await index.close()
-        raise
+    return await open_existing(attrs.evolve(options, window=made))
 
 
 def _window(stored: Mapping[str, str], options: Options) -> float:

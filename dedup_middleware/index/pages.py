@@ -28,7 +28,6 @@ from dedup_middleware.model.records import (
     SIMHASH_RECORD,
     SIMHASH_SUFFIX_BITS,
     PageRecords,
-    State,
     page_ids_of,
 )
 
@@ -378,7 +377,7 @@ class Living:
 
     def add(self, pages: PageRecords) -> bool:
         """Add pages; True if any of them is alive or beyond the last page id."""
-        wanted = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
+        wanted = pages.alive
         known = pages.page_ids < np.uint64(len(self._alive))
         self._alive[pages.page_ids[known & wanted].astype(np.int64)] = True
         return bool((wanted | ~known).any())
@@ -396,30 +395,15 @@ class Living:
         return np.logical_or(kept, ~known)
 
 
-@attrs.frozen(eq=False)
-class Compacted:
-    """Buckets that change, column by column.
-
-    ``positions``: of the buckets among those given; ``data``: what is left of each; ``removed``:
-    number of records taken out of each.
-    """
-
-    positions: list[int]
-    data: list[bytes]
-    removed: list[int]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-
 def compacted(
     buckets: Sequence[bytes | bytearray], living: Living, *, of_simhashes: bool
-) -> Compacted:
+) -> list[tuple[int, bytes, int]]:
     """Buckets without the records of pages that are gone, and without bytes of no record.
 
     :param buckets: as many as memory allows; all are looked at together
     :param of_simhashes: whether they are of a SimHash table
-    :returns: the changed ones
+    :returns: of each one that changes its position among those given, what is left of it, and the
+        number of records taken out
     """
     width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
     lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
@@ -436,8 +420,8 @@ def compacted(
     removed = counts - np.diff(kept)
     changed = np.flatnonzero((removed > 0) | torn)
     if not len(changed):
-        return Compacted([], [], [])
+        return []
     left = np.frombuffer(raw, np.uint8).reshape(-1, width)[keep].tobytes()
     starts, ends = (width * kept[changed]).tolist(), (width * kept[changed + 1]).tolist()
     data = [left[start:end] for start, end in zip(starts, ends, strict=True)]
-    return Compacted(changed.tolist(), data, removed[changed].tolist())
+    return list(zip(changed.tolist(), data, removed[changed].tolist(), strict=True))

@@ -196,6 +196,11 @@ class Neighbours:
     def __len__(self) -> int:
         return len(self.page_ids)
 
+    def chosen(self, which: NDArray[np.bool_ | np.intp]) -> Neighbours:
+        """Some of them, by a mask or by their positions."""
+        counts = self.corrupt, self.full, self.scanned
+        return Neighbours(self.page_ids[which], self.tables[which], *counts)
+
 
 NO_NEIGHBOURS = Neighbours(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
@@ -222,8 +227,7 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
         return near
     others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
     order = np.lexsort((near.page_ids, -np.bitwise_count(near.tables).astype(np.int64), others))
-    best = np.sort(order[:most])
-    return Neighbours(near.page_ids[best], near.tables[best], near.corrupt, near.full, near.scanned)
+    return near.chosen(np.sort(order[:most]))
 
 
 # A bucket takes no more records beyond this many bytes: 95,325 SimHash records, what honest pages

@@ -135,8 +135,7 @@ class Known:
         :param now: the records of ``pages`` at this moment, in their order
         """
         gone = (self.pages.states == State.RELEASED) | (self.pages.states == State.FREE)
-        alive = (now.states == State.PENDING) | (now.states == State.COMMITTED)
-        same = np.where(gone, ~alive, now.content == self.pages.content)
+        same = np.where(gone, ~now.alive, now.content == self.pages.content)
         return np.sort(self.pages.page_ids[same])
 
 

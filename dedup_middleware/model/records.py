@@ -82,12 +82,18 @@ class PageRecords:
     def __len__(self) -> int:
         return len(self.page_ids)
 
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Which pages are pending or committed."""
+        alive: NDArray[np.bool_] = (self.states == State.PENDING) | (self.states == State.COMMITTED)
+        return alive
+
 
 NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0, np.uint8))
 
 
-def chosen(pages: PageRecords, which: NDArray[np.bool_ | np.intp]) -> PageRecords:
-    """Some of the pages, by a mask or by their positions."""
+def chosen(pages: PageRecords, which: NDArray[np.bool_ | np.intp] | slice) -> PageRecords:
+    """Some of the pages, by a mask, by their positions, or those in a row."""
     return PageRecords(
         pages.page_ids[which], pages.content[which], pages.states[which], pages.times[which]
     )

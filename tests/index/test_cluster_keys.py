@@ -43,7 +43,7 @@ async def _use(index: ClusterIndex, other: ClusterIndex) -> None:
     await index.load(some_pages(60))
     ids = np.array([claim.page_id for claim in claims], np.uint64)
     await index.fetch(ids)
-    await index.fetch_with_payloads(ids)
+    await index.look(ids)
     await index.addresses(ids.tolist())
     await index.candidates(bucket_keys_of(3), 0, 50)
     assert await index.forget([claims[0].page_id]) == 1

@@ -34,7 +34,7 @@ from dedup_middleware.index.redis.link import Complaint, Remedy, Try
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import NO_NEIGHBOURS
 from dedup_middleware.model.documents import NEW, Document
-from dedup_middleware.model.records import NO_PAGES, State
+from dedup_middleware.model.records import State
 from tests.index.harness import ClusterHarness
 from tests.servers import RedisServer
 from tests.torture.articles import BANDS, HASH_KEY, VARIANTS, address, number_of, text_of
@@ -377,7 +377,6 @@ def test_a_page_that_looks_at_no_other_is_caught(
         if settles:
             for page in pages:
                 page.near = NO_NEIGHBOURS
-            return [(NO_PAGES, {})] * len(pages)
         return await original(index, pages, settles=settles)
 
     monkeypatch.setattr(propose, "_look", look)

@@ -13,7 +13,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.parameters import Window
 from dedup_middleware.index.redis import index as redis_index
 from dedup_middleware.index.redis.index import RedisIndex
-from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.link import Call, Result
 from dedup_middleware.index.redis.propose import batches, new_tokens, proposals, request
 from dedup_middleware.index.redis.scripts import RowLayout, claimed_row, script
 from dedup_middleware.model.buckets import BucketKey
@@ -231,13 +231,21 @@ async def test_another_generation_gets_the_same_tokens(
     harness = RedisHarness(redis_server)
     index = await harness.client()
     seen: list[bytes] = []
-    propose = redis_index.propose
+    submit = index._link.submit
 
-    async def turning(link: Any, pages: Any, tokens: bytes, *others: Any) -> Any:
+    def noting(pages: Any, tokens: bytes, *others: Any, **more: Any) -> Any:
         seen.append(tokens)
-        return 0 if len(seen) == 1 else await propose(link, pages, tokens, *others)
+        return request(pages, tokens, *others, **more)
 
-    monkeypatch.setattr(redis_index, "propose", turning)
+    def turning(call: Call) -> asyncio.Future[Result]:
+        if len(seen) != 1:
+            return submit(call)
+        answered = asyncio.get_running_loop().create_future()
+        answered.set_result(Result(0))  # the number of another generation
+        return answered
+
+    monkeypatch.setattr(redis_index, "request", noting)
+    monkeypatch.setattr(index._link, "submit", turning)
     await entered(index, entry(bucket_keys_of(1)), LEASE)
     assert len(seen) == 2
     assert seen[0] == seen[1]

@@ -11,7 +11,6 @@ import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.index.redis import index as redis_index
-from dedup_middleware.index.redis import propose as redis_propose
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.scripts import RowLayout, Script, script
 from dedup_middleware.index.verification import Verification, verify
@@ -151,8 +150,7 @@ def forget_how_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
         text += script(name, layout).text
         return Script(text, hashlib.sha1(text).hexdigest().encode())
 
-    for module in (redis_index, redis_propose):
-        monkeypatch.setattr(module, "script", old)
+    monkeypatch.setattr(redis_index, "script", old)
 
 
 def what_is_left(found: Verification) -> set[str]:

@@ -215,9 +215,7 @@ def test_compacted_buckets(
     assert living.add(PageRecords(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
     raw = [b"".join(record(bucket_key, n) for n in numbers) + junk for numbers, junk in buckets]
     changed = compacted(raw, living, of_simhashes=of_simhashes)
-    found = dict(
-        zip(changed.positions, zip(changed.data, changed.removed, strict=True), strict=True)
-    )
+    found = {position: (data, removed) for position, data, removed in changed}
     for position, (numbers, _) in enumerate(buckets):
         kept = [number for number in numbers if number in alive or number > 20]
         expected = b"".join(record(bucket_key, number) for number in kept)

@@ -13,11 +13,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace
 from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.server_index import Seen, Wanted
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import (
@@ -66,6 +66,13 @@ class ClusterHomes(ClusterNamespace):
         # Of each home shard its own, so that none waits for one whose slot moves.
         self._commits: dict[int, Batcher[Claim, bool]] = {}
 
+    async def close(self) -> None:
+        if self._reservation is not None:
+            await asyncio.wait([self._reservation])
+        for batcher in self._commits.values():
+            await batcher.join()
+        await super().close()
+
     # Ids
 
     def reserve_ahead(self, count: int) -> None:
@@ -96,11 +103,6 @@ class ClusterHomes(ClusterNamespace):
                 Reserved(self.spread.page_id(local, shard), generation)
                 for local in range(first, first + wanted)
             )
-
-    async def join_ids(self) -> None:
-        """Wait until no ids are being reserved."""
-        if self._reservation is not None:
-            await asyncio.wait([self._reservation])
 
     def drop_ids(self) -> None:
         """Use none of the reserved ids: one of them was settled, so others may be."""
@@ -183,7 +185,7 @@ class ClusterHomes(ClusterNamespace):
         texts: Wanted = Wanted.ALL,
         settles: bool = False,
     ) -> Seen:
-        """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`.
+        """Records, addresses and payloads of pages; see :meth:`.Index.look`.
 
         :param settles: an id that is not announced yet never will be
         """
@@ -202,7 +204,7 @@ class ClusterHomes(ClusterNamespace):
         for part, reply in zip(parts, await self._link.replies(calls), strict=True):
             for i, at in enumerate(part):
                 rows[at], split[at] = reply[2 * i], split_text(reply[2 * i + 1])
-        return Seen.of(self._records(page_ids, rows), split)
+        return self._seen(page_ids, rows, split)
 
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
@@ -222,11 +224,6 @@ class ClusterHomes(ClusterNamespace):
             run = partial(self._commit, shard)
             batcher = self._commits[shard] = Batcher(run, _COMMITTED)
         return batcher.submit(claim)
-
-    async def join_commits(self) -> None:
-        """Wait until no commit is under way."""
-        for batcher in self._commits.values():
-            await batcher.join()
 
     async def _commit(self, shard: int, claims: list[Claim]) -> list[bool | Exception]:
         locals_ = [self.spread.local(one.page_id) for one in claims]

@@ -78,10 +78,7 @@ class ClusterIndex(ClusterHomes):
         self._expiring: tuple[int, list[int]] = (-1, [])
 
     async def close(self) -> None:
-        """Finish what is under way and disconnect. Claims stay as they are."""
         await self._proposals.join()
-        await self.join_ids()
-        await self.join_commits()
         await super().close()
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
@@ -91,7 +88,6 @@ class ClusterIndex(ClusterHomes):
         return made
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds; see :meth:`.Index.read_buckets`."""
         return await self._read_all([one.bucket for one in bucket_keys])
 
     async def _read_all(self, buckets: Sequence[int]) -> list[bytes]:
@@ -143,7 +139,6 @@ class ClusterIndex(ClusterHomes):
         return made.claim
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are of the oldest live generation; see :meth:`.Index.expiring`."""
         if not self._window.seconds:
             return [False] * len(page_ids)
         oldest = self.moment().oldest
@@ -165,7 +160,6 @@ class ClusterIndex(ClusterHomes):
         ]
 
     async def load(self, pages: Pages) -> int:
-        """Enter pages that are stored already; see :meth:`.Index.load`."""
         self.record.check(max(pages.payloads, default=b""))
         count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
         for start in range(0, len(pages), count):
@@ -273,22 +267,18 @@ class ClusterIndex(ClusterHomes):
         return 0
 
     def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages; see :meth:`.Index.pages`."""
         return upkeep.pages(self)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets; see :meth:`.Index.buckets`."""
         return upkeep.buckets(self, self._read_all)
 
     async def page_ids(self) -> range:
-        """Page ids that may exist; see :meth:`.Index.page_ids`."""
         found = await upkeep.states(self)
         first = min([first for one in found for first in one.firsts.values()], default=1)
         last = max(one.counters[0] for one in found)
         return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
 
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released; see :meth:`.Index.forget`."""
         forgotten = 0
         wanted = list(map(int, page_ids))
         for shard, part in self.spread.by_home(wanted).items():
@@ -297,15 +287,10 @@ class ClusterIndex(ClusterHomes):
         return forgotten
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget pages by the time of their commit; see :meth:`.Index.forget_span`."""
         shards = [upkeep.Shard(self, shard) for shard in range(self.spread.shards)]
-        forgotten = 0
-        for shard in shards:
-            forgotten += await forget_stamps(shard, since, until)
-        return forgotten
+        return sum([await forget_stamps(shard, since, until) for shard in shards])
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`."""
         return await upkeep.compact(self, progress)
 
     async def _remove_expired(self, oldest: int) -> None:

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
-from dedup_middleware.index.redis.server_index import Seen
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -50,7 +50,6 @@ from dedup_middleware.model.claims import (
 from dedup_middleware.model.records import (
     CONTENT,
     NO_PAGES,
-    PageRecords,
     State,
     chosen,
     joined,
@@ -91,7 +90,7 @@ class _Page:
         keep &= ~np.isin(ids, np.array(self.own, np.uint64))
         if known.upto:
             keep &= ids > np.uint64(known.upto)
-        self.near = attrs.evolve(_kept(near, keep), corrupt=max(corrupt, near.corrupt))
+        self.near = attrs.evolve(near.chosen(keep), corrupt=max(corrupt, near.corrupt))
 
 
 async def propose(
@@ -130,21 +129,20 @@ async def _read(
     at_once = [rest for rest, may in zip(rests, settling, strict=True) if not may]
     seen, _ = await asyncio.gather(_look(index, met, settles=False), _rest(index, at_once))
     for page, may, found_there in zip(met, settling, seen, strict=True):
-        page.result = _settled(index, page, *found_there) if may else None
+        page.result = _settled(index, page, found_there) if may else None
     left = [i for i, page in enumerate(met) if page.result is None]
     await _rest(index, [rests[i] for i in left if settling[i]])
     further = [i for i in left if _meets_more(met[i], rests[i].near)]
     looked = await _look(index, [met[i] for i in further], settles=False)
     seen_of = dict(enumerate(seen)) | dict(zip(further, looked, strict=True))
     for i in left:
-        page, rest, (records, texts) = met[i], rests[i].near, seen_of[i]
-        alive = _is_alive(records)
+        page, rest, records = met[i], rests[i].near, seen_of[i].records
         # One without a row may be on its way: only an announcement finds out.
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
-        if alive.any() or is_cut:
+        if records.alive.any() or is_cut:
             note_scanned(rest.scanned)
-            made = _candidates(page.near, records, texts, alive, more=is_cut)
+            made = _candidates(page.near, seen_of[i], records.alive, more=is_cut)
             near = united(made.near, _without(rest, page.gone))
             corrupt, full = page.near.corrupt + rest.corrupt, page.near.full + rest.full
             page.result = attrs.evolve(made, near=attrs.evolve(near, corrupt=corrupt, full=full))
@@ -162,11 +160,7 @@ def _meets_more(page: _Page, rest: Neighbours) -> bool:
 
 
 def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
-    return _kept(near, ~np.isin(near.page_ids, page_ids))
-
-
-def _kept(near: Neighbours, keep: NDArray[np.bool_]) -> Neighbours:
-    return attrs.evolve(near, page_ids=near.page_ids[keep], tables=near.tables[keep])
+    return near.chosen(~np.isin(near.page_ids, page_ids))
 
 
 async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
@@ -192,13 +186,9 @@ def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
     )
 
 
-def _settled(
-    index: ClusterHomes,
-    page: _Page,
-    records: PageRecords,
-    texts: dict[int, tuple[str | None, bytes]],
-) -> Candidates | None:
+def _settled(index: ClusterHomes, page: _Page, seen: Seen) -> Candidates | None:
     """The stored exact copy of a page alone; None where another page might be named instead."""
+    records = seen.records
     own = np.frombuffer(page.proposed.entry.content, CONTENT)
     same = records.states == State.COMMITTED
     for name in index.record.fields:
@@ -212,7 +202,7 @@ def _settled(
     first = np.arange(len(records)) == np.argmax(same)
     tables = np.array([_own_tables(page) & ~_KEY])
     near = attrs.evolve(page.near, page_ids=records.page_ids[first], tables=tables)
-    return _candidates(near, records, texts, first, more=False)
+    return _candidates(near, seen, first, more=False)
 
 
 def _own_tables(page: _Page) -> np.uint64:
@@ -230,7 +220,7 @@ async def _announce(
     announced = []
     for page, one in zip(pages, reserved, strict=True):
         row, text = index.row_of(page.proposed.entry)
-        announced.append(Announced(one, _token(), row, text))
+        announced.append(Announced(one, secrets.randbits(64), row, text))
         page.own.append(one.page_id)
     try:
         made = await _visit(index, pages, announced)
@@ -241,35 +231,34 @@ async def _announce(
         index.give_up([one.claim for one in announced])
         raise
     withdrawn = []
-    for page, new, is_made, (records, texts) in zip(pages, announced, made, seen, strict=True):
+    for page, new, is_made, one_seen in zip(pages, announced, made, seen, strict=True):
         if is_made is not True:  # settled by another page, or a new generation: once more
             index.drop_ids()
             continue
-        page.result = _claimed(page, new.claim, records, texts)
+        page.result = _claimed(page, new.claim, one_seen)
         if isinstance(page.result, Candidates):
             withdrawn.append(new.claim)
     if withdrawn:
         await index.withdraw(withdrawn)
 
 
-def _claimed(
-    page: _Page, claim: Claim, records: PageRecords, texts: dict[int, tuple[str | None, bytes]]
-) -> Claimed | Candidates:
+def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
     """The claim of a page that is announced, and what it has met; or that alone.
 
     A page that knows others keeps its claim while it is judged by pages on their way: many pages of
     one template would withdraw for each other again and again.
     """
-    alive = _is_alive(records)
-    is_cut = len(page.near) > len(records)
-    candidates = NO_CANDIDATES
-    blocking = _blocking(page.near, records.page_ids[alive])
-    earlier = records.page_ids[alive] < np.uint64(claim.page_id)
-    stored = records.states[alive] == State.COMMITTED
+    records, near, candidates = seen.records, page.near, NO_CANDIDATES
+    is_cut = len(near) > len(records)
+    alive = chosen(records, records.alive)
+    tables = near.tables[np.searchsorted(near.page_ids, alive.page_ids)]
+    blocking = (tables & np.uint64(NON_SIMHASH_TABLES)) != 0
+    earlier = alive.page_ids < np.uint64(claim.page_id)
+    stored = alive.states == State.COMMITTED
     if (blocking & (stored | (earlier & (not page.proposed.known)))).any() or is_cut:
-        return _candidates(page.near, records, texts, alive, more=is_cut)
-    if alive.any() or is_cut or page.near.corrupt or page.near.full:
-        candidates = _candidates(page.near, records, texts, alive, more=is_cut)
+        return _candidates(near, seen, records.alive, more=is_cut)
+    if len(alive) or near.corrupt or near.full:
+        candidates = _candidates(near, seen, records.alive, more=False)
     if page.wanted is not None:
         candidates = _with_wanted(candidates, page.wanted)
     return Claimed(claim, candidates, is_mutual=True)
@@ -327,51 +316,25 @@ def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen])
         now = chosen(seen.records, np.arange(len(seen.records)) < count)
         page.known = np.concatenate((judged.still(now), known.pages.page_ids[count:]))
         if len(known.wanted):
-            rest = np.arange(len(seen.records)) >= count
-            page.wanted = Seen(
-                chosen(seen.records, rest), seen.addresses[count:], seen.payloads[count:]
-            )
+            page.wanted = seen.chosen(range(count, len(seen.records)))
 
 
-async def _look(
-    index: ClusterHomes, pages: list[_Page], *, settles: bool
-) -> list[tuple[PageRecords, dict[int, tuple[str | None, bytes]]]]:
-    """Records and texts of what each page has met; of many those found in most tables."""
+async def _look(index: ClusterHomes, pages: list[_Page], *, settles: bool) -> list[Seen]:
+    """What is known of the pages that each has met; of many those found in most tables."""
     best = [most_met(page.near, MOST).page_ids for page in pages]
     wanted = np.unique(np.concatenate([_NOTHING, *best]))
-    if not len(wanted):
-        return [(NO_PAGES, {})] * len(pages)
-    seen = await index.look(wanted, settles=settles)
-    results = []
-    for page_ids in best:
-        at = np.searchsorted(wanted, page_ids)
-        which = np.zeros(len(wanted), np.bool_)
-        which[at] = True
-        texts = {int(wanted[i]): (seen.addresses[i], seen.payloads[i]) for i in at.tolist()}
-        results.append((chosen(seen.records, which), texts))
-    return results
+    seen = await index.look(wanted, settles=settles) if len(wanted) else Seen(NO_PAGES, [], [])
+    return [seen.chosen(np.searchsorted(wanted, page_ids).tolist()) for page_ids in best]
 
 
 def _candidates(
-    near: Neighbours,
-    records: PageRecords,
-    texts: dict[int, tuple[str | None, bytes]],
-    alive: NDArray[np.bool_],
-    *,
-    more: bool,
+    near: Neighbours, seen: Seen, wanted: NDArray[np.bool_], *, more: bool
 ) -> Candidates:
-    """Those candidates that are alive; all that was met, if that is more than a reply holds."""
-    pages = chosen(records, alive)
+    """Those candidates that are wanted; all that was met, if that is more than a reply holds."""
+    seen = seen.chosen(np.flatnonzero(wanted).tolist())
     if not more:
-        near = _kept(near, np.isin(near.page_ids, pages.page_ids))
-    named = pages.page_ids.tolist()
-    return Candidates(
-        near,
-        pages,
-        {one: texts[one][0] for one in named},
-        {one: texts[one][1] for one in named},
-        more=more,
-    )
+        near = near.chosen(np.isin(near.page_ids, seen.records.page_ids))
+    return Candidates(near, seen.records, *seen.texts(), more=more)
 
 
 def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
@@ -379,29 +342,11 @@ def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
     new = chosen(wanted.records, ~np.isin(wanted.records.page_ids, candidates.near.page_ids))
     met = united(candidates.near, Neighbours(new.page_ids, np.zeros(len(new), np.uint64)))
     records = joined([candidates.pages, new])
-    names = wanted.records.page_ids.tolist()
+    addresses, payloads = wanted.texts()
     return attrs.evolve(
         candidates,
         near=attrs.evolve(candidates.near, page_ids=met.page_ids, tables=met.tables),
         pages=chosen(records, np.argsort(records.page_ids)),
-        addresses={**dict(zip(names, wanted.addresses, strict=True)), **candidates.addresses},
-        payloads={**dict(zip(names, wanted.payloads, strict=True)), **candidates.payloads},
+        addresses={**addresses, **candidates.addresses},
+        payloads={**payloads, **candidates.payloads},
     )
-
-
-def _blocking(near: Neighbours, page_ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which of some pages were met in another table than those of SimHashes."""
-    tables = near.tables[np.searchsorted(near.page_ids, page_ids)]
-    met: NDArray[np.bool_] = (tables & np.uint64(NON_SIMHASH_TABLES)) != 0
-    return met
-
-
-def _is_alive(records: PageRecords) -> NDArray[np.bool_]:
-    alive: NDArray[np.bool_] = (records.states == State.PENDING) | (
-        records.states == State.COMMITTED
-    )
-    return alive
-
-
-def _token() -> int:
-    return int.from_bytes(secrets.token_bytes(8), "little")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -24,8 +24,6 @@ from dedup_middleware.index.parameters import (
     check_schema,
     complete,
     missing,
-    record_parameter,
-    window_parameter,
 )
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
@@ -68,12 +66,7 @@ class ClusterNamespace(ServerIndex):
         self.layout = RowLayout(attrs.evolve(record, text=False))
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Connect, and agree on the parameters; see :meth:`.Index.open`."""
-        wanted = {
-            **record_parameter(parameters),
-            **window_parameter(self._window.seconds),
-            SHARDS: str(self.spread.shards),
-        }
+        wanted = {**self._with_own(parameters), SHARDS: str(self.spread.shards)}
         # The first shard decides on the key of all hashes; the others follow it.
         first = self._open_call(0, {**complete(wanted), **self._known_key()})
         opened = await self._first(first)
@@ -87,7 +80,6 @@ class ClusterNamespace(ServerIndex):
         return dict(self._parameters)
 
     async def attach(self) -> dict[str, str]:
-        """Connect to an index that exists; see :meth:`.Index.attach`."""
         opened = await self._first(self._open_call(0, {}, b""))
         if not opened.schema:
             raise missing(self._name)
@@ -110,15 +102,12 @@ class ClusterNamespace(ServerIndex):
         self._sessions[0].epoch = epoch
         how = ({}, b"") if set_up is None else (set_up, OWN_SCHEMA)
         shards = range(1, self.spread.shards)
-        found = await self._open_shards([self._open_call(shard, *how) for shard in shards])
-        for shard, opened in zip(shards, found, strict=True):
+        replies = await self._link.replies([self._open_call(shard, *how) for shard in shards])
+        for shard, opened in zip(shards, map(Opened.of, replies), strict=True):
             if not opened.schema:
                 raise self._damaged(f"its shard {shard} is gone")
             self._sessions[shard].epoch = self._same(opened, stored, shard)
         self._parameters = stored
-
-    async def _open_shards(self, calls: Sequence[Call]) -> list[Opened]:
-        return list(map(Opened.of, await self._link.replies(calls)))
 
     def _same(self, opened: Opened, stored: Mapping[str, str], shard: int) -> bytes:
         """The epoch of a shard, if it belongs to the index.

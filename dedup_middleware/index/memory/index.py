@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Index, IndexStats, Progress
+from dedup_middleware.index.base import Index, IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Living, Pages, compacted, records_of
 from dedup_middleware.index.parameters import (
@@ -168,9 +168,11 @@ class MemoryIndex(Index):
         self._payloads.remove_before(first)
         self._leases = {k: v for k, v in self._leases.items() if k >= first}
 
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         self._turn()
-        return self._fetch(np.asarray(page_ids, np.uint64))
+        ids = page_ids.tolist() if texts else []
+        kept = [self._payloads.get(one) or b"" for one in ids] if texts is Wanted.ALL else []
+        return Seen(self._fetch(page_ids), self._named(ids), kept)
 
     def _fetch(self, wanted: NDArray[np.uint64]) -> PageRecords:
         if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
@@ -194,18 +196,9 @@ class MemoryIndex(Index):
             content = self._record.unpack(content)
         return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        return self._named(page_ids)
-
     def _named(self, page_ids: Sequence[int]) -> list[str | None]:
-        found = [self._addresses.get(int(page_id)) for page_id in page_ids]
+        found = map(self._addresses.get, page_ids)
         return [None if raw is None else raw.decode("utf-8", "replace") for raw in found]
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        records = await self.fetch(page_ids)
-        return records, [self._payloads.get(page_id) or b"" for page_id in page_ids.tolist()]
 
     async def propose(
         self,
@@ -361,7 +354,10 @@ class MemoryIndex(Index):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]
-                    removed += _compact(buckets, part, living, of_simhashes=of_simhashes)
+                    data = [buckets.get(name) for name in part]
+                    for at, left, gone in compacted(data, living, of_simhashes=of_simhashes):
+                        buckets.put(part[at], left)
+                        removed += gone
                     seen += len(part)
                     if progress is not None:
                         progress("buckets", seen)
@@ -427,10 +423,3 @@ def _enter(texts: Texts, raws: Sequence[bytes | None], first: int) -> None:
     for page_id, raw in enumerate(raws, first):
         if raw:
             texts[page_id] = raw
-
-
-def _compact(buckets: Buckets, names: list[int], living: Living, *, of_simhashes: bool) -> int:
-    changed = compacted([buckets.get(name) for name in names], living, of_simhashes=of_simhashes)
-    for position, data in zip(changed.positions, changed.data, strict=True):
-        buckets.put(names[position], data)
-    return sum(changed.removed)

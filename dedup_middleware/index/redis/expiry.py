@@ -135,19 +135,15 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
             return
 
 
-async def bucket_names(server: Server, *, windowed: bool) -> AsyncIterator[tuple[bytes, Held]]:
-    """Names of all keys that hold buckets, and what each holds; a name may come twice."""
+async def bucket_hashes(server: Server, *, windowed: bool) -> dict[bytes, Held]:
+    """The hashes of buckets by their names."""
+    found: dict[bytes, Held] = {}
     async for names in scan(server):
         for name in names:
             held = held_by(name, server.prefix, windowed=windowed)
-            if held is not None:
-                yield name, held
-
-
-async def bucket_hashes(server: Server, *, windowed: bool) -> dict[bytes, Held]:
-    """The hashes of buckets by their names."""
-    names = bucket_names(server, windowed=windowed)
-    return {name: held async for name, held in names if not held.field}
+            if held is not None and not held.field:
+                found[name] = held
+    return found
 
 
 async def remove_expired(server: Server, oldest: int) -> None:

@@ -22,9 +22,9 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
 from dedup_middleware.index.parameters import (
@@ -39,14 +39,12 @@ from dedup_middleware.index.parameters import (
 from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
-from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, propose
+from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, proposals, request
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script, split_text
 from dedup_middleware.index.redis.server_index import (
     OWN_SCHEMA,
     Opened,
-    Seen,
     ServerIndex,
-    Wanted,
     count_of,
 )
 from dedup_middleware.index.redis.servers import Reply
@@ -215,7 +213,6 @@ class RedisIndex(ServerIndex):
         ]
 
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
-        """Records, addresses and payloads of pages; see :meth:`.ServerIndex.look`."""
         size = _LOOKED if texts == Wanted.ALL else _FETCH
         # A damaged record may name a page beyond all chunks.
         most = min(PAGE_ID_MASK, (self.layout.rows << 32) - 1)
@@ -231,7 +228,7 @@ class RedisIndex(ServerIndex):
             split_text(row, text, self.layout)
             for row, text in zip(found[::2], found[1::2], strict=True)
         ]
-        return Seen.of(self._records(page_ids, found[::2]), split)
+        return self._seen(page_ids, found[::2], split)
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
@@ -253,22 +250,27 @@ class RedisIndex(ServerIndex):
         return chain.from_iterable(made)
 
     async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
-        tokens = new_tokens(pages)
+        tokens, lease = new_tokens(pages), _milliseconds(pages[0].lease)  # of all pages of a call
         for _ in range(_TURNS):
-            made = await propose(
-                self._link,
-                pages,
-                tokens,
-                self._session,
-                self.moment(),
-                self.layout,
-                self._window,
-                self._note_damage,
-                self._report_scanned,
+            moment, session = self.moment(), self._session
+            windowed = bool(self._window.seconds)
+            sent = request(pages, tokens, session.prefix, moment, self.layout, windowed=windowed)
+            call = self._script(
+                "propose",
+                ("leases", "counters", "generations"),
+                *(lease, self._window.span_ms, moment.generation, len(moment.live)),
+                *sent.arguments,
+                more_keys=sent.keys,
+                session=session,
             )
-            if not isinstance(made, int):
-                return made
-            self._turn(made)
+            try:
+                reply = (await self._link.submit(call)).reply
+            except DedupError as error:
+                return [error] * len(pages)
+            if not isinstance(reply, int):
+                notes = self._note_damage, self._report_scanned
+                return proposals(reply, pages, sent, self.layout, *notes)
+            self._turn(reply)
         raise IndexUnavailableError(
             f"{self._where} began a new generation with each of {_TURNS} calls: DEDUP_WINDOW = "
             f"{self._window.seconds:g} seconds is shorter than it can be here; give it a minute at "

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError
 from dedup_middleware.index.pages import bytes_of
-from dedup_middleware.index.parameters import Moment, Window
+from dedup_middleware.index.parameters import Moment
 from dedup_middleware.index.redis.expiry import end_of, hash_of
-from dedup_middleware.index.redis.link import Call, RedisLink, Session
 from dedup_middleware.index.redis.scripts import (
     RowLayout,
     claimed_row,
     read_rows,
-    script,
     split_text,
+    text_or_none,
 )
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -46,6 +44,7 @@ from dedup_middleware.model.records import (
     SIMHASH_SUFFIX_BITS,
     PageRecords,
     State,
+    chosen,
     split_stamps,
 )
 
@@ -209,41 +208,6 @@ def _is_whole(kind: bytes) -> bool:
     return kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind
 
 
-async def propose(
-    link: RedisLink,
-    pages: Sequence[Proposed],
-    tokens: bytes,
-    session: Session,
-    moment: Moment,
-    layout: RowLayout,
-    window: Window,
-    note_damage: Callable[[int], None] = lambda _: None,
-    note_scanned: Callable[[int], None] = lambda _: None,
-) -> Iterable[Claimed | Candidates | Exception] | int:
-    """Propose some pages in one call.
-
-    :returns: a reply for each (an error is that of all), or the generation of the server's
-        clock, if it is another one than that of ``moment``
-    """
-    prefix = session.prefix
-    sent = request(pages, tokens, prefix, moment, layout, windowed=bool(window.seconds))
-    # All pages of a call are alike in this.
-    lease = max(1, round(pages[0].lease * 1000))
-    ours = (lease, window.span_ms, moment.generation, len(moment.live))
-    keys = [prefix + name for name in (b"leases", b"counters", b"generations")]
-    call = Call((*ours, *sent.arguments), [*keys, *sent.keys], script("propose", layout), session)
-    try:
-        result = await link.submit(call)
-    except DedupError as error:
-        return [error] * len(pages)
-    reply = result.reply
-    return (
-        reply
-        if isinstance(reply, int)
-        else proposals(reply, pages, sent, layout, note_damage, note_scanned)
-    )
-
-
 def proposals(
     reply: Sequence[Any],
     pages: Sequence[Proposed],
@@ -254,7 +218,7 @@ def proposals(
 ) -> Iterator[Claimed | Candidates]:
     """Decode the reply of the server for each page, when it is iterated over.
 
-    :param note_damage: called with the number of page records that are damaged, if there are any
+    :param note_damage: called with the number of page records that are damaged
     :param note_scanned: called with the number of SimHash records that were compared
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
@@ -274,7 +238,6 @@ def proposals(
             at = stop
         else:
             places.append(b"")
-    counts = np.array(sent.counts, np.int64)
     found = scan_answers(
         own,
         simhash_buckets,
@@ -282,13 +245,17 @@ def proposals(
         sent.simhash_counts,
         places,
         sent.tables,
-        counts,
+        np.array(sent.counts, np.int64),
         pages[0].distance,
     )
     note_scanned(found.scanned)
-    near, starts, row_starts = found.page_ids, found.starts, found.row_starts
+    starts, row_starts = found.starts, found.row_starts
     order = found.rows[: len(rows)]
-    described = _described(rows, found.met[: len(rows)], order, layout, note_damage)
+    raw, damaged = read_rows(rows, layout)
+    note_damage(damaged)
+    raw = raw[order]
+    met = found.met[: len(rows)]
+    described = PageRecords(met, layout.content(raw), *split_stamps(raw["stamp"]))
     split = [split_text(rows[row], texts[row], layout) for row in order.tolist()]
     for i, page_id in enumerate(own.tolist()):
         how, corrupt = results[8 * i + _HOW], results[8 * i + _CORRUPT]
@@ -300,9 +267,9 @@ def proposals(
         candidates = NO_CANDIDATES
         if part.stop > part.start or how or corrupt:
             rows_of = slice(row_starts[i], row_starts[i + 1])
-            page_records = described(rows_of)
+            page_records = chosen(described, rows_of)
             known = pages[i].known
-            page_ids, tables = near[part], found.tables[part]
+            page_ids, tables = found.page_ids[part], found.tables[part]
             if known and len(page_ids) > len(page_records):
                 keep = ~np.isin(page_ids, known.pages.page_ids) & (page_ids > np.uint64(known.upto))
                 keep |= np.isin(page_ids, page_records.page_ids)
@@ -312,7 +279,7 @@ def proposals(
             candidates = Candidates(
                 neighbours,
                 page_records,
-                {one: _decoded(address) for one, (address, _) in texts_of.items()},
+                {one: text_or_none(address) for one, (address, _) in texts_of.items()},
                 {one: payload for one, (_, payload) in texts_of.items()},
                 more=bool(how & _MORE),
             )
@@ -321,35 +288,6 @@ def proposals(
             yield Claimed(Claim(page_id, token), candidates)
         else:
             yield candidates
-
-
-def _decoded(address: bytes) -> str | None:
-    return address.decode("utf-8", "replace") if address else None
-
-
-def _described(
-    raw: Sequence[bytes],
-    page_ids: NDArray[np.uint64],
-    order: NDArray[np.int64],
-    layout: RowLayout,
-    note_damage: Callable[[int], None],
-) -> Callable[[slice], PageRecords]:
-    """A function that makes the page records of some pages; a damaged one reads as FREE.
-
-    The rows of all are decoded in one go.
-
-    :param order: of each page its row
-    """
-    rows, damaged = read_rows(raw, layout)
-    if damaged:
-        note_damage(damaged)
-    rows = rows[order]
-    content, (states, times) = layout.content(rows), split_stamps(rows["stamp"])
-
-    def describe(part: slice) -> PageRecords:
-        return PageRecords(page_ids[part], content[part], states[part], times[part])
-
-    return describe
 
 
 BUCKETS = 2000  # read by one call: as many values and their fields must fit on Lua's stack

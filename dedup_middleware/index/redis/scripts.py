@@ -172,6 +172,11 @@ def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes
     return text[:length], text[begin : begin + int.from_bytes(text[length:begin], "little")]
 
 
+def text_or_none(address: bytes) -> str | None:
+    """An address as it is kept; None: there is none."""
+    return address.decode("utf-8", "replace") if address else None
+
+
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which stamps no script has written, so that their rows are damaged."""
     strange: NDArray[np.bool_] = (stamps == State.COMMITTED) | (

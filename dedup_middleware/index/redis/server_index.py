@@ -6,7 +6,6 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any
 
 import attrs
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, Seen
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import (
     HASH_KEY,
@@ -29,7 +28,7 @@ from dedup_middleware.index.parameters import (
     layout_of,
 )
 from dedup_middleware.index.redis.link import Call, Link
-from dedup_middleware.index.redis.scripts import RowLayout, read_rows
+from dedup_middleware.index.redis.scripts import RowLayout, read_rows, text_or_none
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,
@@ -65,29 +64,6 @@ class Opened:
         texts = [field.decode("utf-8", "replace") for field in fields]
         parameters = dict(zip(texts[::2], texts[1::2], strict=True))
         return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
-
-
-class Wanted(IntEnum):
-    """Which texts of pages are wanted, as the scripts ``look`` take it."""
-
-    NOTHING = 0
-    ALL = 1
-    ADDRESSES = 2
-
-
-@attrs.frozen(eq=False)
-class Seen:
-    """Page records, and the addresses and payloads of the same pages."""
-
-    records: PageRecords
-    addresses: list[str | None]
-    payloads: list[bytes]
-
-    @classmethod
-    def of(cls, records: PageRecords, texts: Sequence[tuple[bytes, bytes]]) -> Seen:
-        """The same from addresses and payloads as they are kept."""
-        named = [raw.decode("utf-8", "replace") if raw else None for raw, _ in texts]
-        return cls(records, named, [payload for _, payload in texts])
 
 
 class ServerIndex(Index):
@@ -250,24 +226,12 @@ class ServerIndex(Index):
 
     # Rows
 
-    @abstractmethod
-    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
-        """Records, addresses and payloads of pages, all of one moment.
-
-        :param texts: what is wanted; the rest is empty
-        """
-
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        return (await self.look(np.asarray(page_ids, np.uint64), texts=Wanted.NOTHING)).records
-
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        return (await self.look(np.array(page_ids, np.uint64), texts=Wanted.ADDRESSES)).addresses
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        seen = await self.look(np.asarray(page_ids, np.uint64))
-        return seen.records, seen.payloads
+    def _seen(
+        self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
+    ) -> Seen:
+        """What :meth:`look` returns, from rows, addresses and payloads as they are kept."""
+        named = [text_or_none(address) for address, _ in texts]
+        return Seen(self._records(page_ids, rows), named, [payload for _, payload in texts])
 
     def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
         """Page records of stored rows; a damaged one is counted and has state FREE.

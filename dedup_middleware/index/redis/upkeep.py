@@ -300,17 +300,17 @@ async def compact_some(
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
     changed = compacted([raw for _, raw in held], living, of_simhashes=table in SIMHASH_TABLES)
-    before = [held[position] for position in changed.positions]
+    before = [held[position] for position, _, _ in changed]
     for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
         part = before[start:stop]
         named = b"".join(field for field, _ in part)
         lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
         words = [b""] * (2 * len(part))
         words[::2] = [raw[-GUARD:] for _, raw in part]
-        words[1::2] = changed.data[start:stop]
+        words[1::2] = [data for _, data, _ in changed[start:stop]]
         flags = await server.run("compact", named, lengths, *words, more_keys=[name])
-        done = np.frombuffer(flags, np.uint8) == ord("1")
-        removed += int(np.array(changed.removed[start:stop])[done].sum())
+        some = zip(flags, changed[start:stop], strict=True)
+        removed += sum(gone for flag, (_, _, gone) in some if flag == ord("1"))
     return len(held), removed
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import (
     LEASE,
@@ -59,24 +58,13 @@ class SQLiteIndex(SQLiteFile):
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         return await self._do(lambda db, at: tables.read_buckets(db, bucket_keys, at))
 
-    async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        return await self._do(lambda db, at: self._fetch(db, at, page_ids), needs_leases=True)
-
-    def _fetch(
-        self, db: sqlite3.Connection, at: Moment, page_ids: NDArray[np.uint64]
-    ) -> PageRecords:
-        found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
-        self.corrupt += corrupt
-        return found
-
-    async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        return await self._ask(tables.addresses, page_ids)
-
-    async def fetch_with_payloads(
-        self, page_ids: NDArray[np.uint64]
-    ) -> tuple[PageRecords, list[bytes]]:
-        def act(db: sqlite3.Connection, at: Moment) -> tuple[PageRecords, list[bytes]]:
-            return self._fetch(db, at, page_ids), tables.payloads(db, page_ids.tolist())
+    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
+        def act(db: sqlite3.Connection, at: Moment) -> Seen:
+            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+            self.corrupt += corrupt
+            ids = page_ids.tolist()
+            addresses = tables.addresses(db, ids) if texts else []
+            return Seen(found, addresses, tables.payloads(db, ids) if texts is Wanted.ALL else [])
 
         return await self._do(act, needs_leases=True)
 
@@ -112,11 +100,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def load(self, pages: Pages) -> int:
         self._record.check(max(pages.payloads, default=b""))
-        where = f"sqlite:{self._path}"
-        return await load(pages, lambda: SQLiteSteps(self._write, where, self._record))
-
-    async def _write(self, act: Callable[[sqlite3.Connection, Moment], Any]) -> Any:
-        return await self._do(act, writes=True)
+        return await load(pages, lambda: SQLiteSteps(self))
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         oldest = self._window.at(self._clock()).oldest
@@ -225,25 +209,14 @@ def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> lis
 
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
 
-Act = Callable[[sqlite3.Connection, Moment], Any]
-
 
 class SQLiteSteps(Steps):
-    """Loads a block into a file.
+    """Loads a block into a file."""
 
-    :param transact: carries out an act in a transaction that writes
-    :param where: the file, for messages
-    :param record: what the index keeps of a page
-    """
-
-    def __init__(
-        self, transact: Callable[[Act], Awaitable[Any]], where: str, record: RecordLayout
-    ) -> None:
+    def __init__(self, index: SQLiteIndex) -> None:
         self.pages = Pace(2_000, _SECONDS)
         self.buckets = Pace(2_000, _SECONDS)
-        self._transact = transact
-        self._where = where
-        self._record = record
+        self._index = index
         self._token = secrets.token_bytes(8)
         self._generation = -1  # not known before the first transaction
 
@@ -254,10 +227,10 @@ class SQLiteSteps(Steps):
                 self._generation = moment.generation
                 _begin(db, self._token, first, moment)
             self._hold(db, moment)
-            _enter_rows(db, pages, first, self._record)
+            _enter_rows(db, pages, first, self._index._record)
             return first
 
-        first: int = await self._transact(act)
+        first: int = await self._index._do(act, writes=True)
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:
@@ -265,7 +238,7 @@ class SQLiteSteps(Steps):
             self._hold(db, moment)
             _add_records(db, records, tables.bucket_id(self._generation, 0))
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
@@ -277,13 +250,13 @@ class SQLiteSteps(Steps):
             ).rowcount
             tables.add(db, "committed", found)
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     async def end(self) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
             db.execute("DELETE FROM load WHERE token = ? OR until <= ?", (self._token, moment.now))
 
-        await self._transact(act)
+        await self._index._do(act, writes=True)
 
     def _hold(self, db: sqlite3.Connection, moment: Moment) -> None:
         """Extend the lease, if it has not run out and the generation lives for long enough."""
@@ -292,7 +265,7 @@ class SQLiteSteps(Steps):
             (moment.now + LEASE, self._token, moment.now),
         ).rowcount
         if not held or moment.generation > self._generation + 1:
-            raise lapsed(self._where)
+            raise lapsed(self._index._where)
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:

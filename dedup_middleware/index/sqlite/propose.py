@@ -156,7 +156,7 @@ def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:
     keep = near.page_ids > np.uint64(upto)
     if known:
         keep &= ~np.isin(near.page_ids, np.fromiter(known, np.uint64, len(known)))
-    return Neighbours(near.page_ids[keep], near.tables[keep], near.corrupt, near.full, near.scanned)
+    return near.chosen(keep)
 
 
 _NAMED = 16  # candidates of a page whose addresses come with the reply

@@ -347,10 +347,10 @@ def compact_after(
     removed = 0
     for of_simhashes in (False, True):
         mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is of_simhashes]
-        changed = compacted([raw for _, raw in mine], living, of_simhashes=of_simhashes)
-        names = [mine[position][0] for position in changed.positions]
-        better += zip(changed.data, names, strict=True)
-        removed += sum(changed.removed)
+        raws = [raw for _, raw in mine]
+        for position, data, gone in compacted(raws, living, of_simhashes=of_simhashes):
+            better.append((data, mine[position][0]))
+            removed += gone
     better.sort(key=lambda row: row[1])
     emptied = [(page_id,) for data, page_id in better if not data]
     db.executemany("UPDATE bucket SET data = ? WHERE id = ?", [row for row in better if row[0]])
