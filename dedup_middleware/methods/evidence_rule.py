@@ -57,9 +57,9 @@ _PLACED: Final = 8  # numerals whose places are surely known, see signature/comp
 # standard deviation added and with two taken off.
 _HELD, _SURELY_HELD = 0.97, 0.8
 _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
-# Two pages of a host with other words are on one template if they have equally many shingles, or if
-# one has up to so many more, and lacks so many of the other one: words put in make two.
-_SLOT, _REPLACED = 4, 3
+# Two pages of a host with fewer shingles than _FORM and other words are on one template if they
+# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one.
+_FORM, _SLOT, _REPLACED = 64, 4, 3
 
 
 def most_lacking(threshold: float) -> float:
@@ -224,7 +224,7 @@ def decide(
             code = OTHER_TITLE_CODE
         elif (
             _is_sibling(one, host, key)
-            and (size < LONG or titled)
+            and size < _FORM
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = COMMON_CODE
