@@ -433,3 +433,23 @@ async def test_claim_of_a_page_that_is_cancelled_while_what_it_holds_is_named() 
         await asyncio.wait([deciding])
         await asyncio.sleep(0.01)
         assert (await index.stats()).pending == 0
+
+
+async def test_texts_that_are_replaced_without_notice_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A page that changed while the index was away to the end: its earlier text still counts as
+    stored there, and the log says how to have that forgotten."""
+    fails = [False]
+    index, counts = ScriptedIndex(lambda: fails[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[0])))
+    fails[0] = True
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[1])))
+    caplog.set_level(logging.WARNING)
+    await dedup.close()
+    assert await index.count() == 1
+    assert "earlier texts under their keys still count as stored" in caplog.text
+    assert "scrapy dedup forget" in caplog.text
+    assert page("a/1", "").key in caplog.text

@@ -207,8 +207,11 @@ class CatchUp:
             self._count("unchecked/forgotten", left)
             logger.warning(
                 "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored again",
+                "later copies of them will be stored again, and earlier texts under their keys "
+                "still count as stored: if storage replaces these, run `scrapy dedup forget --key` "
+                "for each, as for %s",
                 left,
+                self.backlog.pop().document.key,
             )
         self.backlog = Backlog()
         self._task, self._enter = None, _not_entered  # they refer to who made this

@@ -57,6 +57,9 @@ _PLACED: Final = 8  # numerals whose places are surely known, see signature/comp
 # standard deviation added and with two taken off.
 _HELD, _SURELY_HELD = 0.97, 0.8
 _SIBLINGS: Final = 3  # pages of a host that show what all of its pages say
+# Two pages of a host with fewer shingles than _FORM and other words are on one template if they
+# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one.
+_FORM, _SLOT, _REPLACED = 64, 4, 3
 
 
 def most_lacking(threshold: float) -> float:
@@ -92,6 +95,14 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 @subkernel
 def _is_sibling(one: Any, host: Any, key: Any) -> Any:
     return host != 0 and one.host == host and one.key != key
+
+
+@subkernel
+def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
+    """Whether a page says other words than another page of its host in the same place."""
+    more = abs(their_size - size)
+    replaced = more == 0 or (more <= _SLOT and their_size - shared >= _REPLACED)
+    return replaced and found[NEW] + found[NEW_FRAME] > 0
 
 
 @subkernel
@@ -211,6 +222,12 @@ def decide(
             code = TURNED_CODE
         elif is_other_title or is_other_subject or (titled and not strict):
             code = OTHER_TITLE_CODE
+        elif (
+            _is_sibling(one, host, key)
+            and size < _FORM
+            and _fills_template(found[i], size, their_size, shared[i])
+        ):
+            code = COMMON_CODE
         codes[i] = code
         held[i] = (
             their_size >= min_features

@@ -82,6 +82,11 @@ _FORMS: Final = (
         "credit crédit foto bild фото",
         rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
     ),
+    # which page of an article this is
+    (
+        "page seite página pagina страница стр",
+        r"(?:page|seite|página|pagina|страница|стр\.?) \d{1,3} ?(?:of|von|sur|de|di|из|/) ?\d{1,3}",
+    ),
     # Names have no numerals, and behind most verbs stands one of these characters.
     (
         "图片 图源 题图 圖片 摄影",

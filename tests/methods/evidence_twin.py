@@ -23,7 +23,7 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature import evidence
 
-_REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE)
+_REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)
 
 
 def similarity_of(
@@ -95,6 +95,9 @@ def weigh(
     is_other_subject = (titles != page.title) & (found[:, evidence.NEW_SUBJECT] > 0)
     is_other_subject &= page.title != 0
     strict = (similarity >= SAME_HOST) & (page.size >= LONG) & ~exact
+    template = found[:, evidence.NEW] + found[:, evidence.NEW_FRAME] > 0
+    more = abs(sizes - page.size)
+    template &= (more == 0) | ((more <= 4) & (sizes - shared >= 3))
     columns = (
         exact & ~title_differs & ~(titled & (page.size < LONG)),
         (sizes < method.min_features) | (page.size < method.min_features),
@@ -102,6 +105,7 @@ def weigh(
         changed | (figures > 0),
         turned > 0,
         title_differs | is_other_subject | (titled & ~strict),
+        neighbours & (page.size < 64) & template,
     )
     reasons = [
         next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)

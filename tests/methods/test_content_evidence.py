@@ -501,3 +501,39 @@ def test_a_sentence_before_a_date_line_is_read() -> None:
         )
     ]
     assert counts[0] == counts[1] > 0
+
+
+ROOM = (
+    "Detached house with garden in quiet location, three bedrooms, two bathrooms, oil heating, "
+    "garage. The roof was renewed recently. Close to school and shops. Viewing by appointment only."
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("oil heating", "gas heating"),
+        ("garage", "carport"),
+        ("quiet", "central"),
+        ("Detached", "Terraced"),
+    ],
+)
+async def test_pages_on_a_template_of_one_host(old: str, new: str) -> None:
+    """Short pages of one host that differ in what stands at one place are two pages, under one
+    title or none; elsewhere one is an edited copy, and so is one with a note or without a word."""
+    other = ROOM.replace(old, new)
+    for title in ("", "House for sale"):
+        for pages in ((ROOM, other), (other, ROOM)):
+            found = await on_host(*pages, title)
+            assert (found.outcome, found.reason) == ("new", "common-on-host")
+    assert (await verdict(ROOM, other)).outcome == "duplicate"
+    assert (await on_host(ROOM, f"{ROOM} Print this page", "")).outcome == "duplicate"
+    assert (await on_host(ROOM, ROOM.replace(" recently", ""), "")).outcome == "duplicate"
+
+
+async def on_host(stored: str, new: str, title: str) -> Verdict:
+    """The verdict on another page of the same host."""
+    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+        first = Document(key="https://one.example/1", text=stored, title=title)
+        await dedup.commit(await dedup.decide(first))
+        return await dedup.decide(Document(key="https://one.example/2", text=new, title=title))

@@ -29,6 +29,10 @@ Image credit: Ann Shepherd / Lake Agency
 Image copyright Getty Images
 Image 1 of 5
 Foto 3 von 12
+Page 1 of 3
+Seite 2 von 2
+Page 2/4
+Страница 1 из 2
 Foto: Anna Schäfer/nna
 Crédits photos : Anne Berger
 Фото: Анна Озёрская
@@ -111,6 +115,9 @@ By Order of the Governor, Schools, Pubs and Libraries Close
 BY DECREE PRESIDENT DISSOLVES PARLIAMENT
 Follow LIVE: President Resigns After Massacre, Army Seizes Palace, Airport And Harbour @lakeradio
 By then it was over
+Part 1 of 3
+Page 3 of the contract was forged
+Page 1 of 3 pages is missing
 By 2031 the lake is dry
 Contributed by many
 All rights groups were barred from the clinic
