@@ -85,6 +85,7 @@ _WAW, _VAV = ord("و"), ord("ו")  # and
 _PARTICLES: Final = np.array(sorted(map(ord, "은는이가을를의에와과도로씨님만")), np.int64)
 _ENDINGS: Final = np.array(sorted(map(ord, "지는은을고게면기던다")), np.int64)
 _NUMBERS: Final = np.array(sorted(map(ord, "일이삼사오육칠팔구십백천만억조")), np.int64)
+_COUNTED: Final = np.array(sorted(map(ord, "원명년월일분초시개위번호차회층대살세")), np.int64)
 _SURNAMES: Final = np.array(
     sorted(
         map(
@@ -431,10 +432,12 @@ def _korean(
     end = first
     while end < last and among(np.int64(codes[end]), _NUMBERS):
         end += 1
-    if end == last or end > first + 1:
+    if end > first and (end == last or among(np.int64(codes[end]), _COUNTED)):
         return WORDS[NAME], _name(prefixes, powers, start, first, end)
+    particle = last == first + 2 and among(np.int64(codes[first + 1]), _PARTICLES)
+    least = first if particle else first + 1
     end = min(last - 1, first + LONGEST)
-    while end > first + 1:
+    while end > least:
         polar = _polarity(prefixes, powers, table, start, first, end)
         if polar and polar != BODY:
             return _weigh(polar, _name(prefixes, powers, start, first, end))

@@ -198,9 +198,13 @@ class Twin:
     def korean(self, first: int, last: int) -> Weight:
         """The weight of a Korean word that is not in the list."""
         end = self.match("[일이삼사오육칠팔구십백천만억조]*", first)
-        if end == last or end > first + 1:
+        if end > first and (
+            end == last or self.text[end] in "원명년월일분초시개위번호차회층대살세"
+        ):
             return int(WORDS[NAME]), self.hash(first, end)
-        for end in range(min(last - 1, first + module.LONGEST), first + 1, -1):
+        particle = last == first + 2 and self.text[first + 1] in PARTICLES
+        least = first if particle else first + 1
+        for end in range(min(last - 1, first + module.LONGEST), least, -1):
             polar = self.polar(first, end)
             if polar and polar != BODY:
                 return self.weigh(polar, first, end)
