@@ -234,6 +234,9 @@ def test_a_turned_clause_keeps_its_words(one: str, other: str) -> None:
         ("河北省的船", "河北的船"),
         ("价格上涨", "价格上升"),
         ("he came at 5", "he came at 7"),
+        ("サーバーの修理をした", "サーバの修理をします"),
+        ("ポンプが動いた", "ボンブが動いた"),
+        ("주민들은 돌아왔다", "주민들이 돌아왔다"),
     ],
 )
 def test_other_ways_to_say_it_are_one_clause(one: str, other: str) -> None:
