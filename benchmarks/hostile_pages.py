@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -61,15 +62,15 @@ def falsified(text: str, other: str, share: float, seed: int) -> str:
 
     Whole sentences in a row: of all falsifications this leaves most of the text as it was.
     """
-    sentences = split_sentences(text)
+    parts = ["".join(sentence) for sentence in split_sentences(text)]
     wanted = share * len(text)
-    first = random.Random(seed).randrange(max(1, round(len(sentences) * (1 - share))))
+    behind = np.cumsum([len(part) for part in reversed(parts)])[::-1]  # letters from each one on
+    first = random.Random(seed).randrange(max(1, int((behind >= wanted).sum())))
     last, length = first, 0
-    while last < len(sentences) and length < wanted:
-        length += len("".join(sentences[last]))
+    while last < len(parts) and length < wanted:
+        length += len(parts[last])
         last += 1
     foreign = other[: max(length, 1)]
-    parts = ["".join(sentence) for sentence in sentences]
     return "".join([*parts[:first], foreign, *parts[last:]])
 
 
