@@ -115,7 +115,9 @@ def polarity() -> Polarity:
 def _ideographs() -> dict[int, int]:
     """The ideographs that are words with a polarity."""
     found = polarity().words.items()
-    return {ord(word): value for word, value in found if len(word) == 1 and word >= "\u4e00"}
+    return {
+        ord(word): value for word, value in found if len(word) == 1 and "\u4e00" <= word < "\uac00"
+    }
 
 
 _MULTIPLIER, _CODES, _VALUES = perfect_hash(_ideographs())

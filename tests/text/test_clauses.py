@@ -78,7 +78,11 @@ def weight(word: str, *, chinese: bool) -> tuple[int, int]:
         return int(WORDS[value]), turn_of(value, stem(word))
     if chinese and is_place(word):
         return int(WORDS[NAME]), hash_word(stem(word), KEYS)
-    ends = {one: v for one, v in polarity().words.items() if len(one) == 1 and one >= "\u4e00"}
+    ends = {
+        one: v
+        for one, v in polarity().words.items()
+        if len(one) == 1 and "\u4e00" <= one < "\uac00"
+    }
     if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
         return hash_word(word, KEYS), 0
     if word[0] in ends:
