@@ -14,8 +14,8 @@ and the same two numbers:
 - **Thai** and its neighbours: the longest word of the list at each place; what follows a title
   (นาย, บริษัท) is a name. A space between two letters ends a clause, as full stops are rare.
 - **Korean**: the longest word of the list with which a word begins; of others the first two
-  syllables, since the rest are endings. Three syllables that begin with a surname are a name, and
-  so is what stands before a body in the same word (북천시는).
+  syllables, since the rest are endings. Three syllables that begin with a surname are a name, known
+  by the surname, and so is what stands before a body in the same word (북천시는).
 - **Arabic, Hebrew**: a word of the list, also with prefixes. Behind a title or a given name the
   next word is a name.
 - **Hindi, Vietnamese**: words of the list, also of several syllables (một số).
@@ -450,7 +450,8 @@ def _korean(
     family = among(np.int64(codes[first]), _SURNAMES)
     end = first + _PERSON
     if family and (last == end or (last > end and among(np.int64(codes[end]), _PARTICLES))):
-        return WORDS[NAME], _name(prefixes, powers, start, first, end)
+        # Most such words are no names, so that a wrong letter in the others turns nothing.
+        return WORDS[NAME], _name(prefixes, powers, start, first, first + 1)
     end = min(last, first + _SYLLABLES)
     if last > first + 1 and among(np.int64(codes[first + 1]), _ENDINGS):
         end = first + 1

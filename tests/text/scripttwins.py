@@ -215,7 +215,7 @@ class Twin:
         surname = ord(self.text[first]) in module._SURNAMES.tolist()
         end = first + 3
         if surname and (last == end or (last > end and self.text[end] in PARTICLES)):
-            return int(WORDS[NAME]), self.hash(first, end)
+            return int(WORDS[NAME]), self.hash(first, first + 1)
         ending = re.match("[지는은을고게면기던다]", self.text[first + 1 : last])
         return self.hash(first, min(last, first + (1 if ending else 2))), 0
 
