@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -113,11 +114,16 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
 
 
 def exit_code(command: str, work: Callable[[], None]) -> int:
-    """0, or 1 and a line on standard error if something given can't be used."""
+    """0, or 1 and a line on standard error if something given can't be used or written."""
     try:
         work()
-    except DedupError as error:
+        sys.stdout.flush()
+    except (DedupError, OSError) as error:
         print(f"{command}: {error}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would try once more at its end, and exit with 120
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
 

@@ -162,3 +162,30 @@ def test_what_was_exported_can_not_be_read(
 
 def _refused(*_: object) -> None:
     raise ValueError("too large")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["stats", "--help"], ["stats", "--json"]], ids=str)
+@pytest.mark.parametrize(("output", "said"), [("full", "No space left on device"), ("pipe", "")])
+def test_output_that_nothing_takes(
+    command: list[str], output: str, said: str, settings: dict[str, Any]
+) -> None:
+    """A full disk is one line, a pipe that was closed none, whenever what is printed is written."""
+    if output == "full":
+        target = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, target = os.pipe()
+        os.close(reader)
+    options = ["-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "scrapy", "dedup", *command, *options],
+            stdout=target,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    finally:
+        os.close(target)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1 if said else 0), done.stderr
+    assert said in done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -207,3 +209,19 @@ def test_tables_are_flat_and_have_no_nan(tmp_path: Path) -> None:
     }  # fmt: skip
     write(tmp_path, "empty", [])
     assert json.loads((tmp_path / "empty.json").read_text()) == []
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    """What is printed may be short enough to be written only at the end."""
+    file = write_lines(tmp_path / "pairs.jsonl", labelled(2))
+    command = ["dedup_middleware.evaluation", "pairs", str(file), "--methods", "md5"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        )
+    assert (done.returncode, done.stderr) == (1, "pairs: [Errno 28] No space left on device\n")

@@ -77,6 +77,25 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run a subcommand. Exit codes: 0 done, 1 failed, 2 not understood, 3 see the command."""
+        name = "dedup" if not args else f"dedup {args[0]}"
+        try:
+            self._dispatch(args, opts)
+            sys.stdout.flush()
+        except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
+            self.exitcode = FAILED
+        except (DedupError, OSError) as error:
+            self.exitcode = FAILED
+            print(f"scrapy {name}: {shown(error)}", file=sys.stderr)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            self.exitcode = FAILED
+            print(f"scrapy {name}: ended by Ctrl-C", file=sys.stderr)
+        finally:
+            try:
+                sys.stdout.flush()
+            except OSError:  # Python would try once more at its end, and exit with 120
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _dispatch(self, args: list[str], opts: argparse.Namespace) -> None:
         if args[:1] == [] or args[0] not in SUBCOMMANDS:
             if opts.help and not args:
                 print(self._overview())
@@ -96,24 +115,14 @@ class Command(ScrapyCommand):
         command = load(name)
         parser = make_parser(name, command)
         if opts.help:
-            parser.print_help()
+            print(parser.format_help(), end="")
             return
         arguments = parser.parse_args(args[1:])
         if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
             # What its encoding lacks is written as an escape: no command may end for that.
             sys.stdout.reconfigure(errors="backslashreplace")
-        try:
-            with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
-                self.exitcode = asyncio.run(self._run(command, arguments, tasks))
-        except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
-            self.exitcode = FAILED
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except (DedupError, OSError) as error:
-            self.exitcode = FAILED
-            print(f"scrapy dedup {name}: {shown(error)}", file=sys.stderr)
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            self.exitcode = FAILED
-            print(f"scrapy dedup {name}: ended by Ctrl-C", file=sys.stderr)
+        with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
+            self.exitcode = asyncio.run(self._run(command, arguments, tasks))
 
     async def _run(
         self,
