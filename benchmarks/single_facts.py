@@ -1,6 +1,6 @@
 """Pages that differ in one fact, and reprints, in sixteen languages.
 
-    python -m benchmarks.single_facts [LANGUAGE ...] [--show]
+    python -m benchmarks.single_facts [LANGUAGE ...] [--show] [--held-out]
 
 ``benchmarks/facts`` holds made-up pages for each language. A *fact* is a word or a numeral of such
 a page and another one for it (a weekday, a unit, a town, some and all, rose and fell): a page with
@@ -8,6 +8,8 @@ the one is stored, then comes the page with the other, and the reverse. A *repri
 line of another site before or behind it (a date line, a byline, "5 min read"), with another
 spelling of a word, or a cut. Printed is how many facts went unnoticed, and how many reprints were
 kept, on short pages and on the same with five more paragraphs; ``--show`` adds each of them.
+``--held-out`` takes the facts of ``benchmarks/facts/held-out``: no word of the lists was chosen
+with one of them in view.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from rich.table import Table
 from dedup_middleware import Deduplicator, Document, Options, Verdict
 
 FOLDER = Path(__file__).with_name("facts")
+HELD_OUT = FOLDER / "held-out"
 TRADITIONAL = "zh-Hant"  # the pages of zh, converted by OpenCC
 FACT, REPRINT = "fact", "reprint"
 SHORT, LONG = "short", "long"
@@ -49,14 +52,16 @@ class Pair:
     new: str
 
 
-def languages() -> list[str]:
+def languages(*, held_out: bool = False) -> list[str]:
     """The languages that there are pages of."""
-    return [*sorted(path.stem for path in FOLDER.glob("*.json")), TRADITIONAL]
+    folder, more = (HELD_OUT, []) if held_out else (FOLDER, [TRADITIONAL])
+    return [*sorted(path.stem for path in folder.glob("*.json")), *more]
 
 
-def load(language: str) -> dict[str, Any]:
+def load(language: str, *, held_out: bool = False) -> dict[str, Any]:
     """The pages of a language and what is changed in them; see the files.
 
+    :param held_out: other pages and facts, with the same lines and paragraphs around them
     :raises ImportError: ``zh-Hant`` without OpenCC
     """
     name = "zh" if language == TRADITIONAL else language
@@ -66,6 +71,8 @@ def load(language: str) -> dict[str, Any]:
 
         raw = OpenCC("s2t").convert(raw)
     found: dict[str, Any] = json.loads(raw)
+    if held_out:
+        found |= json.loads((HELD_OUT / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -111,13 +118,16 @@ async def judge(pair: Pair) -> Verdict:
         return await dedup.decide(Document(key="https://two.example/2", text=pair.new))
 
 
-def measure(language: str, note: Callable[[Pair, Verdict], None]) -> Counter[tuple[str, str, bool]]:
+def measure(
+    given: dict[str, Any], note: Callable[[Pair, Verdict], None]
+) -> Counter[tuple[str, str, bool]]:
     """Pairs of a language by kind, length, and whether the verdict is wrong.
 
+    :param given: what :func:`load` gives
     :param note: called with each pair whose verdict is wrong
     """
     counts: Counter[tuple[str, str, bool]] = Counter()
-    for pair in pairs(load(language)):
+    for pair in pairs(given):
         verdict = asyncio.run(judge(pair))
         is_wrong = verdict.is_duplicate == (pair.kind == FACT)
         counts[pair.kind, pair.length, is_wrong] += 1
@@ -133,6 +143,7 @@ def main() -> None:
     )
     parser.add_argument("languages", nargs="*", metavar="LANGUAGE", choices=[*languages(), []])
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--held-out", action="store_true")
     given = parser.parse_args()
     table = Table(title="facts that went unnoticed, reprints that were kept")
     columns = [(kind, length) for kind in (FACT, REPRINT) for length in (SHORT, LONG)]
@@ -140,7 +151,7 @@ def main() -> None:
     for kind, length in columns:
         table.add_column(f"{kind}s, {length}", justify="right")
     sums: Counter[tuple[str, str, bool]] = Counter()
-    chosen = given.languages or languages()
+    chosen = given.languages or languages(held_out=given.held_out)
     for language in track(chosen, console=console, transient=True):
 
         def note(pair: Pair, verdict: Verdict, language: str = language) -> None:
@@ -149,7 +160,7 @@ def main() -> None:
                     language, pair.kind, pair.length, pair.what, verdict.reason, sep=" | "
                 )
 
-        counts = measure(language, note)
+        counts = measure(load(language, held_out=given.held_out), note)
         sums += counts
         table.add_row(language, *_cells(counts, columns))
     table.add_section()

@@ -90,6 +90,8 @@ _SLASH: Final = ord("/")
 _OPEN, _CLOSED = ord("("), ord(")")
 _DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
+_BUDDHIST: Final = 543  # years that Thai ones are ahead
+_THAI_REACH: Final = 16  # characters around a year that may be a Thai one
 _ORDINAL: Final = ord("第")
 
 
@@ -398,6 +400,15 @@ def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
 
 
 @subkernel
+def _is_thai(codes: Codes, first: int, last: int) -> bool:
+    """Whether there is a Thai letter close to a figure."""
+    found = False
+    for i in range(max(0, first - _THAI_REACH), min(codes.size, last + _THAI_REACH)):
+        found |= codes[i] - np.uint32(0xE00) < np.uint32(0x80)
+    return found
+
+
+@subkernel
 def mark_dates(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> int:
@@ -411,6 +422,8 @@ def mark_dates(
         exponent = rows[row, 1]
         if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:
             number = rows[row, 0] * 10**exponent
+            thai = number > _LAST_YEAR and _is_thai(codes, rows[row, 3], rows[row, 4])
+            number -= _BUDDHIST if thai else 0
             kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
     _mark_stamps(codes, rows, kinds)
     line = _date_line_end(codes)

@@ -152,7 +152,7 @@ def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
     values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)
     entries = values | kinds[::-1][last]
     size = int(_BUCKET)
-    while size < 3 * len(values) + 1:
+    while size < 5 * len(values) / 2 + 1:
         size *= 2
     table = np.zeros(size, np.uint64)
     places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)

@@ -60,9 +60,9 @@ _MONTH_WORDS: Final = np.array([word for word, _ in MONTHS], np.int64)
 _MONTH_NUMBERS: Final = np.array([number for _, number in MONTHS], np.int64)
 _SCALES: Final = {
     3: "thousand тысяча тысячи тысячу тысяч тысячам тысячами тыс хиляди",
-    6: "million mln миллион миллиона миллионов миллионам миллионами милиона милиони млн",
+    6: "million mln mn миллион миллиона миллионов миллионам миллионами милиона милиони млн",
     9: "billion bn bln миллиард миллиарда миллиардов миллиардам миллиардами милиарда милиарди млрд",
-    12: "trillion trln триллион триллиона триллионов трлн",
+    12: "trillion trln tn триллион триллиона триллионов трлн",
 }
 # Letters that multiply an amount of money, right behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])

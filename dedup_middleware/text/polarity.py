@@ -11,6 +11,14 @@ They are no stop words in any shipped list, and each has a **polarity**, a small
                   one of several words that exclude each other: before and after, red and blue;
                   those of a class follow one another
 
+Five more, above all others, say where a name stands that is in no list. They count only in the
+scripts of :mod:`dedup_middleware.text.scriptclauses`:
+
+    TITLE, PERSON the next word, the next two are a name: company, mayor
+    GIVEN         a given name, which another name follows
+    BODY          what the same word says before it is a name: city, bank
+    SURNAME       a surname
+
 What the numbers are for is said in :mod:`dedup_middleware.text.clauses`.
 """
 
@@ -33,9 +41,25 @@ from dedup_middleware.text.numerals import look_up, perfect_hash
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 256  # no polarity is as large
+BODY, SURNAME, GIVEN, PERSON, TITLE = range(MOST - 5, MOST)
+#: languages whose words count in their own texts alone, and what stands before them in the table:
+#: most of them are words of another language too
+MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
 _WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
 _KEPT: Final = "kept"
-_SINGLE: Final = {"not": NOT, "so": SO, "name": NAME, "some": SOME, "must": MUST, _KEPT: 0}
+_SINGLE: Final = {
+    "not": NOT,
+    "so": SO,
+    "name": NAME,
+    "some": SOME,
+    "must": MUST,
+    "body": BODY,
+    "surname": SURNAME,
+    "given": GIVEN,
+    "person": PERSON,
+    "title": TITLE,
+    _KEPT: 0,
+}
 
 
 @attrs.frozen
@@ -44,11 +68,13 @@ class Polarity:
 
     Attributes:
         words: the polarity of each word in normal form, without words that have none.
+        own: the same of the languages of `MARKS`, each word behind the mark of its language.
         kept: all words that are no stop words, those without a polarity included.
         classes: the first polarity of each class of alternatives, ascending.
     """
 
     words: Mapping[str, int]
+    own: Mapping[str, int]
     kept: frozenset[str]
     classes: tuple[int, ...]
 
@@ -67,18 +93,20 @@ def polarity() -> Polarity:
         if name not in _SINGLE:
             sides[name] = max(sides.get(name, 0), members.count(" | ") + 1)
     firsts = dict(zip(sides, accumulate(sides.values(), initial=ALTERNATIVES), strict=False))
-    words, kept = dict[str, int](), set[str]()
-    for _, name, members in lines:
+    words, own, kept = dict[str, int](), dict[str, int](), set[str]()
+    for language, name, members in lines:
         for side, group in enumerate(members.split(" | ")):
             value = _SINGLE[name] if name in _SINGLE else firsts[name] + side
             for listed in group.split(" "):
-                word = listed.strip("()")
-                if words.setdefault(word, value) != value:
+                word = listed.strip("()").replace("_", " ")
+                table = own if language in MARKS else words
+                if table.setdefault(MARKS.get(language, "") + word, value) != value:
                     raise ValueError(f"{word} is in two classes, one of them {name}")
-                if word == listed and name != "name":
+                if word == listed and name != "name" and table is words:
                     kept.add(word)
     return Polarity(
         {word: value for word, value in words.items() if value},
+        own,
         frozenset(kept),
         tuple(firsts.values()),
     )
@@ -87,7 +115,9 @@ def polarity() -> Polarity:
 def _ideographs() -> dict[int, int]:
     """The ideographs that are words with a polarity."""
     found = polarity().words.items()
-    return {ord(word): value for word, value in found if len(word) == 1 and word >= "\u4e00"}
+    return {
+        ord(word): value for word, value in found if len(word) == 1 and "\u4e00" <= word < "\uac00"
+    }
 
 
 _MULTIPLIER, _CODES, _VALUES = perfect_hash(_ideographs())

@@ -45,7 +45,8 @@ _LABELS: Final = frozenset(
     notícias relacionadas | czytaj także | czytaj też | czytaj więcej | przeczytaj także |
     zobacz także | zobacz też | lees ook | lees meer | läs också | läs även | läs mer |
     les også | læs også | lue myös | čtěte také | citește și | διαβάστε επίσης |
-    ilgili haberler | baca juga | xem thêm | اقرأ أيضا | اقرأ أيضاً | קראו גם
+    ilgili haberler | baca juga | xem thêm | اقرأ أيضا | اقرأ أيضاً | קראו גם |
+    อ่านเพิ่มเติม | อ่านต่อ | ข่าวที่เกี่ยวข้อง | यह भी पढ़ें | ये भी पढ़ें
     """.replace("\n    ", " ")
     .strip()
     .split(" | ")

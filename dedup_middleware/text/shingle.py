@@ -49,7 +49,7 @@ from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import Trie, open_dictionary
 
-FORMAT: Final = 14
+FORMAT: Final = 15
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -241,7 +241,8 @@ class Shingler:
 @lru_cache(maxsize=2)
 def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
     """All words that the table of stop words has an entry for, and what each is."""
-    kinds = {word: 2 * value for word, value in polarity().words.items()}
+    shipped = polarity()
+    kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
     kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
     kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)

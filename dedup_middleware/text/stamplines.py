@@ -77,14 +77,15 @@ _WEAK: Final = (
     "مدة دقائق دقيقة ساعات ساعة عدد تاريخ آخر يوم "
     "זמן דקות דקה שעות שעה מספר יום "
     "मिनट में बार गया घंटे घंटा "
-    "นาที น "
+    "นาที น ม ก พ เม มิ ส ต ธ ค ย "
     "lượt chia bình phút giờ cập điện ngày tháng năm thứ hai ba tư sáu bảy chủ "
     "süresi dakika saat pazartesi salı çarşamba perşembe cuma cumartesi pazar "
     "χρόνοσ λεπτά ώρεσ ώρα δευτέρα τρίτη τετάρτη πέμπτη παρασκευή σάββατο κυριακή"
 )
 _MONTHS: Final = (
     "march may jan feb mar apr jun jul aug sep sept oct nov dec ocak mart mai maj avr déc ene abr "
-    "ago dic янв фев апр июн июл авг сен окт ноя дек"
+    "ago dic янв фев апр июн июл авг сен окт ноя дек "
+    "มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม"
 )
 
 

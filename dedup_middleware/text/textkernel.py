@@ -52,6 +52,7 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
+from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -235,6 +236,10 @@ def read_text(
         kept, exact, written = keep_words(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
+        script = script_of(codes)
+        if script != NONE:
+            clauses = script_clauses(codes, flags, script, stops, keys)
+            written = clauses.shape[0]
     if width == 0:
         none, nowhere, few = hashes[:0], codes[:0], cuts[:0]
         return (

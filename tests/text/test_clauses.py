@@ -13,11 +13,26 @@ from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_cl
 from dedup_middleware.text.clauses import TURNS, WORDS
 from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.polarity import ALTERNATIVES, MOST, MUST, NAME, NOT, SO, SOME, polarity
+from dedup_middleware.text.polarity import (
+    ALTERNATIVES,
+    BODY,
+    GIVEN,
+    MOST,
+    MUST,
+    NAME,
+    NOT,
+    PERSON,
+    SO,
+    SOME,
+    SURNAME,
+    TITLE,
+    polarity,
+)
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped
 from tests.text.oracles import MASK, hash_word, mix, texts
+from tests.text.scripttwins import Twin, script_of
 
 KEY = 7
 KEYS = constants(KEY, 3)
@@ -63,7 +78,11 @@ def weight(word: str, *, chinese: bool) -> tuple[int, int]:
         return int(WORDS[value]), turn_of(value, stem(word))
     if chinese and is_place(word):
         return int(WORDS[NAME]), hash_word(stem(word), KEYS)
-    ends = {one: v for one, v in polarity().words.items() if len(one) == 1 and one >= "\u4e00"}
+    ends = {
+        one: v
+        for one, v in polarity().words.items()
+        if len(one) == 1 and "\u4e00" <= one < "\uac00"
+    }
     if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
         return hash_word(word, KEYS), 0
     if word[0] in ends:
@@ -81,7 +100,10 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
     """Twin: the clauses of a text, from all of its tokens."""
     everything = made(segmenter=segmenter, hash_key=KEY, stop_words="")
     codes, starts, ends, _ = everything._cut(text)
-    letters = unwrapped("".join(map(chr, codes.tolist())))
+    text = "".join(map(chr, codes.tolist()))
+    if script_of(text):
+        return [*Twin(text, KEY).clauses()]
+    letters = unwrapped(text)
     flags = [int(word_classes()[code]) for code in codes.tolist()]
     found, words, turn, before = [], 0, 0, 0
     for i, (first, last) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
@@ -102,6 +124,42 @@ def test_clauses_like_the_twin(text: str, segmenter: str) -> None:
     """Any string gives the clauses that the plain twin gives."""
     found = made(segmenter=segmenter, hash_key=KEY)(text).clauses
     assert found.tolist() == plain_clauses(text, segmenter)
+
+
+# The same in each of the scripts that are read by their letters.
+SCRIPTS = {
+    "japanese": "北浜市は火曜日に、ない。なかっ佐藤健一田中翔が市長東山クラブ共栄銀行ー・ガパ三々",
+    "thai": "นายสมชาย ใจดี ไม่ได้บริษัทมั่นคงคาดว่าก่อนหลังที่เมืองสามวันห้ามຂກခកខ",
+    "korean": "북천시는 김영수 박지훈이 않았다 육백 명 한빛은행 쓰지 서울에서 일부 모든 가 나다",
+    "semitic": "شركة الأمان والشمال ولا يوم رئيس البلدية سامر وتناسب חברת אי אפשר ולא ומתאים יעל",
+    "indic": "श्री राम को हराया से हारा नहीं के बाद पहले कंपनी सुरक्षा दिल्ली ा ़",
+    "vietnamese": "một số cư dân không thể đến thứ hai tất cả người được",
+}
+PARTS = {
+    name: st.lists(
+        st.sampled_from(
+            [*'  ,。.\n-"☀1.7', "x2", "usb", "the", "report", "a" * 40, *letters, *letters.split()]
+        ),
+        max_size=60,
+    ).map("".join)
+    for name, letters in SCRIPTS.items()
+}
+LISTED = st.lists(
+    st.sampled_from([*polarity().own, *(w for w in polarity().words if w[0] > "\u0500")]),
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data(), st.sampled_from([*SCRIPTS]))
+def test_clauses_by_letters_like_the_twin(data: st.DataObject, script: str) -> None:
+    """So does any string of letters and words of a script without capitals."""
+    parts = data.draw(PARTS[script]) + data.draw(LISTED.map("".join))
+    text = SCRIPTS[script] * data.draw(st.integers(0, 3)) + parts.translate(
+        {0xE001: "", 0xE002: " "}
+    )
+    found = made(hash_key=KEY)(text).clauses
+    assert found.tolist() == plain_clauses(text, "jieba")
 
 
 def clauses(text: str) -> tuple[set[int], set[int]]:
@@ -133,6 +191,34 @@ def clauses(text: str) -> tuple[set[int], set[int]]:
         ("wheat prices", "corn prices"),
         ("武汉的天气", "杭州的天气"),
         ("die französische Firma", "die spanische Firma"),
+        ("返品できる", "返品できない"),
+        ("ポンプは故障した", "ポンプは故障しませんでした"),
+        ("帰宅してもかまいません", "帰宅しなければなりません"),
+        ("火曜日に開く", "木曜日に開く"),
+        ("水位は三メートルだ", "水位は五センチだ"),
+        ("佐藤健一市長は話した", "山本太郎市長は話した"),
+        ("北浜市の橋だ", "南浦市の橋だ"),
+        ("共栄銀行は買う", "安田銀行は売る"),
+        ("東山クラブに勝った", "白川クラブに負けた"),
+        ("ポルトガルで作った", "ハンガリーで作った"),
+        ("A型の人を求む", "B型の人を求む"),
+        ("สะพานเปิดก่อนน้ำท่วม", "สะพานปิดหลังน้ำท่วม"),
+        ("ล้างด้วยน้ำได้", "ล้างด้วยน้ำไม่ได้"),
+        ("นายสมชาย ใจดี กล่าวว่าจะมา", "นายวิชัย มั่งมี กล่าวว่าจะไป"),
+        ("บริษัทมั่นคงคาดว่าจะซื้อ", "บริษัทไพศาลคาดว่าจะขาย"),
+        ("รับประกันสองปี", "รับประกันสามเดือน"),
+        ("씻을 수 있다", "씻을 수 없다"),
+        ("김영수 시장이 말했다", "최동혁 시장이 말했다"),
+        ("북천시는 작다", "남해시는 작다"),
+        ("육백 명이 왔다", "구백 명이 왔다"),
+        ("شركة الأمان هنا", "شركة السلام هنا"),
+        ("وتناسب البلاط", "ولا تناسب البلاط"),
+        ("والشمال بعيد", "والجنوب قريب"),
+        ("אפשר להפליג מחר", "אי אפשר להפליג מחר"),
+        ("חברת אלמוג כאן", "חברת פנינה כאן"),
+        ("तूफान के बाद", "तूफान से पहले"),
+        ("một số cư dân được trở về", "tất cả cư dân được trở về"),
+        ("tàu có thể ra khơi vào thứ hai", "tàu không thể ra khơi vào thứ tư"),
     ],
 )
 def test_a_turned_clause_keeps_its_words(one: str, other: str) -> None:
@@ -152,6 +238,9 @@ def test_a_turned_clause_keeps_its_words(one: str, other: str) -> None:
         ("河北省的船", "河北的船"),
         ("价格上涨", "价格上升"),
         ("he came at 5", "he came at 7"),
+        ("サーバーの修理をした", "サーバの修理をします"),
+        ("ポンプが動いた", "ボンブが動いた"),
+        ("주민들은 돌아왔다", "주민들이 돌아왔다"),
     ],
 )
 def test_other_ways_to_say_it_are_one_clause(one: str, other: str) -> None:
@@ -176,9 +265,11 @@ def test_no_shipped_list_has_words_that_turn_a_sentence() -> None:
 def test_the_shipped_list_is_sound() -> None:
     """Words stand in normal form and in one class, and each class has two sides or more."""
     shipped = polarity()
-    assert all(normalize(word) == word for word in shipped.words)
-    values = set(shipped.words.values())
-    assert values == {NOT, SO, NAME, SOME, MUST, *range(ALTERNATIVES, max(values) + 1)}
-    assert max(values) < MOST
+    assert all(normalize(word) == word for word in [*shipped.words, *shipped.own])
+    values = {*shipped.words.values(), *shipped.own.values()}
+    last = max(values - {*range(BODY, MOST)})
+    single = {NOT, SO, NAME, SOME, MUST, BODY, SURNAME, GIVEN, PERSON, TITLE}
+    assert values == {*single, *range(ALTERNATIVES, last + 1)}
+    assert last < BODY
     assert min(b - a for a, b in pairwise(shipped.classes)) >= 2
     assert len({int(WORDS[first]) for first in shipped.classes}) == len(shipped.classes)
