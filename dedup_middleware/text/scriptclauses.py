@@ -29,43 +29,31 @@ about it, its tokens, shingles and figures, is as in any other one.
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
-from dedup_middleware.text.characters import (
-    CLASS_MASK,
-    EXTEND,
-    NUMERAL,
-    SEPARATES,
-    SYMBOL,
-)
-from dedup_middleware.text.clauses import STOP, TURNS, WORDS
-from dedup_middleware.text.hashing import (
-    TOKEN_BASE,
-    TOKEN_START,
-    hash_prefixes,
-    hash_slice,
-    kind_of,
-    mix,
+from dedup_middleware.text.characters import SEPARATES, SYMBOL
+from dedup_middleware.text.clauses import STOP, WORDS
+from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START, hash_prefixes, kind_of, mix
+from dedup_middleware.text.listedwords import (
+    LONG,
+    REACH,
+    SPACE,
+    Flags,
+    Hashes,
+    is_digit,
+    is_letter,
+    longest_word,
+    name_value,
+    polarity_of,
+    run_end,
+    weigh,
 )
 from dedup_middleware.text.numerals import Codes, among, is_wrap
-from dedup_middleware.text.polarity import (
-    BODY,
-    GIVEN,
-    MARKS,
-    NAME,
-    PERSON,
-    SURNAME,
-    TITLE,
-    polarity,
-)
-
-Flags = NDArray[np.uint8]
-Hashes = NDArray[np.uint64]
+from dedup_middleware.text.polarity import BODY, GIVEN, MARKS, NAME, PERSON, TITLE
+from dedup_middleware.text.unspaced import is_thai, read_japanese, read_thai
 
 NONE, JAPANESE, THAI, KOREAN, SEMITIC, INDIC, VIETNAMESE = range(7)
 # One of so many characters at least is of the script: of Vietnamese those that no other one has,
@@ -75,13 +63,7 @@ _FEW, _SOME, _MANY = 12, 8, 3
 # Japanese letters a third is kana.
 _OTHERS, _HAN, _KANA_SHARE = 5, 20, 3
 LONGEST: Final = 24  # characters of a word of the list, spaces included
-_LONG: Final = 32  # characters of what is hashed at once
-_SPACE, _HYPHEN = ord(" "), ord("-")
-_KANA: Final = 2  # of a katakana word that count
-_FAMILY: Final = 3  # characters of a Japanese name that count, and given ones at the most
-_COMPOUND: Final = 4  # ideographs before katakana that are a name
-_THAI_NAME: Final = 4  # letters of a Thai name that count
-_THAI_FAMILY: Final = 12  # letters of a family name behind it
+_HYPHEN: Final = ord("-")
 _SYLLABLES: Final = 2  # of a Korean word that count
 _PERSON: Final = 3  # syllables of a Korean name
 _PREFIXES: Final = np.array(sorted(map(ord, "وفبلكساהובלמשכ")), np.int64)
@@ -101,17 +83,6 @@ _SURNAMES: Final = np.array(
 )
 _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 _FIRST_WIDE: Final = 0x2E80
-
-
-def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
-    """The length of the longest word that begins with each code point below 2**16."""
-    longest = np.zeros(1 << 16, np.uint8)
-    for word in words:
-        longest[ord(word[0])] = max(int(longest[ord(word[0])]), len(word))
-    return longest
-
-
-_REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own)])
 
 
 @subkernel
@@ -154,106 +125,20 @@ def script_of(codes: Codes) -> int:
 
 
 @subkernel
-def _is_letter(flags: Flags, i: int) -> bool:
-    return flags[i] & SEPARATES == 0 or flags[i] & CLASS_MASK == EXTEND
-
-
-@subkernel
-def _is_digit(code: np.uint32) -> bool:
-    return code - np.uint32(0x30) < np.uint32(10)
-
-
-@subkernel
-def _is_katakana(code: np.uint32) -> bool:
-    return code - np.uint32(0x30A1) < np.uint32(0x5F) and code != np.uint32(0x30FB)
-
-
-@subkernel
-def _is_kanji(code: np.uint32) -> bool:
-    return np.uint32(0x3400) <= code < np.uint32(0xA000) or code == np.uint32(0x3005)
-
-
-@subkernel
-def _is_thai(code: np.uint32) -> bool:
-    neighbour = code - np.uint32(0x1000) < np.uint32(0xA0)
-    neighbour |= code - np.uint32(0x1780) < np.uint32(0x80)
-    return code - np.uint32(0x0E00) < np.uint32(0x100) or neighbour
-
-
-@subkernel
-def _run_end(flags: Flags, i: int) -> int:
-    """Where the letters and digits from i on end."""
-    while i < flags.size and _is_letter(flags, i):
-        i += 1
-    return i
-
-
-@subkernel
-def _polarity(
-    prefixes: Hashes, powers: Hashes, table: Hashes, start: np.uint64, first: int, last: int
-) -> int:
-    """The polarity of codes[first:last]; 0 if they are no word of the list."""
-    value = hash_slice(prefixes, powers, np.uint64(first), np.uint64(last), start)
-    return np.int64(kind_of(table, value) & np.uint64(511)) >> 1
-
-
-@subkernel
-def _longest(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: int,
-    last: int,
-) -> tuple[int, int]:
-    """The end and the polarity of the longest word of the list that begins at `first`, ends at
-    `last` at most, and not before a mark; `first` and 0 if there is none."""
-    reach = np.int64(_REACH[min(np.uint64(codes[first]), np.uint64(0xFFFF))])
-    end = min(last, first + reach)
-    while end > first:
-        whole = end == codes.size or flags[end] & CLASS_MASK != EXTEND
-        found = _polarity(prefixes, powers, table, start, first, end) if whole else 0
-        if found:
-            return end, found
-        end -= 1
-    return first, 0
-
-
-@subkernel
 def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> bool:
     """Whether a clause ends at the separators codes[first:last]."""
     if first == 0 or last == codes.size:
         return False
-    if last == first + 1 and _is_digit(codes[first - 1]) and _is_digit(codes[last]):
+    if last == first + 1 and is_digit(codes[first - 1]) and is_digit(codes[last]):
         return False  # 1.7
     cuts, space = False, False
     for i in range(first, last):
-        space |= codes[i] <= np.uint32(_SPACE)
-        joins = codes[i] == np.uint32(_SPACE) or codes[i] == np.uint32(_HYPHEN)
+        space |= codes[i] <= np.uint32(SPACE)
+        joins = codes[i] == np.uint32(SPACE) or codes[i] == np.uint32(_HYPHEN)
         cuts |= flags[i] & SYMBOL == SEPARATES and not joins and not is_wrap(codes, i)
     if script == THAI:
-        cuts |= space and _is_thai(codes[first - 1]) and _is_thai(codes[last])
+        cuts |= space and is_thai(codes[first - 1]) and is_thai(codes[last])
     return cuts
-
-
-@subkernel
-def _name(prefixes: Hashes, powers: Hashes, start: np.uint64, first: int, last: int) -> np.uint64:
-    """What a name adds to the turn of its clause."""
-    last = min(last, first + _LONG - 1)
-    return hash_slice(prefixes, powers, np.uint64(first), np.uint64(last), start)
-
-
-@subkernel
-def _weigh(polar: int, value: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """What a word of the list adds to the words and to the turn of its clause; `value` is its
-    hash."""
-    if polar >= BODY and polar != GIVEN:
-        return value, np.uint64(0)
-    if polar in (NAME, GIVEN):
-        return WORDS[NAME], value
-    return WORDS[polar], TURNS[polar]
 
 
 @subkernel
@@ -270,173 +155,19 @@ def _foreign(
     (A型, X2) unless the list has it; digits alone are compared by their places."""
     digits = 0
     for i in range(first, last):
-        digits += 1 if _is_digit(codes[i]) else 0
+        digits += 1 if is_digit(codes[i]) else 0
     if digits == last - first:
         return np.uint64(0), np.uint64(0)
-    value = _name(prefixes, powers, start, first, last)
+    value = name_value(prefixes, powers, start, first, last)
     polar = 0
-    if last - first < _LONG:
-        polar = _polarity(prefixes, powers, table, start, first, last)
+    if last - first < LONG:
+        polar = polarity_of(prefixes, powers, table, start, first, last)
     if polar:
-        return _weigh(polar, value)
+        return weigh(polar, value)
     if digits or last - first <= 3:
         return WORDS[NAME], value
     stop = kind_of(table, value) & np.uint64(STOP)
     return np.uint64(0) if stop else value, np.uint64(0)
-
-
-@subkernel
-def _katakana(codes: Codes, first: int) -> tuple[int, np.uint64]:
-    """Where the katakana word ends, and what it adds to the turn: its first kana, without the
-    marks of voiced sounds and of long vowels."""
-    value, count, i = np.uint64(_KANA), 0, first
-    while i < codes.size and _is_katakana(codes[i]):
-        code = codes[i]
-        if code < np.uint32(0x30F5) and count < _KANA:
-            # カガ to チヂ, ツヅ to トド, ハバパ to ホボポ
-            if np.uint32(0x30AB) <= code <= np.uint32(0x30C2):
-                code -= (code - np.uint32(0x30AB)) & np.uint32(1)
-            elif np.uint32(0x30C4) <= code <= np.uint32(0x30C9):
-                code -= (code - np.uint32(0x30C4)) & np.uint32(1)
-            elif np.uint32(0x30CF) <= code <= np.uint32(0x30DD):
-                code -= (code - np.uint32(0x30CF)) % np.uint32(3)
-            value = mix(value + np.uint64(code))
-            count += 1
-        i += 1
-    return i, value
-
-
-@subkernel
-def _given_end(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    end: int,
-    last: int,
-) -> int:
-    """Where a given name behind a surname that ends at `end` ends."""
-    most = min(last, end + _FAMILY)
-    while end < most and _is_kanji(codes[end]):
-        after, other = _longest(codes, flags, prefixes, powers, table, start, end, last)
-        if other == BODY or after > end + 1:
-            break
-        end += 1
-    return end
-
-
-@subkernel
-def _ideographs(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
-    """Where the ideographs from i on that begin no word of the list end, and their weights; they
-    are a name before a body."""
-    end, polar, words = i, 0, np.uint64(0)
-    while end < last and _is_kanji(codes[end]) and not flags[end] & NUMERAL:
-        polar = _longest(codes, flags, prefixes, powers, table, start, end, last)[1]
-        if polar:
-            break
-        words += mix(np.uint64(codes[end]))
-        end += 1
-    if polar == BODY:
-        return end, WORDS[NAME], _name(prefixes, powers, start, i, end)
-    return end, words, np.uint64(0)
-
-
-@subkernel
-def _compound_end(codes: Codes, i: int, last: int) -> int:
-    """Where two to four ideographs between i and katakana end; i if there are none."""
-    if i > 0 and _is_kanji(codes[i - 1]):
-        return i
-    end = i
-    while end < last and _is_kanji(codes[end]):
-        end += 1
-    joined = end < last and _is_katakana(codes[end]) and 2 <= end - i <= _COMPOUND
-    return end if joined else i
-
-
-@subkernel
-def _japanese(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
-    """Where what stands at i ends, and what it adds to the words and to the turn; `last` is where
-    the letters from i on end."""
-    words, turn = WORDS[NAME], np.uint64(0)
-    end, polar = _longest(codes, flags, prefixes, powers, table, start, i, last)
-    compound = _compound_end(codes, i, last) if end <= i + 1 else i
-    if _is_katakana(codes[i]):
-        end, turn = _katakana(codes, i)
-    elif polar == SURNAME:
-        end = _given_end(codes, flags, prefixes, powers, table, start, end, last)
-        turn = _name(prefixes, powers, start, i, min(end, i + _FAMILY))
-    elif compound > i:
-        end, turn = compound, _name(prefixes, powers, start, i, compound)
-    elif polar:
-        words, turn = _weigh(polar, _name(prefixes, powers, start, i, end))
-    elif not _is_kanji(codes[i]):
-        end, words = i + 1, np.uint64(0)
-    elif flags[i] & NUMERAL:
-        end, turn = i + 1, mix(np.uint64(codes[i]))
-    else:
-        end, words, turn = _ideographs(codes, flags, prefixes, powers, table, start, i, last)
-    return end, words, turn
-
-
-@subkernel
-def _thai(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
-    """The same of Thai."""
-    end, polar = _longest(codes, flags, prefixes, powers, table, start, i, last)
-    if not polar:
-        return i + 1, mix(np.uint64(codes[i])), np.uint64(0)
-    words, turn = _weigh(polar, _name(prefixes, powers, start, i, end))
-    if polar not in (TITLE, PERSON):
-        return end, words, turn
-    if end + 1 < codes.size and codes[end] == np.uint32(_SPACE) and _is_thai(codes[end + 1]):
-        end += 1
-        last = _run_end(flags, end)
-    begin = end
-    while end < last and _is_thai(codes[end]):
-        looked = end == begin or end > begin + 2
-        if looked and _longest(codes, flags, prefixes, powers, table, start, end, last)[1]:
-            break
-        end += 1
-    if end - begin < 2:
-        return begin, words, turn
-    name = _name(prefixes, powers, start, begin, min(end, begin + _THAI_NAME))
-    if polar == PERSON and end + 1 < codes.size and codes[end] == np.uint32(_SPACE):
-        after = end + 1
-        while after < codes.size and _is_thai(codes[after]):
-            after += 1
-        size = after - end - 1
-        spaced = after < codes.size and codes[after] == np.uint32(_SPACE)
-        if spaced and 1 < size <= _THAI_FAMILY:
-            return after, words + WORDS[NAME], turn + name
-    return end, words + WORDS[NAME], turn + name
 
 
 @subkernel
@@ -456,29 +187,29 @@ def _korean(
     while end < last and among(np.int64(codes[end]), _NUMBERS):
         end += 1
     if end > first and (end == last or among(np.int64(codes[end]), _COUNTED)):
-        return WORDS[NAME], _name(prefixes, powers, start, first, end)
+        return WORDS[NAME], name_value(prefixes, powers, start, first, end)
     particle = last == first + 2 and among(np.int64(codes[first + 1]), _PARTICLES)
     least = first if particle else first + 1
     end = min(last - 1, first + LONGEST)
     while end > least:
-        polar = _polarity(prefixes, powers, table, start, first, end)
+        polar = polarity_of(prefixes, powers, table, start, first, end)
         if polar and polar != BODY:
-            return _weigh(polar, _name(prefixes, powers, start, first, end))
+            return weigh(polar, name_value(prefixes, powers, start, first, end))
         end -= 1
     for i in range(first + 1, last):
-        end, polar = _longest(codes, flags, prefixes, powers, table, start, i, last)
+        end, polar = longest_word(codes, flags, prefixes, powers, table, start, i, last)
         if polar == BODY and (end == last or among(np.int64(codes[end]), _PARTICLES)):
-            body = _name(prefixes, powers, start, i, end)
-            return WORDS[NAME] + body, _name(prefixes, powers, start, first, i)
+            body = name_value(prefixes, powers, start, i, end)
+            return WORDS[NAME] + body, name_value(prefixes, powers, start, first, i)
     family = among(np.int64(codes[first]), _SURNAMES)
     end = first + _PERSON
     if family and (last == end or (last > end and among(np.int64(codes[end]), _PARTICLES))):
         # Most such words are no names, so that a wrong letter in the others turns nothing.
-        return WORDS[NAME], _name(prefixes, powers, start, first, first + 1)
+        return WORDS[NAME], name_value(prefixes, powers, start, first, first + 1)
     end = min(last, first + _SYLLABLES)
     if last > first + 1 and among(np.int64(codes[first + 1]), _ENDINGS):
         end = first + 1
-    return _name(prefixes, powers, start, first, end), none
+    return name_value(prefixes, powers, start, first, end), none
 
 
 @subkernel
@@ -495,15 +226,15 @@ def _phrase(
     """The end and the polarity of the longest of one, two and three words from codes[first:last]
     on that the list has; `last` and 0 if it has none."""
     two, three = last, last
-    if last + 1 < codes.size and codes[last] == np.uint32(_SPACE) and _is_letter(flags, last + 1):
-        two = three = _run_end(flags, last + 1)
-        if two + 1 < codes.size and codes[two] == np.uint32(_SPACE) and _is_letter(flags, two + 1):
-            three = _run_end(flags, two + 1)
-    reach = first + np.int64(_REACH[min(np.uint64(codes[first]), np.uint64(0xFFFF))])
+    if last + 1 < codes.size and codes[last] == np.uint32(SPACE) and is_letter(flags, last + 1):
+        two = three = run_end(flags, last + 1)
+        if two + 1 < codes.size and codes[two] == np.uint32(SPACE) and is_letter(flags, two + 1):
+            three = run_end(flags, two + 1)
+    reach = first + np.int64(REACH[min(np.uint64(codes[first]), np.uint64(0xFFFF))])
     for end in (three, two, last):
         polar = 0
         if end <= reach:
-            polar = _polarity(prefixes, powers, table, start, first, end)
+            polar = polarity_of(prefixes, powers, table, start, first, end)
         if polar:
             return end, polar
     return last, 0
@@ -524,8 +255,8 @@ def _without_prefixes(
     for i in range(first + 1, min(first + 4, last - 1)):
         if not among(np.int64(codes[i - 1]), _PREFIXES):
             break
-        if last - i < _LONG:
-            polar = _polarity(prefixes, powers, table, start, i, last)
+        if last - i < LONG:
+            polar = polarity_of(prefixes, powers, table, start, i, last)
             if polar:
                 return i, polar
     return first, 0
@@ -551,26 +282,26 @@ def _spaced(
         titled: how many of the words from i on are names.
     """
     last = i
-    while last < codes.size and _is_letter(flags, last) and not _is_digit(codes[last]):
+    while last < codes.size and is_letter(flags, last) and not is_digit(codes[last]):
         last += 1
     end, polar = _phrase(codes, flags, prefixes, powers, table, start, i, last)
     begin = i
     if script == SEMITIC and not polar:
         begin, polar = _without_prefixes(codes, prefixes, powers, table, start, i, last)
-    if script == VIETNAMESE and not polar and last - i < _LONG:  # English, say
-        polar = _polarity(prefixes, powers, table, plain, i, last)
+    if script == VIETNAMESE and not polar and last - i < LONG:  # English, say
+        polar = polarity_of(prefixes, powers, table, plain, i, last)
     if polar and polar != BODY:
-        words, turn = _weigh(polar, _name(prefixes, powers, start, begin, end))
+        words, turn = weigh(polar, name_value(prefixes, powers, start, begin, end))
         titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
         return end, words, turn, titled
-    whole = _name(prefixes, powers, start, i, last)
+    whole = name_value(prefixes, powers, start, i, last)
     if titled:
         return last, WORDS[NAME], whole, titled - 1
     if script == KOREAN:
         words, turn = _korean(codes, flags, prefixes, powers, table, start, i, last)
         return last, words, turn, 0
     if script == SEMITIC and last > i + 3 and codes[i] in (_WAW, _VAV):
-        whole = _name(prefixes, powers, start, i + 1, last)
+        whole = name_value(prefixes, powers, start, i + 1, last)
     return last, whole, np.uint64(0), 0
 
 
@@ -591,15 +322,15 @@ def _read(
     """Where what stands at i ends, what it adds to the words and to the turn, and how many of the
     next words are names."""
     latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
-    if latin or _is_digit(codes[i]):
+    if latin or is_digit(codes[i]):
         end = i
-        while end < codes.size and _is_letter(flags, end) and codes[end] < np.uint32(0x250):
+        while end < codes.size and is_letter(flags, end) and codes[end] < np.uint32(0x250):
             end += 1
         words, turn = _foreign(codes, prefixes, powers, table, plain, i, end)
     elif script == JAPANESE and codes[i] >= np.uint32(_FIRST_WIDE):
-        end, words, turn = _japanese(codes, flags, prefixes, powers, table, start, i, last)
-    elif script == THAI and _is_thai(codes[i]):
-        end, words, turn = _thai(codes, flags, prefixes, powers, table, start, i, last)
+        end, words, turn = read_japanese(codes, flags, prefixes, powers, table, start, i, last)
+    elif script == THAI and is_thai(codes[i]):
+        end, words, turn = read_thai(codes, flags, prefixes, powers, table, start, i, last)
     else:
         return _spaced(codes, flags, script, prefixes, powers, table, start, plain, i, titled)
     return end, words, turn, titled
@@ -614,7 +345,7 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
         table: of the words with a kind.
     """
     size = codes.size
-    prefixes, powers = np.empty(size + 1, np.uint64), np.empty(_LONG, np.uint64)
+    prefixes, powers = np.empty(size + 1, np.uint64), np.empty(LONG, np.uint64)
     hash_prefixes(codes, flags, keys, prefixes, powers)
     plain = keys[TOKEN_START]
     start = plain
@@ -625,9 +356,9 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
     clauses = np.empty((size // 2 + 1, 2), np.uint64)
     written, words, turn, titled, i, last = 0, np.uint64(0), np.uint64(0), 0, 0, 0
     while i < size:
-        if not _is_letter(flags, i):
+        if not is_letter(flags, i):
             end = i
-            while end < size and not _is_letter(flags, end):
+            while end < size and not is_letter(flags, end):
                 end += 1
             if _cuts(codes, flags, i, end, script):
                 clauses[written, 0], clauses[written, 1] = mix(words), turn
@@ -637,7 +368,7 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
             i = end
             continue
         if i >= last:  # once for all letters in a row: they may be a whole page
-            last = _run_end(flags, i)
+            last = run_end(flags, i)
         end, more, turned, titled = _read(
             codes, flags, script, prefixes, powers, table, start, plain, i, last, titled
         )
