@@ -12,11 +12,20 @@ from typing import Any
 
 import redis
 
+from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS
+from dedup_middleware.model.records import PAGE_ID_MASK
 from tests.servers import RedisServer
 
 _IDENTITY = ("schema", "parameters")  # without them the index is refused, and the crawl not started
 
-_COUNTERS = 30  # bytes of the key that holds them
+_COUNTERS = COUNTER * COUNTERS + 8  # bytes of the key that holds them, with the epoch
+
+
+def _are_usable(counters: bytes) -> bool:
+    """Whether the index can be opened with its counters, and take more pages: of another length
+    each call finds them gone, and too large ones leave no page id, or no room for texts."""
+    last, text_end = (int.from_bytes(counters[i : i + COUNTER], "little") for i in (0, COUNTER))
+    return len(counters) == _COUNTERS and max(last, text_end) < PAGE_ID_MASK
 
 
 def flipped(raw: bytes, rng: random.Random) -> bytes:
@@ -72,7 +81,7 @@ class RedisDamage:
         self._strange.clear()
         for name, dump in self._identity.items():
             client.restore(name, 0, dump, replace=True)
-        if self._identity and len(self._counters(client)) < _COUNTERS:
+        if self._identity and not _are_usable(self._counters(client)):
             # Without them the index is out of use, and only setting it up anew helps.
             for name in client.scan_iter(self._prefix + b"*", 1000):
                 client.delete(name)
