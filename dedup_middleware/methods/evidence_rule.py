@@ -224,7 +224,7 @@ def decide(
             code = OTHER_TITLE_CODE
         elif (
             _is_sibling(one, host, key)
-            and size < _FORM
+            and min(size, their_size) < _FORM
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = COMMON_CODE

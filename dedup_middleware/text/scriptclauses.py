@@ -20,8 +20,9 @@ and the same two numbers:
   next word is a name.
 - **Hindi, Vietnamese**: words of the list, also of several syllables (một số).
 
-A page is read so if one of these scripts has enough of its letters. Everything else about it, its
-tokens, shingles and figures, is as in any other one.
+A page is read so if nearly all of its letters are of one of these scripts: one with another
+language in it is read as all others are, or that language would lose its words. Everything else
+about it, its tokens, shingles and figures, is as in any other one.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -69,7 +70,10 @@ Hashes = NDArray[np.uint64]
 NONE, JAPANESE, THAI, KOREAN, SEMITIC, INDIC, VIETNAMESE = range(7)
 # One of so many characters at least is of the script: of Vietnamese those that no other one has,
 # of Japanese kana, of all others letters.
-_FEW, _SOME, _MANY = 20, 8, 3
+_FEW, _SOME, _MANY = 12, 8, 3
+# Letters of other scripts are at most one for so many, ideographs one for so many more, and of
+# Japanese letters a third is kana.
+_OTHERS, _HAN, _KANA_SHARE = 5, 20, 3
 LONGEST: Final = 24  # characters of a word of the list, spaces included
 _LONG: Final = 32  # characters of what is hashed at once
 _SPACE, _HYPHEN = ord(" "), ord("-")
@@ -115,6 +119,7 @@ def script_of(codes: Codes) -> int:
     """Which of the scripts above a text is written in; NONE if in another one."""
     kana, thai, hangul = np.uint32(0), np.uint32(0), np.uint32(0)
     semitic, indic, viet = np.uint32(0), np.uint32(0), np.uint32(0)
+    latin, han = np.uint32(0), np.uint32(0)
     for i in range(np.uint64(codes.size)):  # no branch: many at once
         code = codes[i]
         kana += np.uint32(code - np.uint32(0x3041) < np.uint32(0xBF))
@@ -127,13 +132,25 @@ def script_of(codes: Codes) -> int:
         viet += np.uint32(code - np.uint32(0x1EA0) < np.uint32(0x5A))
         viet += np.uint32((code == np.uint32(0x111)) | (code == np.uint32(0x1A1)))
         viet += np.uint32(code == np.uint32(0x1B0))
-    script, size = NONE, codes.size
-    script = VIETNAMESE if np.int64(viet) * _FEW > size else script
-    script = INDIC if np.int64(indic) * _MANY > size else script
-    script = SEMITIC if np.int64(semitic) * _MANY > size else script
-    script = KOREAN if np.int64(hangul) * _MANY > size else script
-    script = THAI if np.int64(thai) * _MANY > size else script
-    return JAPANESE if np.int64(kana) * _SOME > size else script
+        latin += np.uint32(code - np.uint32(0x61) < np.uint32(26))
+        latin += np.uint32(code - np.uint32(0xDF) < np.uint32(0x4AB))  # Greek and Cyrillic as well
+        han += np.uint32(code - np.uint32(0x3400) < np.uint32(0x6C00))
+    letters = np.int64(kana + thai + hangul) + np.int64(semitic + indic) + np.int64(latin + han)
+    size = codes.size
+    most = max(np.int64(thai), np.int64(hangul), np.int64(semitic), np.int64(indic))
+    if np.int64(kana) * _SOME > size and np.int64(kana) * _KANA_SHARE >= np.int64(kana + han):
+        nearly_all = (letters - np.int64(kana + han)) * _OTHERS <= np.int64(kana + han)
+        return JAPANESE if nearly_all else NONE
+    if np.int64(viet) * _FEW > size:
+        nearly_all = (letters - np.int64(latin)) * _OTHERS <= np.int64(latin)
+        nearly_all &= np.int64(han) * _HAN <= np.int64(latin)
+        return VIETNAMESE if nearly_all else NONE
+    if most * _MANY <= size or (letters - most) * _OTHERS > most or np.int64(han) * _HAN > most:
+        return NONE
+    script = INDIC
+    script = SEMITIC if np.int64(semitic) == most else script
+    script = KOREAN if np.int64(hangul) == most else script
+    return THAI if np.int64(thai) == most else script
 
 
 @subkernel
@@ -250,13 +267,18 @@ def _foreign(
     last: int,
 ) -> tuple[np.uint64, np.uint64]:
     """The same of a word in other letters. One of up to three letters, or with a digit, is a name
-    (A型, X2); digits alone are compared by their places."""
+    (A型, X2) unless the list has it; digits alone are compared by their places."""
     digits = 0
     for i in range(first, last):
         digits += 1 if _is_digit(codes[i]) else 0
     if digits == last - first:
         return np.uint64(0), np.uint64(0)
     value = _name(prefixes, powers, start, first, last)
+    polar = 0
+    if last - first < _LONG:
+        polar = _polarity(prefixes, powers, table, start, first, last)
+    if polar:
+        return _weigh(polar, value)
     if digits or last - first <= 3:
         return WORDS[NAME], value
     stop = kind_of(table, value) & np.uint64(STOP)
@@ -351,10 +373,11 @@ def _japanese(
     table: Hashes,
     start: np.uint64,
     i: int,
+    last: int,
 ) -> tuple[int, np.uint64, np.uint64]:
-    """Where what stands at i ends, and what it adds to the words and to the turn."""
+    """Where what stands at i ends, and what it adds to the words and to the turn; `last` is where
+    the letters from i on end."""
     words, turn = WORDS[NAME], np.uint64(0)
-    last = _run_end(flags, i)
     end, polar = _longest(codes, flags, prefixes, powers, table, start, i, last)
     compound = _compound_end(codes, i, last) if end <= i + 1 else i
     if _is_katakana(codes[i]):
@@ -384,9 +407,9 @@ def _thai(
     table: Hashes,
     start: np.uint64,
     i: int,
+    last: int,
 ) -> tuple[int, np.uint64, np.uint64]:
     """The same of Thai."""
-    last = _run_end(flags, i)
     end, polar = _longest(codes, flags, prefixes, powers, table, start, i, last)
     if not polar:
         return i + 1, mix(np.uint64(codes[i])), np.uint64(0)
@@ -517,12 +540,14 @@ def _spaced(
     powers: Hashes,
     table: Hashes,
     start: np.uint64,
+    plain: np.uint64,
     i: int,
     titled: int,
 ) -> tuple[int, np.uint64, np.uint64, int]:
     """The same of a script with spaces; and how many of the next words are names.
 
     Args:
+        plain: what hashes of words without the script's mark begin with.
         titled: how many of the words from i on are names.
     """
     last = i
@@ -532,6 +557,8 @@ def _spaced(
     begin = i
     if script == SEMITIC and not polar:
         begin, polar = _without_prefixes(codes, prefixes, powers, table, start, i, last)
+    if script == VIETNAMESE and not polar and last - i < _LONG:  # English, say
+        polar = _polarity(prefixes, powers, table, plain, i, last)
     if polar and polar != BODY:
         words, turn = _weigh(polar, _name(prefixes, powers, start, begin, end))
         titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
@@ -545,6 +572,37 @@ def _spaced(
     if script == SEMITIC and last > i + 3 and codes[i] in (_WAW, _VAV):
         whole = _name(prefixes, powers, start, i + 1, last)
     return last, whole, np.uint64(0), 0
+
+
+@subkernel
+def _read(
+    codes: Codes,
+    flags: Flags,
+    script: int,
+    prefixes: Hashes,
+    powers: Hashes,
+    table: Hashes,
+    start: np.uint64,
+    plain: np.uint64,
+    i: int,
+    last: int,
+    titled: int,
+) -> tuple[int, np.uint64, np.uint64, int]:
+    """Where what stands at i ends, what it adds to the words and to the turn, and how many of the
+    next words are names."""
+    latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
+    if latin or _is_digit(codes[i]):
+        end = i
+        while end < codes.size and _is_letter(flags, end) and codes[end] < np.uint32(0x250):
+            end += 1
+        words, turn = _foreign(codes, prefixes, powers, table, plain, i, end)
+    elif script == JAPANESE and codes[i] >= np.uint32(_FIRST_WIDE):
+        end, words, turn = _japanese(codes, flags, prefixes, powers, table, start, i, last)
+    elif script == THAI and _is_thai(codes[i]):
+        end, words, turn = _thai(codes, flags, prefixes, powers, table, start, i, last)
+    else:
+        return _spaced(codes, flags, script, prefixes, powers, table, start, plain, i, titled)
+    return end, words, turn, titled
 
 
 @allocating_subkernel
@@ -565,7 +623,7 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
     elif script == VIETNAMESE:
         start = plain * keys[TOKEN_BASE] + _MARK_VI
     clauses = np.empty((size // 2 + 1, 2), np.uint64)
-    written, words, turn, titled, i = 0, np.uint64(0), np.uint64(0), 0, 0
+    written, words, turn, titled, i, last = 0, np.uint64(0), np.uint64(0), 0, 0, 0
     while i < size:
         if not _is_letter(flags, i):
             end = i
@@ -578,21 +636,11 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
                 titled = 0
             i = end
             continue
-        wide = codes[i] >= np.uint32(_FIRST_WIDE)
-        latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
-        if latin or _is_digit(codes[i]):
-            end = i
-            while end < size and _is_letter(flags, end) and codes[end] < np.uint32(0x250):
-                end += 1
-            more, turned = _foreign(codes, prefixes, powers, table, plain, i, end)
-        elif script == JAPANESE and wide:
-            end, more, turned = _japanese(codes, flags, prefixes, powers, table, start, i)
-        elif script == THAI and _is_thai(codes[i]):
-            end, more, turned = _thai(codes, flags, prefixes, powers, table, start, i)
-        else:
-            end, more, turned, titled = _spaced(
-                codes, flags, script, prefixes, powers, table, start, i, titled
-            )
+        if i >= last:  # once for all letters in a row: they may be a whole page
+            last = _run_end(flags, i)
+        end, more, turned, titled = _read(
+            codes, flags, script, prefixes, powers, table, start, plain, i, last, titled
+        )
         words += more
         turn += turned
         i = end

@@ -105,7 +105,7 @@ def weigh(
         changed | (figures > 0),
         turned > 0,
         title_differs | is_other_subject | (titled & ~strict),
-        neighbours & (page.size < 64) & template,
+        neighbours & (np.minimum(page.size, sizes) < 64) & template,
     )
     reasons = [
         next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)

@@ -32,23 +32,37 @@ VOICELESS = str.maketrans(
     "ガギグゲゴザジズゼゾダヂッヅデドバパビピブプベペボポカキクケコサシスセソタチツテトハヒフヘホ",
     "カキクケコサシスセソタチッツテトハハヒヒフフヘヘホホカキクケコサシスセソタチツテトハヒフヘホ",
 )
-SHARES = {
-    module.JAPANESE: ("[\u3041-\u30ff]", 8),
-    module.THAI: (THAI, 3),
-    module.KOREAN: ("[\uac00-\ud7a3]", 3),
-    module.SEMITIC: ("[\u0591-\u077f]", 3),
-    module.INDIC: ("[\u0900-\u097f]", 3),
-    module.VIETNAMESE: ("[\u1ea0-\u1ef9đơư]", 20),
+SCRIPTS = {
+    module.THAI: THAI,
+    module.KOREAN: "[\uac00-\ud7a3]",
+    module.SEMITIC: "[\u0591-\u077f]",
+    module.INDIC: "[\u0900-\u097f]",
 }
+KANA, HAN, LATIN = "[\u3041-\u30ff]", "[\u3400-\u9fff]", "[a-z\u00df-\u0589]"
 Weight = tuple[int, int]
 
 
 def script_of(text: str) -> int:
-    """Twin: the first of the scripts that has its share of the characters."""
-    for script, (letters, share) in SHARES.items():
-        if len(re.findall(letters, text)) * share > len(text):
-            return script
-    return module.NONE
+    """Twin: the script that has its share of the characters and nearly all of the letters."""
+
+    def number(letters: str) -> int:
+        return len(re.findall(letters, text))
+
+    parts = {script: number(letters) for script, letters in SCRIPTS.items()}
+    kana, han, latin = number(KANA), number(HAN), number(LATIN)
+    letters = sum(parts.values()) + kana + han + latin
+    if kana * 8 > len(text) and kana * 3 >= kana + han:
+        script, most = module.JAPANESE, kana + han
+    elif number("[\u1ea0-\u1ef9đơư]") * 12 > len(text):
+        script, most = module.VIETNAMESE, latin
+    else:
+        script = max(parts, key=lambda one: parts[one])
+        most = parts[script]
+        if most * 3 <= len(text):
+            return module.NONE
+    if script != module.JAPANESE and han * 20 > most:
+        return module.NONE
+    return script if (letters - most) * 5 <= most else module.NONE
 
 
 def flags_of(letter: str) -> int:
@@ -110,10 +124,14 @@ class Twin:
 
     def weigh(self, polar: int, first: int, last: int) -> Weight:
         """What a word of the list adds to the words and to the turn."""
+        return self.weighed(polar, self.hash(first, last))
+
+    def weighed(self, polar: int, value: int) -> Weight:
+        """The same of a word by its hash."""
         if polar in (BODY, SURNAME, PERSON, TITLE):
-            return self.hash(first, last), 0
+            return value, 0
         if polar in (NAME, GIVEN):
-            return int(WORDS[NAME]), self.hash(first, last)
+            return int(WORDS[NAME]), value
         return int(WORDS[polar]), int(TURNS[polar])
 
     def foreign(self, first: int) -> tuple[int, Weight]:
@@ -125,6 +143,9 @@ class Twin:
         if not re.search("[^0-9]", word):
             return end, (0, 0)
         value = hash_word(word[:31], self.keys)
+        polar = polarity().words.get(word, 0)
+        if polar:
+            return end, self.weighed(polar, value)
         if re.search("[0-9]", word) or len(word) <= 3:
             return end, (int(WORDS[NAME]), value)
         return end, (0 if word[:31] in stop_words("zh,en").words else value, 0)
@@ -228,11 +249,10 @@ class Twin:
         for _ in range(2):
             if self.text[ends[-1] : ends[-1] + 1] == " ":
                 ends.append(self.run_end(ends[-1] + 1))
-        begin, end, polar = first, last, 0
-        for end in reversed(ends):
-            polar = self.polar(first, end)
-            if polar:
-                break
+        begin = first
+        end, polar = next(
+            ((e, p) for e in reversed(ends) if (p := self.polar(first, e))), (last, 0)
+        )
         if self.script == module.SEMITIC and not polar:
             begin, end = first + 1, last
             while begin < min(first + 4, last - 1) and self.text[begin - 1] in PREFIXES:
@@ -240,6 +260,8 @@ class Twin:
                 if polar:
                     break
                 begin += 1
+        if self.script == module.VIETNAMESE and not polar:
+            polar, end = polarity().words.get(self.text[first:last], 0), last
         if polar and polar != BODY:
             self.titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
             return end, self.weigh(polar, begin, end)

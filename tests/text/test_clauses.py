@@ -196,9 +196,9 @@ def clauses(text: str) -> tuple[set[int], set[int]]:
         ("帰宅してもかまいません", "帰宅しなければなりません"),
         ("火曜日に開く", "木曜日に開く"),
         ("水位は三メートルだ", "水位は五センチだ"),
-        ("佐藤健一市長は話した", "山本太郎市長は話した"),
+        ("佐藤健一市長はそう話した", "山本太郎市長はそう話した"),
         ("北浜市の橋だ", "南浦市の橋だ"),
-        ("共栄銀行は買う", "安田銀行は売る"),
+        ("共栄銀行は買うのだ", "安田銀行は売るのだ"),
         ("東山クラブに勝った", "白川クラブに負けた"),
         ("ポルトガルで作った", "ハンガリーで作った"),
         ("A型の人を求む", "B型の人を求む"),
@@ -225,6 +225,26 @@ def test_a_turned_clause_keeps_its_words(one: str, other: str) -> None:
     """The words stay the same, the turn does not."""
     (words, turns), (again, turned) = clauses(one), clauses(other)
     assert words == again
+    assert turns != turned
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS])
+@pytest.mark.parametrize("times", [1, 3, 8])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the boat leaves the harbour before noon", "the boat leaves the harbour after noon"),
+        ("some of the tenants won their case", "all of the tenants lost their case"),
+        ("轮船在中午之前离开武汉的码头，价格上涨", "轮船在中午之后离开杭州的码头，价格下跌"),
+    ],
+)
+def test_a_page_in_two_languages(script: str, times: int, one: str, other: str) -> None:
+    """What one language says is read though most of the page is in the other one."""
+    if one[0] > "\u0500" and times == 8:
+        return  # so few ideographs may be in any Korean or Japanese page
+    more = "\n" + f"{SCRIPTS[script]}\n" * times
+    _, turns = clauses(f"{one}.{more}")
+    _, turned = clauses(f"{other}.{more}")
     assert turns != turned
 
 

@@ -325,6 +325,13 @@ def test_large_page() -> None:
     assert found.exact == short.exact
 
 
+@pytest.mark.parametrize("letters", ["\u3042\u3044\u3046", "\u0e01\u0e02\u0e04", "\u6771\u306e"])
+def test_a_million_letters_in_a_row(letters: str) -> None:
+    """Letters without a mark between them, which no clause ends, cost no more each: by the square
+    of their number this test would not end."""
+    assert len(Shingler()(letters * (1_000_000 // len(letters))).clauses) <= 1
+
+
 def test_threads() -> None:
     """Many threads share one shingler."""
     shingler = Shingler()
