@@ -17,18 +17,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
-from dedup_middleware.core.availability import Breaker, Outage, stop
+from dedup_middleware.core.availability import Breaker, Outage, Unsettled, stop
 from dedup_middleware.core.settlement import OpenClaims, keep_alive
 from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
-from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
+from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Document, Verdict
+from dedup_middleware.model.keys import content_key
 from tests.test_deduplicator import Counts, page
 from tests.texts import article
 
 OPTIONS = Options(index_url="memory:", pending_wait=0.2, lease=30.0)
 TEXTS = [article(number, 12) for number in range(30)]
+LONG = article(40, 60)
 
 
 class ScriptedIndex(MemoryIndex):
@@ -169,6 +171,57 @@ async def test_page_that_changed_while_the_index_was_away(
             assert copy.outcome == NEW
             await dedup.release(copy)
     assert counts.of["unchecked/settled"] == 2
+    await dedup.close()
+
+
+async def test_page_under_way_elsewhere_that_changed_while_the_index_was_away() -> None:
+    """Another crawl writes a text of a page and commits it when two later texts, which are
+    copies of stored pages, are entered: no row has that text, so no copy of it is dropped."""
+    down = [False]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    options = attrs.evolve(OPTIONS, pending_wait=30.0)
+    other = Deduplicator(options, index=index)
+    dedup = Deduplicator(options, index=index, count=counts)
+    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
+    await other.open()
+    await dedup.open()
+    for number in (0, 1):
+        await dedup.commit(await dedup.decide(page(f"x/{number}", TEXTS[number])))
+    pending = await other.decide(page("a/1", TEXTS[2]))
+    assert pending.outcome == NEW
+    down[0] = True
+    for number in (0, 1):
+        await dedup.commit(await dedup.decide(page("a/1", TEXTS[number])))
+    down[0] = False
+    entering = asyncio.create_task(dedup._settlement.catch_up.run())
+    await asyncio.sleep(0.3)
+    assert not entering.done()
+    await other.commit(pending)
+    await asyncio.wait_for(entering, 30)
+    assert counts.of["unchecked/settled"] == 2
+    copy = await dedup.decide(page("b/1", TEXTS[2]))
+    assert copy.outcome == NEW
+    await dedup.release(copy)
+    await dedup.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("key", ["https://a/1", content_key(LONG), content_key(TEXTS[0])])
+async def test_text_under_two_titles_while_the_index_was_away(key: str) -> None:
+    """It is one text, which storage has, whichever title came last. An item without a key of its
+    own replaces nothing, so that of a short text it does not matter either."""
+    down = [True]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    text = TEXTS[0] if key == content_key(TEXTS[0]) else LONG
+    for title, form in (("Storm (3 comments)", text), ("Storm (4 comments)", f" {text.upper()}\n")):
+        await dedup.commit(await dedup.decide(Document(key=key, title=title, text=form)))
+    down[0] = False
+    await dedup._settlement.catch_up.run()
+    assert counts.of["unchecked/settled"] == 2
+    assert await index.count() == 1
+    assert (await dedup.decide(page("b/1", text, "Storm"))).outcome == DUPLICATE
     await dedup.close()
 
 
@@ -447,9 +500,25 @@ async def test_texts_that_are_replaced_without_notice_are_named(
     await dedup.commit(await dedup.decide(page("a/1", TEXTS[0])))
     fails[0] = True
     await dedup.commit(await dedup.decide(page("a/1", TEXTS[1])))
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     await dedup.close()
     assert await index.count() == 1
-    assert "earlier texts under their keys still count as stored" in caplog.text
-    assert "scrapy dedup forget" in caplog.text
-    assert page("a/1", "").key in caplog.text
+    (said,) = [one for one in caplog.messages if "without a check, because" in one]
+    assert "1 pages were stored without a check" in said
+    assert "earlier texts under their keys still count as stored" in said
+    assert "scrapy dedup forget --key KEY" in said
+    assert "https://a/1" not in said
+    assert "Stored without a check: 'https://a/1'" in caplog.messages
+
+
+def test_some_of_many_pages_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A long outage to the end of a crawl does not fill its log, nor does a key break its line."""
+    counts = Counts()
+    catch_up = deduplicator(ScriptedIndex(), counts)._settlement.catch_up
+    for number in range(150):
+        catch_up.remember(Unsettled(page(f"a/{number}\n", TEXTS[0])))
+    caplog.set_level(logging.INFO)
+    catch_up.end()
+    named = [one for one in caplog.messages if one.startswith("Stored without a check: ")]
+    assert named == [f"Stored without a check: 'https://a/{number}\\n'" for number in range(100)]
+    assert counts.of["unchecked/forgotten"] == 150

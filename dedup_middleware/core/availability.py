@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections import Counter, OrderedDict, deque
@@ -17,9 +18,11 @@ from dedup_middleware.model.fingerprint import Fingerprint
 logger = logging.getLogger(__name__)
 
 _SEVERAL = object()  # instead of a text
+_SHORT = 400  # characters of a text up to which its title is compared, too
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
 _KINDS = 64  # faults of which it is known when they were last logged
 _PAUSE = 60.0  # seconds from one warning of a kind to the next one
+_NAMED = 100  # pages that are named at the end
 
 
 @attrs.frozen
@@ -82,7 +85,7 @@ class Backlog:
 
     def __init__(self, max_chars: int = 50_000_000) -> None:
         self._pages: deque[Unsettled] = deque()
-        # Of each key how many pages there are, and their text, or that there are several texts.
+        # Of each key how many pages there are, and a digest of their text, or _SEVERAL.
         self._counts: Counter[str] = Counter()
         self._texts: dict[str, object] = {}
         self._claims = 0
@@ -208,11 +211,12 @@ class CatchUp:
             logger.warning(
                 "%d pages were stored without a check, because the index could not be used; "
                 "later copies of them will be stored again, and earlier texts under their keys "
-                "still count as stored: if storage replaces these, run `scrapy dedup forget --key` "
-                "for each, as for %s",
+                "still count as stored: where storage has replaced these, `scrapy dedup forget "
+                "--key KEY` lets the index forget them",
                 left,
-                self.backlog.pop().document.key,
             )
+            for _ in range(min(left, _NAMED)):
+                logger.info("Stored without a check: %r", self.backlog.pop().document.key)
         self.backlog = Backlog()
         self._task, self._enter = None, _not_entered  # they refer to who made this
 
@@ -334,10 +338,17 @@ def _repeated(kind: str, seconds: float, left_out: int) -> str:
 
 
 def _text(document: Document | Fingerprint) -> object:
-    """What a page says, to be compared with what others say."""
+    """What a page says, to be compared with what others under its key say."""
     if isinstance(document, Fingerprint):
         return document.exact, document.size
-    return document.title, document.text
+    if document.text is None:
+        return document
+    said = document.text
+    if len(said) <= _SHORT:  # a method may take the title as a part of so short a text
+        said = f"{document.title}\n{said}"
+    # Neither white space nor case makes another text; lone surrogates have no other encoding.
+    letters = "".join(said.lower().split()).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(letters, digest_size=16).digest()
 
 
 def _chars(document: Document | Fingerprint) -> int:

@@ -314,7 +314,8 @@ class Settlement:
 
     async def _enter_later(self, page: Unsettled) -> Unsettled | None:
         """Enter a remembered page; returns what is still to be remembered."""
-        if page.is_doubtful and self._versions.replaced:
+        # Items without a key of their own replace nothing.
+        if page.is_doubtful and self._versions.replaced and not is_content_key(page.document.key):
             return await self._enter_none(page)
         if page.claim is not None:
             try:
@@ -335,14 +336,13 @@ class Settlement:
             if page.claim is not None:
                 await self._index.release(page.claim)
             verdict = await self._examine(page.document)
-            await self.release(verdict)
-            if verdict.outcome != UNCHECKED and verdict.fingerprint is not None:
-                await self._versions.forget_others(verdict.fingerprint, same=True)
-                return None
         except IndexUnavailableError as error:
             key = page.document.key
             self._outage.failed(error, "The index could not record that %s is replaced", key)
-        return page
+            return page
+        await self.release(verdict)
+        done = verdict.outcome != UNCHECKED and await self._replaced(verdict, same=True)
+        return None if done else page
 
     async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
         """Enter a page that is stored already into the index.
@@ -366,16 +366,18 @@ class Settlement:
             return False, None
         return True, None
 
-    async def _replaced(self, verdict: Verdict) -> bool:
+    async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
         """Forget what a page that is stored already may have replaced; False: not possible now.
 
         A page with its key that is on its way may have been written before it, so its end is
         awaited, for ``pending_wait`` at the most.
+
+        :param same: forget pages with the same text, too
         """
         page, ends = verdict.fingerprint, time.monotonic() + self._pending_wait
         try:
             while page is not None:
-                pending = (await self._versions.forget_others(page)).pending
+                pending = (await self._versions.forget_others(page, same=same)).pending
                 left = min(ends, self._claims.waits_end) - time.monotonic()
                 if not pending or left <= 0:
                     break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
+from dedup_middleware.core.printing import discard_output, flush_output
 
 if TYPE_CHECKING:
     from dedup_middleware.evaluation.runs import Run
@@ -109,7 +109,7 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
         if not parsed.no_plots:
             output.require_matplotlib()
     # In a file or a pipe there is no width to keep to.
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 160)
     experiments[parsed.command](Run(parsed, options, console))
 
 
@@ -117,13 +117,13 @@ def exit_code(command: str, work: Callable[[], None]) -> int:
     """0, or 1 and a line on standard error if something given can't be used or written."""
     try:
         work()
-        sys.stdout.flush()
+        flush_output()
+    except BrokenPipeError:  # as by `| head`
+        discard_output()
+        return 1
     except (DedupError, OSError) as error:
         print(f"{command}: {error}", file=sys.stderr)
-        try:
-            sys.stdout.flush()
-        except OSError:  # Python would try once more at its end, and exit with 120
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 1
     return 0
 

@@ -18,6 +18,7 @@ import pytest
 from scrapy.cmdline import execute
 from scrapy.settings import Settings
 
+from dedup_middleware.core.printing import discard_output, flush_output
 from dedup_middleware.tools.portable.file_writer import BucketKeySpool
 from tests.commands.running import Done, crawl, dedup, item, settings_for
 
@@ -189,3 +190,85 @@ def test_output_that_nothing_takes(
         os.close(target)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1 if said else 0), done.stderr
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["compact"], 0), (["stats", "--json"], 0), (["unheard-of"], 2)], ids=str
+)
+def test_no_standard_output(command: list[str], code: int, settings: dict[str, Any]) -> None:
+    """A command that is started without one, as by `>&-`, does its work and ends as with it."""
+    options = ["-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}"]
+    run = [sys.executable, "-m", "scrapy", "dedup", *command, *options]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *run], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_was_asked_for_on_a_missing_standard_output(settings: dict[str, Any]) -> None:
+    """Pages that are nowhere are not entered into the index; one line says why."""
+    options = ["-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}"]
+    for arguments in (["restore", "--all", "-o", "-"], ["clusters", "-o", "-"]):
+        run = [sys.executable, "-m", "scrapy", "dedup", *arguments, *options]
+        done = subprocess.run(
+            ["sh", "-c", '"$@" >&-', "sh", *run], stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "name a file by -o" in done.stderr
+    assert "https://c/1" in dedup("restore", "--all", "-o", "-", **settings).out
+
+
+class _Full(io.StringIO):
+    """An object in the place of standard output that is no file, and takes nothing."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class _Bare:
+    """One that can be printed to alone, without `flush` or `fileno`."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+class _FullAndBare(_Bare):
+    """One whose `flush` fails, and without a `fileno`."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [(io.StringIO(), 0), (_Bare(), 0), (None, 0), (_Full(), 1), (_FullAndBare(), 1)],
+)
+def test_objects_in_place_of_standard_output(
+    output: Any, code: int, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a notebook: what they lack is not asked for, and no descriptor of others is closed."""
+    with contextlib.redirect_stdout(output), pytest.raises(SystemExit) as end:
+        execute(["scrapy", "dedup", "stats", "--help"], Settings(settings))
+    assert int(end.value.code or 0) == code
+    assert ("No space left on device" in capsys.readouterr().err) == bool(code)
+
+
+def test_output_that_is_discarded() -> None:
+    """A real file's descriptor leads nowhere then; a closed object is left alone."""
+    closed = io.StringIO()
+    closed.close()
+    with contextlib.redirect_stdout(closed):
+        discard_output()
+    for output in (None, _Full(), _FullAndBare(), _Bare()):
+        with contextlib.redirect_stdout(output):  # type: ignore[type-var]
+            discard_output()
+    with (
+        Path("/dev/full").open("w", encoding="utf-8") as full,
+        contextlib.redirect_stdout(full),
+    ):
+        print("text")
+        with pytest.raises(OSError, match="No space left"):
+            flush_output()
+        discard_output()
+        flush_output()

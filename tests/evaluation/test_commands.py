@@ -225,3 +225,16 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
             env={name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"},
         )
     assert (done.returncode, done.stderr) == (1, "pairs: [Errno 28] No space left on device\n")
+
+
+def test_without_standard_output(tmp_path: Path) -> None:
+    """A run that is started without one, as by `>&-`, writes its tables."""
+    file, out = write_lines(tmp_path / "pairs.jsonl", labelled(1)), tmp_path / "out"
+    arguments = ["pairs", str(file), "--out", str(out), "--methods", "md5", "--no-plots"]
+    run = [sys.executable, "-m", "dedup_middleware.evaluation", *arguments]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *run], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert rows(out, "pairs")

@@ -129,14 +129,18 @@ def test_nothing_to_decide(tmp_path: Path) -> None:
     assert alone.matches(files, NAMES, OPTIONS, Job(output=""), at_once).num_rows == 0
 
 
-def test_both_ways_write_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """The same tables whether this process decides or Spark does."""
+@pytest.mark.parametrize(("order_by", "revisit"), [(None, "drop"), ("place", "keep")])
+def test_both_ways_write_the_same(
+    spark: SparkSession, tmp_path: Path, order_by: str | None, revisit: str
+) -> None:
+    """The same tables whether this process decides or Spark does; what was decided stays."""
     rows = stream(150, seed=5)
+    options = attrs.evolve(OPTIONS, revisit=revisit)
     found = []
     for limit in (0, 10**6):
         notes: list[str] = []
-        job = Job(output=str(tmp_path / f"{limit}"), partitions=2, alone=limit)
-        result = deduplicate(table(spark, rows), OPTIONS, job, notes.append)
+        job = Job(output=str(tmp_path / f"{limit}"), order_by=order_by, partitions=2, alone=limit)
+        result = deduplicate(table(spark, rows), options, job, notes.append)
         assert ("work/alone" in notes) == bool(limit)
         names = ("order", "key", "match", "match_key", "outcome", "reason", "similarity",
                  "jaccard", "distance", "tables")  # fmt: skip
@@ -144,6 +148,8 @@ def test_both_ways_write_the_same(spark: SparkSession, tmp_path: Path) -> None:
         clusters = sorted(map(repr, result.clusters.collect()))
         found.append((sorted(dropped, key=lambda row: int(row[0])), clusters))
         assert (tmp_path / f"{limit}" / "work" / "edges").exists() == (limit == 0)
+        if order_by:
+            assert len(decided(result, rows)) == 150
         assert result.numbers["read"] == 150 == result.kept.count() + len(dropped)
     assert found[0] == found[1]
     assert min(map(len, found[0])) > 10

@@ -64,10 +64,8 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-# All cases are compared without Spark's steps, in test_alone.py. Two are not compared in steps: a
-# preset alone, which comes with probes here, and a SimHash of other weights, which differs in what
-# workers sign, see test_golden_vectors_hold_in_a_job; the steps see its bits alone.
-IN_STEPS = [name for name in CASES if name not in {"content-aggressive", "weighted-simhash"}]
+# A preset alone is compared without Spark's steps, in test_alone.py; here it comes with probes.
+IN_STEPS = [name for name in CASES if name != "content-aggressive"]
 NEAR = ("content", "minhash")  # with near misses all pairs are judged, else those a sieve leaves
 
 

@@ -346,6 +346,25 @@ def test_without_trafilatura(
     assert "trafilatura can't be imported" in said
 
 
+class _Slow(set[str]):
+    """Lets other threads run between a look into it and what is added after it."""
+
+    def __contains__(self, what: object) -> bool:
+        found = super().__contains__(what)
+        time.sleep(0.05)
+        return found
+
+
+def test_threads_that_warn_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of them does."""
+    monkeypatch.setattr(module, "_warned", _Slow())
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(module._warn_once, ["no such module"] * 4))
+    assert len(caplog.messages) == 1
+
+
 def test_trafilatura_reads_one_page_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its XPath objects are those of all threads: used at the same time they ended the process."""
     import trafilatura

@@ -12,11 +12,26 @@ from typing import Any
 
 import redis
 
+from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS
+from dedup_middleware.model.records import PAGE_ID_MASK
 from tests.servers import RedisServer
 
 _IDENTITY = ("schema", "parameters")  # without them the index is refused, and the crawl not started
 
-_COUNTERS = 30  # bytes of the key that holds them
+_COUNTERS = COUNTER * COUNTERS + 8  # bytes of the key that holds them, with the epoch
+
+
+def _last_page(counters: bytes) -> int:
+    return int.from_bytes(counters[:COUNTER], "little")
+
+
+def _are_usable(counters: bytes, last: int) -> bool:
+    """Whether the index can be opened with its counters, and take more pages: of another length
+    each call finds them gone, too large ones leave no page id or no room for texts, and below the
+    last page there is no id that none has."""
+    text_end = int.from_bytes(counters[COUNTER : 2 * COUNTER], "little")
+    has_room = last <= _last_page(counters) < PAGE_ID_MASK and text_end < PAGE_ID_MASK
+    return len(counters) == _COUNTERS and has_room
 
 
 def flipped(raw: bytes, rng: random.Random) -> bytes:
@@ -38,6 +53,7 @@ class RedisDamage:
         self._prefix = b"{" + namespace.encode() + b"}"
         self._identity: dict[bytes, bytes] = {}  # name to what DUMP gave
         self._strange: set[bytes] = set()  # keys of a wrong type
+        self._last = 0  # page id, before the counters were damaged
         self.done: Counter[str] = Counter()
 
     def strike(self, rng: random.Random) -> None:
@@ -72,10 +88,11 @@ class RedisDamage:
         self._strange.clear()
         for name, dump in self._identity.items():
             client.restore(name, 0, dump, replace=True)
-        if self._identity and len(self._counters(client)) < _COUNTERS:
+        if self._identity and not _are_usable(self._counters(client), self._last):
             # Without them the index is out of use, and only setting it up anew helps.
             for name in client.scan_iter(self._prefix + b"*", 1000):
                 client.delete(name)
+            self._last = 0
             self.done["set up anew"] += 1
 
     def _counters(self, client: redis.Redis) -> bytes:
@@ -85,6 +102,9 @@ class RedisDamage:
             return b""
 
     def _remember(self, client: redis.Redis) -> None:
+        counters = self._counters(client)
+        if _are_usable(counters, self._last):
+            self._last = _last_page(counters)
         for part in _IDENTITY:
             name = self._prefix + part.encode()
             if name not in self._identity and (dump := client.dump(name)):

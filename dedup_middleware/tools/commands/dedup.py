@@ -7,7 +7,6 @@ import asyncio
 import difflib
 import io
 import logging
-import os
 import signal
 import sys
 import threading
@@ -21,6 +20,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import DedupError
+from dedup_middleware.core.printing import discard_output, flush_output
 from dedup_middleware.plugin.settings import options_from_settings
 from dedup_middleware.tools.commands.context import (
     FAILED,
@@ -80,7 +80,7 @@ class Command(ScrapyCommand):
         name = "dedup" if not args else f"dedup {args[0]}"
         try:
             self._dispatch(args, opts)
-            sys.stdout.flush()
+            flush_output()
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
         except (DedupError, OSError) as error:
@@ -90,10 +90,7 @@ class Command(ScrapyCommand):
             self.exitcode = FAILED
             print(f"scrapy {name}: ended by Ctrl-C", file=sys.stderr)
         finally:
-            try:
-                sys.stdout.flush()
-            except OSError:  # Python would try once more at its end, and exit with 120
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
 
     def _dispatch(self, args: list[str], opts: argparse.Namespace) -> None:
         if args[:1] == [] or args[0] not in SUBCOMMANDS:

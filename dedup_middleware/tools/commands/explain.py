@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import attrs
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from dedup_middleware.core.former import FORMER
+from dedup_middleware.core.printing import write_output
 from dedup_middleware.journal.access import Journal, open_journal
 from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query
@@ -219,8 +219,7 @@ class Clusters(Subcommand):
         with open_journal(context.options) as journal:
             clusters = collect_clusters(journal, to_query(arguments), near=arguments.near)
             if arguments.output == "-":
-                sys.stdout.buffer.write(to_json_lines(clusters))
-                sys.stdout.flush()
+                write_output(to_json_lines(clusters))
                 return OK
             written = write_clusters(clusters, Path(arguments.output), replace=False)
         state = {"clusters": written, "output": arguments.output}

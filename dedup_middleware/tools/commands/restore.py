@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ import attrs
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
+from dedup_middleware.core.printing import write_output
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.model.claims import EVERYTHING, Claimed
@@ -88,8 +88,7 @@ class Restore(Subcommand):
             if not arguments.no_index:  # before the file is written: there may be none
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
-                sys.stdout.buffer.write(to_bytes(text))
-                sys.stdout.flush()
+                write_output(to_bytes(text))
             else:
                 write_new(Path(arguments.output), text)
             if reader is not None:
