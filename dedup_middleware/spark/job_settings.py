@@ -105,8 +105,8 @@ _LOCAL = {
     "spark.sql.parquet.columnarReaderBatchSize": "512",
     # spark.driver.extraJavaOptions of users come behind these. The second compiler only for what
     # runs ten times as often as Java's own thresholds: plans that run once took a quarter of the
-    # processor time of 25,000 pages. Buffers of Arrow and of shuffles outside the heap have one pool
-    # instead of two for each core, which keep what they once had.
+    # processor time of 25,000 pages. Buffers of Arrow and of shuffles, which are not in the heap,
+    # have one pool instead of two for each core, which keep what they once had.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
