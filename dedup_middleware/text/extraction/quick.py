@@ -230,7 +230,11 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     # A caption, when no more prose than that is anywhere behind the headline.
     sure = sure or (first > 0 and weight >= _CAPTION and sum(prose[first:]) <= 1.5 * weight)
     if not named:
-        sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
+        sure = (
+            sure
+            and rich[core] >= 0.7 * rich[chosen]
+            and not any(weight > 0 and page.flags[i] & ARTICLE for i, weight in enumerate(good))
+        )
     sure = sure and not _is_list(page, good, chosen)
     if misnamed:
         sure = sure and good[chosen] >= _MOST * (totals[0] - comments)
@@ -244,14 +248,15 @@ def _thread(page: Blocks, core: int, good: list[int], out: Dropped) -> Found:
     for index in ancestors(page, core):
         if good[index] >= _POST_GAIN * max(1, good[node]):
             node = index
-    kept = [block for block in _inside(page, node, out) if block.link <= 0.5]
+    kept = [
+        block
+        for block in page.blocks
+        if node <= block.container <= page.last[node]
+        and not out[block.container]
+        and block.link <= 0.5
+    ]
     text = "\n".join(block.text for block in kept)
     return Found(text, len(text.encode()) >= _SHORT, True)
-
-
-def _has(page: Blocks, good: list[int], flag: int) -> bool:
-    """Whether any container with the flag holds prose."""
-    return any(weight > 0 and page.flags[i] & flag for i, weight in enumerate(good))
 
 
 def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
@@ -342,12 +347,6 @@ def _caption(page: Blocks, first: int, out: Dropped) -> list[str]:
     return lines
 
 
-def _inside(page: Blocks, chosen: int, out: Dropped) -> list[Block]:
-    """The blocks inside a container that are not dropped."""
-    last = page.last[chosen]
-    return [b for b in page.blocks if chosen <= b.container <= last and not out[b.container]]
-
-
 def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int) -> list[str]:
     """Lines of the body inside the chosen container."""
     last = page.last[chosen]
@@ -386,17 +385,13 @@ def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
 
 def _is_tail(block: Block) -> bool:
     """Whether a block at the end is about the page: a label, a note, a notice."""
-    text = block.text
-    return _is_label(block) or is_note(text) or is_notice(text, block.weight)
-
-
-def _is_label(block: Block) -> bool:
-    """Whether a block is a few words outside a list or a table, and no sentence."""
-    return (
+    # A label is a few words outside a list or a table, and no sentence.
+    is_label = (
         block.weight < _LABEL
         and block.tag not in ("li", "td", "th", "dd")
         and block.text[-1] not in _SENTENCE_END
     )
+    return is_label or is_note(block.text) or is_notice(block.text, block.weight)
 
 
 def _is_link_line(block: Block) -> bool:
