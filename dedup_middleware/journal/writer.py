@@ -110,8 +110,9 @@ class JournalWriter:
         """Pass on what the thread has counted."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
-        for name in ("written", "lost", "error"):
-            self._count(f"journal/{name}", counts[name])
+        self._count("journal/written", counts["written"])
+        self._count("journal/lost", counts["lost"])
+        self._count("journal/error", counts["error"])
         self._count("changed/words", counts["changed-words"])
 
     def close(self) -> None:
