@@ -12,11 +12,10 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.itemfields import FieldNames
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
+from dedup_middleware.base.writing import write_output, write_whole
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.core.printing import write_output
 from dedup_middleware.index.opening import open_index, options_of_other
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.parameters import hash_key_of
