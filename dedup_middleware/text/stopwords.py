@@ -41,7 +41,6 @@ MONTHS: Final = frozenset(
     "मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर".split()
 )
 _GERMAN: Final = "zwei drei vier fünf sechs sieben acht neun".split()
-_GERMAN_TENS: Final = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
 _SPANISH: Final = "dos tres cuatro seis ocho".split()
 _GREEK: Final = "δια τρια τετρα πεντα εξα επτα εφτα οκτα οχτα εννια".split()
 #: names of months, and numerals of several parts that are one word: neunhundert, δεκατρία
@@ -55,7 +54,6 @@ _COMPOUNDS: Final = MONTHS.union(
     "δεκατρία δεκατέσσερα δεκαπέντε δεκαέξι δεκαεπτά δεκαοκτώ δεκαεννέα χίλια χίλιοι "
     "χίλιεσ".split(),
     (f"{one}{much}" for one in _GERMAN for much in ("hundert", "tausend")),
-    (f"{one}und{ten}" for one in ("ein", *_GERMAN) for ten in _GERMAN_TENS),
     (f"{one}cient{end}" for one in _SPANISH for end in ("os", "as")),
     (f"{one}κόσι{end}" for one in _GREEK for end in ("οι", "εσ", "α", "ουσ")),
 )
