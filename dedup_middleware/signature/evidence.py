@@ -101,11 +101,12 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
     * ``COMMON``: shingles that the other one holds
     * ``NEW``: new words between lead and tail, in halves; a numeral of a date line or time stamp
-      does not count. Where the last word is not new, there is no tail
+      does not count. Where the last word is not new, there is no tail, where the first is not, no
+      lead
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
       that the page also says where the other one holds it counts half, a common shingle that
       another one continues takes one off; at least three quarters of what it is if each new word
-      counts whole
+      counts whole. Of a passage that ends in the tail two thirds
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
       credits, or of the line that names the editor at the end, are never counted
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
