@@ -54,8 +54,8 @@ class Pair:
 
 def languages(*, held_out: bool = False) -> list[str]:
     """The languages that there are pages of."""
-    folder, more = (HELD_OUT, []) if held_out else (FOLDER, [TRADITIONAL])
-    return [*sorted(path.stem for path in folder.glob("*.json")), *more]
+    folder = HELD_OUT if held_out else FOLDER
+    return [*sorted(path.stem for path in folder.glob("*.json")), TRADITIONAL]
 
 
 def load(language: str, *, held_out: bool = False) -> dict[str, Any]:
@@ -65,14 +65,15 @@ def load(language: str, *, held_out: bool = False) -> dict[str, Any]:
     :raises ImportError: ``zh-Hant`` without OpenCC
     """
     name = "zh" if language == TRADITIONAL else language
-    raw = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-    if language == TRADITIONAL:
-        from opencc import OpenCC
+    files = [FOLDER / f"{name}.json", *([HELD_OUT / f"{name}.json"] if held_out else [])]
+    found: dict[str, Any] = {}
+    for path in files:
+        raw = path.read_text(encoding="utf-8")
+        if language == TRADITIONAL:
+            from opencc import OpenCC
 
-        raw = OpenCC("s2t").convert(raw)
-    found: dict[str, Any] = json.loads(raw)
-    if held_out:
-        found |= json.loads((HELD_OUT / f"{name}.json").read_text(encoding="utf-8"))
+            raw = OpenCC("s2t").convert(raw)
+        found |= json.loads(raw)
     return found
 
 

@@ -101,11 +101,12 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
     * ``COMMON``: shingles that the other one holds
     * ``NEW``: new words between lead and tail, in halves; a numeral of a date line or time stamp
-      does not count. Where the last word is not new, there is no tail
+      does not count. Where the last word is not new, there is no tail, where the first is not, no
+      lead
     * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
       that the page also says where the other one holds it counts half, a common shingle that
       another one continues takes one off; at least three quarters of what it is if each new word
-      counts whole
+      counts whole. Of a passage that ends in the tail two thirds
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
       credits, or of the line that names the editor at the end, are never counted
     * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
@@ -387,6 +388,13 @@ def _count_new(
     found: Any,
 ) -> None:  # fmt: skip
     """Count the new words, and those of the longest passages, in halves."""
+    # What another site put before the text begins the page: where it begins as the other one does,
+    # there is no lead.
+    begin = 0
+    while begin < lead and firsts[begin] < 0:
+        begin += 1
+    if begin < lead and not is_new[begin]:
+        lead = np.int64(0)
     # Editors are named behind the text: where a page ends as the other one does, there is no tail.
     ends = np.int64(is_new.size)
     if ends > 0 and is_new[ends - 1]:
@@ -401,11 +409,16 @@ def _count_new(
     first_inner = np.uint64(lead)
     end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
     longest, passage, whole = 0, 0, 0
+    longest_behind, passage_behind, whole_behind = 0, 0, 0  # behind the lead, to the end
     longest_of_all, passage_of_all, whole_of_all = 0, 0, 0
     for shingle in range(np.uint64(sure.size)):
         is_inner = (shingle >= first_inner) & (shingle < end_inner)
+        is_behind = shingle >= first_inner
         if sure[shingle]:
             passage_of_all, whole_of_all = max(0, passage_of_all - off), max(0, whole_of_all - 1)
+            if is_behind:
+                passage_behind = max(0, passage_behind - off)
+                whole_behind = max(0, whole_behind - 1)
             if is_inner:
                 passage, whole = max(0, passage - off), max(0, whole - 1)
             continue
@@ -416,11 +429,16 @@ def _count_new(
             gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
         passage_of_all, whole_of_all = passage_of_all + gain, whole_of_all + ((gain + 1) >> 1)
         longest_of_all = max(longest_of_all, _length(passage_of_all, whole_of_all, width))
+        if is_behind:
+            passage_behind, whole_behind = passage_behind + gain, whole_behind + ((gain + 1) >> 1)
+            longest_behind = max(longest_behind, _length(passage_behind, whole_behind, width))
         if is_inner:
             passage, whole = passage + gain, whole + ((gain + 1) >> 1)
             longest = max(longest, _length(passage, whole, width))
     found[NEW], found[NEW_FRAME] = inner, frame
-    found[LONGEST], found[LONGEST_OF_ALL] = longest, longest_of_all
+    # A last sentence of its own is more than an editor's name.
+    found[LONGEST] = max(longest, (2 * longest_behind + 2) // 3)
+    found[LONGEST_OF_ALL] = longest_of_all
 
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))

@@ -12,10 +12,12 @@ sentence, since most are no names. A run of nothing else is passed over, but for
 three capitals, which counts with all its letters: US or U.S. is not UK, and for one capital that
 numbers something: type A is not type B.
 
-Capitals say nothing where too many words have them: in headings in title case, in lists, and in
-German, which writes nouns so. If more than `MOST` of the tokens begin with one, the text has no
-such names. If more than `MANY` tokens do, names of one word are none either: those of several come
-before them, and are more than the record of a page can hold.
+Capitals say nothing where too many words have them: in headings in title case and in lists. If more
+than `MOST` of the tokens begin with one, the text has no such names, unless it is German, which
+writes nouns so: up to `NOUNS` of its tokens do, and one in `ARTICLES` is an article or the like.
+There names have several words (Helene Brandt), none of which begins a sentence. If more than `MANY`
+tokens do, names of one word are none either: those of several come before them, and are more than
+the record of a page can hold.
 
 A run is left out where it says who made the page:
 
@@ -44,6 +46,8 @@ Flags = NDArray[np.uint8]
 Places = NDArray[np.int32]
 
 MOST: Final = 0.3
+NOUNS: Final = 0.45
+ARTICLES: Final = 20
 MANY: Final = 40
 NONE, ONE, SEVERAL = 0, 1, 2
 CREDITS: Final = (
@@ -55,6 +59,8 @@ CREDITS: Final = (
 _CREDITS: Final = np.array([pack(word) for word in CREDITS], np.int64)
 _BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.int64)
 _AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
+GERMAN: Final = ("das", "dem", "den", "der", "des", "die", "ein", "mit", "und")
+_GERMAN: Final = np.array([pack(word) for word in GERMAN], np.int64)
 _OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
 # Besides words: what may stand before a word without beginning a sentence.
 _INSIDE: Final = np.array(sorted(map(ord, ",;&/)")), np.int64)
@@ -110,6 +116,51 @@ def _beside(starts: Places, ends: Places, count: int, marks: Flags, token: int) 
 
 
 @subkernel
+def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
+    i = begin - 1
+    quoted = i > 1 and codes[i - 1] == _SPACE and among(np.int64(codes[i]), _QUOTES)
+    if quoted and not flags[i - 2] & SEPARATES:
+        return False
+    while i >= 0 and (codes[i] == _SPACE or is_wrap(codes, i)):
+        i -= 1
+    if i < 0:
+        return True
+    return bool(flags[i] & SEPARATES) and not among(np.int64(codes[i]), _INSIDE)
+
+
+@subkernel
+def _is_word(
+    codes: Codes, starts: Places, ends: Places, token: int, members: NDArray[np.int64]
+) -> bool:
+    """Whether a token is one of some packed words of two or three letters."""
+    if ends[token] - starts[token] > _SHORT:
+        return False
+    word, _ = word_after(codes, starts[token])
+    return word != 0 and among(word, members)
+
+
+@subkernel
+def _is_german(codes: Codes, starts: Places, ends: Places, count: int, capitals: int) -> bool:
+    """Whether as many of the tokens have capitals as in German, and many are its articles."""
+    if capitals > count * NOUNS:
+        return False
+    found = 0
+    for token in range(count):
+        found += 1 if _is_word(codes, starts, ends, token, _GERMAN) else 0
+    return found * ARTICLES >= count
+
+
+@subkernel
+def _unmark_beginnings(
+    codes: Codes, flags: Flags, starts: Places, count: int, marks: Flags
+) -> None:
+    """Take the mark off tokens that begin a sentence."""
+    for token in range(count):
+        if marks[token] and _begins_sentence(codes, flags, np.int64(starts[token])):
+            marks[token] = np.uint8(NONE)
+
+
+@subkernel
 def mark(
     raw: Codes,
     codes: Codes,
@@ -141,9 +192,12 @@ def mark(
             marks[token] = np.uint8(ONE if capital else NONE)
             total += np.uint64(capital)
             token += np.uint64(1)
-    if not 0 < total <= count * MOST:
+    nouns = total > count * MOST
+    if total == 0 or (nouns and not _is_german(codes, starts, ends, count, np.int64(total))):
         return False
-    alone, joined, k = total <= np.uint64(MANY), False, 0
+    if nouns:
+        _unmark_beginnings(codes, flags, starts, count, marks)
+    alone, joined, k = total <= np.uint64(MANY) and not nouns, False, 0
     for token in range(count):
         if not marks[token]:
             continue
@@ -159,19 +213,6 @@ def mark(
             if _is_capital(raw, codes, flags, np.uint64(i), shift):
                 marks[token] = SEVERAL
     return True
-
-
-@subkernel
-def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
-    i = begin - 1
-    quoted = i > 1 and codes[i - 1] == _SPACE and among(np.int64(codes[i]), _QUOTES)
-    if quoted and not flags[i - 2] & SEPARATES:
-        return False
-    while i >= 0 and (codes[i] == _SPACE or is_wrap(codes, i)):
-        i -= 1
-    if i < 0:
-        return True
-    return bool(flags[i] & SEPARATES) and not among(np.int64(codes[i]), _INSIDE)
 
 
 @subkernel
@@ -193,17 +234,6 @@ def _is_credit_word(codes: Codes, starts: Places, ends: Places, token: int) -> b
         return False
     word, _ = word_after(codes, starts[token])
     return word != 0 and among(word, _CREDITS)
-
-
-@subkernel
-def _is_word(
-    codes: Codes, starts: Places, ends: Places, token: int, members: NDArray[np.int64]
-) -> bool:
-    """Whether a token is one of some packed words of two or three letters."""
-    if ends[token] - starts[token] > _SHORT:
-        return False
-    word, _ = word_after(codes, starts[token])
-    return word != 0 and among(word, members)
 
 
 @subkernel

@@ -41,15 +41,15 @@ from dedup_middleware.text.hashing import (
     hash_words,
     make_table,
 )
-from dedup_middleware.text.polarity import polarity
+from dedup_middleware.text.polarity import NAME, polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
-from dedup_middleware.text.stopwords import DEFAULT, NUMBER_WORDS
+from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import Trie, open_dictionary
 
-FORMAT: Final = 15
+FORMAT: Final = 16
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -243,6 +243,8 @@ def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArr
     """All words that the table of stop words has an entry for, and what each is."""
     shipped = polarity()
     kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
+    # Months are left to the figures: those of two date lines turn nothing round.
+    kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
     kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)

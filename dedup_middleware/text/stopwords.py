@@ -23,7 +23,7 @@ DEFAULT: Final = "zh,en"
 #: names of months; march and may are words of their own
 MONTHS: Final = frozenset(
     "january february april june july august september october november december "
-    "januar februar märz juni juli oktober dezember "
+    "januar februar märz mai juni juli oktober dezember "
     "janvier février mars avril juin juillet août septembre octobre novembre décembre "
     "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre "
     "gennaio febbraio aprile maggio giugno luglio settembre ottobre novembre dicembre "
@@ -31,7 +31,8 @@ MONTHS: Final = frozenset(
     "январь января январе февраль февраля феврале март марта марте апрель апреля апреле май мая "
     "мае июнь июня июне июль июля июле август августа августе сентябрь сентября сентябре октябрь "
     "октября октябре ноябрь ноября ноябре декабрь декабря декабре "
-    "şubat nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık ιανουάριο ιανουαρίου "
+    "ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık "
+    "ιανουάριο ιανουαρίου "
     "φεβρουάριο φεβρουαρίου μάρτιο μαρτίου απρίλιο απριλίου μάιο μαΐου ιούνιο ιουνίου ιούλιο "
     "ιουλίου αύγουστο αυγούστου σεπτέμβριο σεπτεμβρίου οκτώβριο οκτωβρίου νοέμβριο νοεμβρίου "
     "δεκέμβριο δεκεμβρίου يناير فبراير مارس أبريل إبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر "
@@ -39,9 +40,26 @@ MONTHS: Final = frozenset(
     "בדצמבר ינואר פברואר מרץ אפריל מאי יוני יולי אוגוסט ספטמבר אוקטובר נובמבר דצמבר जनवरी फरवरी "
     "मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर".split()
 )
+_GERMAN: Final = "zwei drei vier fünf sechs sieben acht neun".split()
+_SPANISH: Final = "dos tres cuatro seis ocho".split()
+_GREEK: Final = "δια τρια τετρα πεντα εξα επτα εφτα οκτα οχτα εννια".split()
+#: names of months, and numerals of several parts that are one word: neunhundert, δεκατρία
+_COMPOUNDS: Final = MONTHS.union(
+    "dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn zehntausend zwölftausend "
+    "hunderttausend treize quatorze quinze seize mille catorce dieciséis diecisiete dieciocho "
+    "diecinueve veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete "
+    "veintiocho veintinueve quinientos quinientas setecientos setecientas novecientos novecientas "
+    "одиннадцать двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать "
+    "восемнадцать девятнадцать четыреста пятьсот шестьсот семьсот восемьсот девятьсот altı "
+    "δεκατρία δεκατέσσερα δεκαπέντε δεκαέξι δεκαεπτά δεκαοκτώ δεκαεννέα χίλια χίλιοι "
+    "χίλιεσ".split(),
+    (f"{one}{much}" for one in _GERMAN for much in ("hundert", "tausend")),
+    (f"{one}cient{end}" for one in _SPANISH for end in ("os", "as")),
+    (f"{one}κόσι{end}" for one in _GREEK for end in ("οι", "εσ", "α", "ουσ")),
+)
 #: numerals written as words, which no shipped list leaves out; words that mean something else in
 #: another of these languages are missing
-NUMBER_WORDS: Final = MONTHS | frozenset(
+NUMBER_WORDS: Final = _COMPOUNDS | frozenset(
     "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
     "hundred thousand million billion second third fourth fifth sixth seventh eighth ninth tenth "

@@ -41,7 +41,7 @@ async def verdict(
     stored: str, new: str, titles: tuple[str, str] = ("", ""), **options: Any
 ) -> Verdict:
     """What becomes of a page on another host than the stored one."""
-    chosen = Options(index_url="memory:", hash_key="1", **options)
+    chosen = Options(**{"index_url": "memory:", "hash_key": "1", **options})
     async with Deduplicator(chosen) as dedup:
         first = Document(key="https://one.example/1", text=stored, title=titles[0])
         await dedup.commit(await dedup.decide(first))
@@ -117,6 +117,19 @@ async def test_a_sentence_in_front_or_behind_is_kept(place: int, words: int, out
     sentence = " ".join(sentences(4, 3)).split(" ")[:words]
     text = " ".join([*ARTICLE[:place], *sentence, *ARTICLE[place:]])
     assert (await verdict(" ".join(ARTICLE), text)).outcome == outcome
+
+
+@pytest.mark.parametrize(("first", "words"), [(6, 10), (-12, 12)])
+@pytest.mark.parametrize("key", ["1", "3", "6"])
+async def test_a_sentence_behind_the_beginning_or_at_the_end_is_news(
+    first: int, words: int, key: str
+) -> None:
+    """In place of words of a page that begins as the stored one does, or of its last ones."""
+    page = " ".join(ARTICLE[:17]).split(" ")
+    new = [*page[:first], *" ".join(sentences(4, 3)).split(" ")[:words]]
+    new += page[first + words :] if first > 0 else []
+    found = await verdict(" ".join(page), " ".join(new), hash_key=key)
+    assert (found.outcome, found.reason) == ("new", "too-little-in-common")
 
 
 async def test_thresholds_say_how_many_words_in_a_row() -> None:

@@ -10,8 +10,8 @@ import attrs
 import numpy as np
 
 from dedup_middleware.text import cutting, dictionary
+from dedup_middleware.text.capitals import ARTICLES, GERMAN, MANY, MOST, NOUNS
 from dedup_middleware.text.capitals import CREDITS as CAPITAL_CREDITS
-from dedup_middleware.text.capitals import MANY, MOST
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     LETTER,
@@ -228,9 +228,18 @@ def runs(page: Folded) -> list[Name]:
     """Twin: the names with capital letters."""
     text, tokens_ = page.text, page.tokens
     marked = [page.capitals[begin] for begin, _ in tokens_]
-    if not 0 < sum(marked) <= len(tokens_) * MOST:
+    if not 0 < sum(marked) <= len(tokens_) * NOUNS:
         return []
-    if sum(marked) > MANY:
+    nouns, many = sum(marked) > len(tokens_) * MOST, sum(marked) > MANY
+    words = [text[begin:end] for begin, end in tokens_]
+    if nouns and sum(word in GERMAN for word in words) * ARTICLES < len(words):
+        return []
+    if nouns:
+        marked = [
+            m and not begins_sentence(text, token[0])
+            for m, token in zip(marked, tokens_, strict=True)
+        ]
+    if nouns or many:
         near = [
             i + 1 < len(marked) and marked[i + 1] and tokens_[i + 1][0] - tokens_[i][1] <= 2
             for i in range(len(marked))

@@ -19,7 +19,7 @@ from dedup_middleware.text.polarity import (
     TITLE,
     polarity,
 )
-from dedup_middleware.text.stopwords import stop_words
+from dedup_middleware.text.stopwords import MONTHS, NUMBER_WORDS, stop_words
 from tests.text.nametwins import unwrapped
 from tests.text.oracles import MASK, hash_word, mix
 
@@ -40,6 +40,8 @@ SCRIPTS = {
 }
 KANA, HAN, LATIN = "[\u3041-\u30ff]", "[\u3400-\u9fff]", "[a-z\u00df-\u0589]"
 Weight = tuple[int, int]
+#: the list, and numerals written as words, each of which excludes the others
+KNOWN = {**dict.fromkeys(NUMBER_WORDS - MONTHS, NAME), **polarity().words}
 
 
 def script_of(text: str) -> int:
@@ -88,7 +90,7 @@ class Twin:
         mark = {module.JAPANESE: MARKS["ja"], module.VIETNAMESE: MARKS["vi"]}
         self.mark = mark.get(self.script, "")
         shipped = polarity()
-        self.list = shipped.own if self.mark else shipped.words
+        self.list = shipped.own if self.mark else KNOWN
         beginnings: dict[str, int] = {}
         for word in [*shipped.words, *(own[1:] for own in shipped.own)]:
             beginnings[word[0]] = max(beginnings.get(word[0], 0), len(word))
@@ -143,7 +145,7 @@ class Twin:
         if not re.search("[^0-9]", word):
             return end, (0, 0)
         value = hash_word(word[:31], self.keys)
-        polar = polarity().words.get(word, 0)
+        polar = KNOWN.get(word, 0)
         if polar:
             return end, self.weighed(polar, value)
         if re.search("[0-9]", word) or len(word) <= 3:
@@ -261,7 +263,7 @@ class Twin:
                     break
                 begin += 1
         if self.script == module.VIETNAMESE and not polar:
-            polar, end = polarity().words.get(self.text[first:last], 0), last
+            polar, end = KNOWN.get(self.text[first:last], 0), last
         if polar and polar != BODY:
             self.titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
             return end, self.weigh(polar, begin, end)

@@ -73,10 +73,11 @@ def names_of(text: str) -> list[str]:
         lambda parts: "".join(a + b for a, b in parts)
     ),
     st.integers(0, 30),
+    st.sampled_from([" and so on", " und die"]),
 )
-def test_names_like_the_twin(text: str, more: int) -> None:
+def test_names_like_the_twin(text: str, more: int, words: str) -> None:
     """Any text gives the entries that the plain twin gives, be there many other words or few."""
-    text += " and so on" * more
+    text += words * more
     assert entries_of(text) == plain_names(text)
 
 
@@ -200,6 +201,18 @@ def test_pages_near_the_line_are_alike() -> None:
     assert entries_of(text + capitals) == []
     assert differ(text, changed) > 0
     assert differ(text, changed + capitals) == 0
+
+
+def test_german_names_have_several_words() -> None:
+    """German writes nouns with capitals, so of them only persons and the like are compared."""
+    text = (
+        "Der Rat hat am Montag mit {} über die Brücke am Hafen und den Bau der Schule gesprochen. "
+        "Die Kosten sind hoch und das Dach ist alt, sagte der Leiter des Amtes für {} und mehr."
+    )
+    one, other = text.format("Helene Brandt", "Bau"), text.format("Sabine Winkler", "Bau")
+    assert differ(one, other) == 1
+    assert differ(one, text.format("Helene Brandt", "Wohnen")) == 0
+    assert differ(f"{one} Großer Rat tagt.", f"{one} Kleiner Markt tagt.") == 0
 
 
 def test_rows_of_a_table_have_no_place() -> None:

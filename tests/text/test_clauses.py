@@ -32,7 +32,7 @@ from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped
 from tests.text.oracles import MASK, hash_word, mix, texts
-from tests.text.scripttwins import Twin, script_of
+from tests.text.scripttwins import KNOWN, Twin, script_of
 
 KEY = 7
 KEYS = constants(KEY, 3)
@@ -50,7 +50,7 @@ PHRASES = st.lists(
 
 def kind_of(word: str) -> tuple[bool, int]:
     """Twin: whether a word has a kind, and its polarity."""
-    value = polarity().words.get(word, 0)
+    value = KNOWN.get(word, 0)
     return bool(value) or word in stop_words("zh,en").words, value
 
 
@@ -191,6 +191,16 @@ def clauses(text: str) -> tuple[set[int], set[int]]:
         ("wheat prices", "corn prices"),
         ("武汉的天气", "杭州的天气"),
         ("die französische Firma", "die spanische Firma"),
+        ("three of the boats sank", "two of the boats sank"),
+        ("tres de los barcos", "dos de los barcos"),
+        ("neunhundert Boote kamen", "siebenhundert Boote kamen"),
+        ("Der Vater unterschreibt", "Die Mutter unterschreibt"),
+        ("drei Meter hoch", "drei Zentimeter hoch"),
+        ("La mère signe", "Le père signe"),
+        ("la salle est", "la salle ouest"),
+        ("Todos los vecinos vuelven", "Algunos vecinos vuelven"),
+        ("Όλοι οι κάτοικοι εδώ", "Μερικοί κάτοικοι εδώ"),
+        ("она приедет в четверг", "она приедет во вторник"),
         ("返品できる", "返品できない"),
         ("ポンプは故障した", "ポンプは故障しませんでした"),
         ("帰宅してもかまいません", "帰宅しなければなりません"),
