@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
-from dedup_middleware.core.printing import discard_output, flush_output
+from dedup_middleware.base.writing import discard_output, flush_output
 
 if TYPE_CHECKING:
     from dedup_middleware.evaluation.runs import Run

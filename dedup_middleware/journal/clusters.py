@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
+from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.entries import (
     Drop,
     JournalStore,

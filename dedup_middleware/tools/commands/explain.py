@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.former import FORMER
-from dedup_middleware.core.printing import write_output
 from dedup_middleware.journal.access import Journal, open_journal
 from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query

@@ -12,9 +12,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.itemfields import FieldNames
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.printing import write_output
+from dedup_middleware.base.writing import write_output, write_whole
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.model.claims import EVERYTHING, Claimed

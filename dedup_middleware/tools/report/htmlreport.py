@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.access import Filters, Journal, query_of
 from dedup_middleware.journal.entries import JournalStore, Query
 from dedup_middleware.methods.choose import choose_method
