@@ -11,7 +11,6 @@ import math
 from pathlib import Path
 
 import attrs
-import matplotlib as mpl
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -203,6 +202,8 @@ def choices(costs: Costs) -> Table:
 
 def plot(costs: Costs, file: Path) -> None:
     """Decisions a second as the index grows."""
+    import matplotlib as mpl  # only a plot needs it
+
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "dedup", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt

@@ -12,10 +12,10 @@ a page, and so all its numbers, under another key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-from datasketch import MinHash
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
@@ -28,6 +28,9 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 BANDS, ROWS = 8, 3
 PERMUTATIONS = BANDS * ROWS
@@ -108,6 +111,8 @@ class Fingerprints:
 
     def minhashes(self) -> list[MinHash]:
         """As datasketch takes them."""
+        from datasketch import MinHash  # it loads SciPy, which the pages themselves do not need
+
         return [
             MinHash(num_perm=PERMUTATIONS, scheme="affine32", hashvalues=row) for row in self.minima
         ]

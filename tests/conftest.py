@@ -9,16 +9,20 @@ import inspect
 import os
 import random
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from dedup_middleware.base import compiled
 from dedup_middleware.base.options import Options
 from dedup_middleware.core import fingerprinter
+from dedup_middleware.core.deduplicator import Deduplicator
 from tests.servers import running_redis
 
 if TYPE_CHECKING:
@@ -63,6 +67,33 @@ def shared_shinglers(make: Callable[..., Shingler]) -> Callable[..., Shingler]:
 
 
 fingerprinter.make_shingler = shared_shinglers(fingerprinter.make_shingler)
+
+
+def warm_once(use_kernels: Callable[[Deduplicator], None]) -> Callable[[Deduplicator], None]:
+    """`Deduplicator._use_kernels` that does nothing where this process has used them all.
+
+    Tests open thousands of indexes. What opening one compiles is tested in processes of its own:
+    tests/test_warm.py, tests/test_cold_start.py.
+    """
+    known: set[tuple[Any, ...]] = set()
+
+    def once(self: Deduplicator) -> None:
+        kind = (
+            type(self._index),
+            *attrs.astuple(
+                self.options,
+                recurse=False,
+                filter=lambda field, _: field.name not in {"index_url", "hash_key"},
+            ),
+        )
+        if self.options.user_dictionary or kind not in known:
+            use_kernels(self)
+            known.add(kind)
+
+    return once
+
+
+Deduplicator._use_kernels = warm_once(Deduplicator._use_kernels)  # type: ignore[method-assign]
 
 # A busy machine is no reason to fail: the first call of a kernel may compile it.
 settings.register_profile("tests", deadline=None)
@@ -150,6 +181,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Doctest looks at each function of a file, which takes a tenth of the collection: it need not
+    where there is no example."""
+    found = yield
+    if b">>> " in file_path.read_bytes():
+        return found
+    return [one for one in found if not isinstance(one, DoctestModule)]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a service or processes, and put the slowest files first."""
     services, processes = Uses(SERVICES), Uses(PROCESSES)
@@ -185,8 +228,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
+    return _turn_of(item.nodeid.partition("::")[0])
+
+
+@functools.cache
+def _turn_of(file: str) -> int:
     return next(
-        (turn for turn, start in enumerate(SLOWEST) if item.nodeid.startswith(start)), len(SLOWEST)
+        (turn for turn, start in enumerate(SLOWEST) if file.startswith(start)), len(SLOWEST)
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from benchmarks import cluster_forecast, cluster_validation
+from benchmarks import cluster_forecast
 from benchmarks.cluster import Place
 from benchmarks.cluster_costs import LENGTHS, Cost, Costs, measured
 from benchmarks.cluster_forecast import (
@@ -196,6 +196,8 @@ def test_costs_are_read_as_written() -> None:
 
 def test_the_validation_counts_microseconds(tmp_path: Path) -> None:
     """As the costs that are simulated."""
+    from benchmarks import cluster_validation  # it loads datasketch, and that SciPy
+
     with running_redis(tmp_path) as server:
         place = Place("one", [server], Options(index_url=server.url))
         before = place.cpu()[0]

@@ -26,7 +26,7 @@ from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.journal.entries import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.commands.restore import write_new
+from dedup_middleware.tools.commands.transfer import write_new
 from dedup_middleware.tools.files.results import JournalOutput, Output
 from dedup_middleware.tools.portable.portable import export_index
 from dedup_middleware.tools.report import htmlreport

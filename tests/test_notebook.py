@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.docblocks import ROOT
 
 NOTEBOOK = ROOT / "docs" / "examples" / "threshold.ipynb"
 
 
-def text_of(cell: nbformat.NotebookNode) -> str:
+def text_of(cell: Any) -> str:
     """What a cell printed."""
     return "".join(output.get("text", "") for output in cell.get("outputs", ()))
 
@@ -24,6 +23,9 @@ def text_of(cell: nbformat.NotebookNode) -> str:
 def test_notebook_goes_from_a_crawl_to_a_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     """It crawls the sample site, reads drops and near misses, labels them, and names a threshold
     that drops all copies and no bulletin."""
+    import nbformat  # here, not above: each process that collects would load a notebook's parts
+    from nbclient import NotebookClient
+
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     notebook = nbformat.read(NOTEBOOK, as_version=4)

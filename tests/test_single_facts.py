@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from benchmarks.single_facts import FACT, REPRINT, SHORT, judge, languages, load, pairs
@@ -31,12 +29,12 @@ MOST = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", languages())
-def test_no_more_facts_go_unnoticed(language: str) -> None:
+async def test_no_more_facts_go_unnoticed(language: str) -> None:
     """Nor are more reprints kept than when the list of words was made."""
     wrong: dict[str, list[str]] = {FACT: [], REPRINT: []}
     for pair in pairs(load(language)):
         if pair.length == SHORT:
-            verdict = asyncio.run(judge(pair))
+            verdict = await judge(pair)
             if verdict.is_duplicate == (pair.kind == FACT):
                 wrong[pair.kind].append(pair.what)
     assert (len(wrong[FACT]), len(wrong[REPRINT])) == MOST[language], wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from dedup_middleware.evaluation.output import save
 from research.plots import heat_map, seconds_by_pages
 from research.surface import SurfaceCell
 
-pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.skipif(find_spec("matplotlib") is None, reason="matplotlib is missing")
 
 
 def test_seconds_by_pages_draws_a_line_a_method(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasketch import MinHash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +23,8 @@ from tests.signature import oracles
 
 def datasketch_minima(features: list[int], num_perm: int, seed: int) -> list[int]:
     """The minima datasketch itself computes of the low halves of the features."""
+    from datasketch import MinHash  # it loads SciPy, which each process that collects would do
+
     minhash = MinHash(num_perm=num_perm, seed=seed, scheme="affine32", hashfunc=int)
     minhash.update_batch([feature & 0xFFFFFFFF for feature in features])
     minima: list[int] = minhash.hashvalues.tolist()

@@ -16,13 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-HERE = Path(__file__).parent
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark leaves sockets to the garbage collector, and says of pandas 3 that it is new."""
     for item in items:
-        if HERE in item.path.parents:
+        if item.nodeid.startswith("tests/spark/"):
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully"))
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
             item.add_marker(

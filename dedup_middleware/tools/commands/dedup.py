@@ -39,7 +39,7 @@ SUBCOMMANDS = {
     "history": ("explain", "History"),
     "clusters": ("explain", "Clusters"),
     "report": ("explain", "Report"),
-    "restore": ("restore", "Restore"),
+    "restore": ("transfer", "Restore"),
     "files": ("files", "Files"),
     "spark": ("files", "Spark"),
     "forget": ("maintain", "Forget"),

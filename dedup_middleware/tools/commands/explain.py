@@ -255,7 +255,8 @@ class Report(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        from dedup_middleware.tools.report.htmlreport import contents_of, write
+        from dedup_middleware.tools.report.contents import collect
+        from dedup_middleware.tools.report.htmlreport import settings_of, write
 
         if not 1 <= arguments.decisions <= _MOST:
             raise CommandError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
@@ -269,16 +270,15 @@ class Report(Subcommand):
                 against = Journal(arguments.against, namespace=options.namespace)
                 other = stack.enter_context(against).open()
             progress = stack.enter_context(context.progress("decisions"))
-            contents = contents_of(
+            contents = collect(
                 journal,
-                options,
-                to_query(arguments),
+                query=to_query(arguments),
                 decisions=arguments.decisions,
                 text_bytes=round(arguments.texts * 1e6),
                 other=other,
-                chosen=_choice(arguments),
                 given=_given(context),
                 progress=progress,
+                **settings_of(options, journal, _choice(arguments)),
             )
         size = write(contents, arguments.output)
         state = {
