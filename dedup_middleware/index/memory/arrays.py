@@ -32,7 +32,7 @@ from dedup_middleware.model.buckets import BUCKET_LIMIT
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
-_STEPS = 16  # in which buckets are laid out anew
+_STEPS = 32  # in which buckets are laid out anew
 _HEADS_AT_ONCE = 1 << 16
 _HUGE = 1 << 21  # bytes of a huge page
 _NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
@@ -83,7 +83,8 @@ class Look:
 class Buckets:
     """Buckets by their number (``table << 16 | prefix``), as byte strings that grow in place.
 
-    An empty bucket costs 8 bytes, one with records 32 and more: up to twice its own length.
+    An empty bucket costs 8 bytes, one with records 32 and more: up to a quarter more than its own
+    length. Words that a bucket leaves when it grows are for the next one that needs as many.
 
     >>> buckets = Buckets()
     >>> buckets.put(0x20001, b"elevenbytes")
@@ -209,7 +210,8 @@ class Buckets:
         for begin, end in pairwise(bounds):
             for part in self._beginning(begin, end):
                 kernels.lay_out(self._store, larger.words, part)
-            self._memory.release(int(begin), int(end))
+            # From the first word on: a huge page in which two parts meet goes with the second.
+            self._memory.release(first, int(end))
         larger.words[BYTES], larger.words[FILLED] = self._store[BYTES], self._store[FILLED]
         self._use(larger)
 

@@ -28,23 +28,25 @@ MOST = 256  # candidates of one page that a look can return
 NEEDS_GROWTH = -1  # what a kernel returns where the array is full
 SLACK = 8  # words behind the last bucket
 
-# The array begins with four numbers. Then there is a head for each bucket: where its words begin,
-# its length in bytes (21 bits), and its capacity in words, as a power of two.
+# The array begins with four numbers, and the chains of words that buckets have left, one for each
+# capacity. Then there is a head for each bucket: where its words begin, its length in bytes (21
+# bits), and its capacity: step 0, 1, 2 and so on of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 .. words.
 END = np.uint64(0)  # the first word that no bucket has
 BYTES = np.uint64(1)
 FILLED = np.uint64(2)  # buckets that hold anything
 HEADS = np.uint64(3)
-FIRST = np.uint64(8)  # the first head: on a cache line
+_LEFT = np.uint64(8)  # where a chain begins, 0: nowhere; its first word says where the next one is
+FIRST = np.uint64(72)  # the first head: on a cache line
 START_SHIFT = np.uint64(27)
 LENGTH_SHIFT = np.uint64(6)
 LENGTH = np.uint64((1 << 21) - 1)
-_CAPACITY = np.uint64(63)
-_LEAST_CAPACITY = np.uint64(2)
+_STEP = np.uint64(63)
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _THREE = np.uint64(3)
+_FOUR = np.uint64(4)
 _SEVEN = np.uint64(7)
 _EIGHT = np.uint64(8)
 _LOW8 = np.uint64(0xFF)
@@ -69,28 +71,44 @@ COUNT = (1 << COUNT_BITS) - 1
 
 
 @subkernel
-def _capacity_for(length: Any) -> Any:
-    """Power of two of the words that hold so many bytes."""
-    capacity = _LEAST_CAPACITY
-    while _EIGHT << capacity < length:
-        capacity += _ONE
-    return capacity
+def _words(step: Any) -> Any:
+    """Words of a capacity."""
+    return (_FOUR | step & _THREE) << (step >> _TWO)
+
+
+@subkernel
+def _step_for(length: Any) -> Any:
+    """The least capacity that holds so many bytes."""
+    step = _ZERO
+    while _words(step) << _THREE < length:
+        step += _ONE
+    return step
 
 
 @subkernel
 def _has_capacity(head: Any, length: Any) -> Any:
-    return head != _ZERO and length <= _EIGHT << (head & _CAPACITY)
+    return head != _ZERO and length <= _words(head & _STEP) << _THREE
 
 
 @subkernel
 def _moved(store: Any, bucket: Any, length: Any) -> Any:
-    """The head of a bucket after it has moved to where ``length`` bytes fit."""
+    """The head of a bucket after it has moved to where ``length`` bytes fit: to words that another
+    one has left, if there are any."""
     head = store[FIRST + bucket]
-    capacity, start, end = _capacity_for(length), head >> START_SHIFT, store[END]
+    step, start = _step_for(length), head >> START_SHIFT
+    to = store[_LEFT + step]
+    if to != _ZERO:
+        store[_LEFT + step] = store[to]
+    else:
+        to = store[END]
+        store[END] = to + _words(step)
     for i in range((((head >> LENGTH_SHIFT) & LENGTH) + _SEVEN) >> _THREE):
-        store[end + np.uint64(i)] = store[start + np.uint64(i)]
-    store[END] = end + (_ONE << capacity)
-    return end << START_SHIFT | head & LENGTH << LENGTH_SHIFT | capacity
+        store[to + np.uint64(i)] = store[start + np.uint64(i)]
+    if head != _ZERO:
+        chain = _LEFT + (head & _STEP)
+        store[start] = store[chain]
+        store[chain] = start
+    return to << START_SHIFT | head & LENGTH << LENGTH_SHIFT | step
 
 
 @subkernel
@@ -131,7 +149,7 @@ def _records_fit(store: Any, words: Any, places: Any) -> Any:
         head = store[FIRST + bucket]
         length = (head >> LENGTH_SHIFT & LENGTH) + _width(bucket)
         if length <= _LIMIT and not _has_capacity(head, length):
-            end += _ONE << _capacity_for(length)
+            end += _words(_step_for(length))
     return end + np.uint64(SLACK) <= np.uint64(store.size)
 
 
@@ -169,7 +187,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
             out += 1
             continue
         if not _has_capacity(head, length + width):
-            capacity = _ONE << _capacity_for(length + width)
+            capacity = _words(_step_for(length + width))
             if store[END] + capacity + np.uint64(SLACK) > np.uint64(store.size):
                 out += 1  # places that share a bucket may need more than was reserved
                 continue
@@ -361,7 +379,7 @@ def extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, c
             fits = (_LIMIT - min(_LIMIT, length)) // width * width
         if fits > _ZERO:
             if not _has_capacity(head, length + fits):
-                capacity = _ONE << _capacity_for(length + fits)
+                capacity = _words(_step_for(length + fits))
                 if store[END] + capacity + np.uint64(SLACK) > np.uint64(store.size):
                     return False
                 head = _moved(store, bucket, length + fits)
@@ -383,7 +401,7 @@ def capacities(store: Any) -> Any:
     for bucket in range(store[HEADS]):
         length = store[FIRST + bucket] >> LENGTH_SHIFT & LENGTH
         if length > _ZERO:
-            words += _ONE << _capacity_for(length)
+            words += _words(_step_for(length))
     return words
 
 
@@ -394,11 +412,11 @@ def lay_out(store: Any, larger: Any, buckets: Any) -> None:
     for bucket in buckets:
         head = store[FIRST + bucket]
         length = head >> LENGTH_SHIFT & LENGTH
-        capacity, start = _capacity_for(length), head >> START_SHIFT
+        step, start = _step_for(length), head >> START_SHIFT
         for i in range((length + _SEVEN) >> _THREE):
             larger[end + np.uint64(i)] = store[start + np.uint64(i)]
-        larger[FIRST + bucket] = end << START_SHIFT | length << LENGTH_SHIFT | capacity
-        end += _ONE << capacity
+        larger[FIRST + bucket] = end << START_SHIFT | length << LENGTH_SHIFT | step
+        end += _words(step)
     larger[END] = end
 
 

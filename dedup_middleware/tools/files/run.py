@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
-import os
 import signal
 import tempfile
-import threading
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -38,7 +36,14 @@ from dedup_middleware.tools.files.results import (
     rejected_line,
 )
 from dedup_middleware.tools.files.rows import BatchError, Row, formats_of, read_rows
-from dedup_middleware.tools.files.signing import Parcel, Signed, raw_rows, sign_rows, unpack
+from dedup_middleware.tools.files.signing import (
+    Parcel,
+    Signed,
+    end_with_parent,
+    raw_rows,
+    sign_rows,
+    unpack,
+)
 
 HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
 
@@ -291,7 +296,7 @@ def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
         return
     # Forking a process that has threads, as numba and the event loop have, may hang it.
     executor = ProcessPoolExecutor(
-        workers - 1, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+        workers - 1, multiprocessing.get_context("spawn"), initializer=end_with_parent
     )
     try:
         yield executor
@@ -337,16 +342,3 @@ def _ctrl_c_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with_parent() -> None:
-    """In a worker: end when the process that started it is killed; its queue never would."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

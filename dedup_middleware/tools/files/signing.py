@@ -7,6 +7,9 @@ than a page costs to judge.
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -175,3 +178,16 @@ def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any])
     signer = _signer(options, hash_key, texts)
     signed = [signer(sent_row(raw)) for raw in raws]
     return pack(signed, sketched=not options.keeps_evidence)
+
+
+def end_with_parent() -> None:
+    """In a worker: end when the process that started it is killed; its queue never would."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
