@@ -65,7 +65,7 @@ TAIL: Final = 10  # at the end of a page that say where it comes from; of a shor
 TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
-_ATTRIBUTED: Final = 3  # of the words of a passage one is attribution, so that it does not count
+_ATTRIBUTED: Final = 3  # of so many new words in a row one is attribution, if it does not count
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # of a new word that is one
@@ -126,8 +126,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``UNSAID``: shingles that the other one lacks because of words that are no news alone
 
     Words of attribution (:mod:`dedup_middleware.text.attribution`), and those that name who speaks
-    if the page also says them where the other one holds it, are not counted; in ``LONGEST`` and
-    ``LONGEST_OF_ALL`` they are unless they are a third of the passage.
+    if the page also says them where the other one holds it, are not counted where they are a third
+    of the new words in a row: before a longer statement they belong to that.
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -369,6 +369,14 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
 
 
 @subkernel
+def _is_silent(value: Any, first: Any, known: Any) -> Any:
+    """Whether a word is attribution, or names a speaker whom the page also names where the other
+    one does."""
+    speaks = value & _SPEAKS != 0 and first >= 0 and known[np.uint64(max(0, first))] != 0
+    return np.uint8(value & _SAID != 0 or speaks)
+
+
+@subkernel
 def _mark_new(
     sure: Any, firsts: Any, word_hashes: Any, width: Any, repeats: Any, is_new: Any, known: Any,
     counts: Any,
@@ -386,12 +394,21 @@ def _mark_new(
         is_new[word] = not held
         if held and firsts[word] >= 0 and not repeats:
             known[np.uint64(firsts[word])] = np.uint8(1)
-    for word in range(words):
-        first = firsts[word]
-        speaks = word_hashes[word] & _SPEAKS != 0 and first >= 0
-        silent = speaks and known[np.uint64(max(0, first))] != 0
-        silent |= word_hashes[word] & _SAID != 0
-        counts[word] = is_new[word] & np.uint8(first >= 0 and not silent)
+    first = np.uint64(0)
+    while first < words:
+        last, silent, others = first, 0, 0
+        while last < words and is_new[last]:
+            counts[last] = np.uint8(firsts[last] >= 0)
+            is_silent = counts[last] and _is_silent(word_hashes[last], firsts[last], known)
+            silent += np.int64(is_silent)
+            others += np.int64(counts[last] and not is_silent)
+            last += _ONE
+        for word in range(first, last):
+            if _ATTRIBUTED * silent >= silent + others:
+                counts[word] &= np.uint8(1) - _is_silent(word_hashes[word], firsts[word], known)
+        if last < words:
+            counts[last] = np.uint8(0)
+        first = last + _ONE
 
 
 @subkernel

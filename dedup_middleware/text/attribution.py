@@ -2,19 +2,23 @@
 
 An agency's report and a paper's version of it have the same sentences, but "X told reporters in Y
 on Tuesday", 记者从市政府获悉 and «об этом сообщили в пресс-службе» stand elsewhere or are missing.
-Such words are no news. They are found by two closed lists of words (one token each):
+Such words are no news. They are found by closed lists, of which each word is one token:
 
-- `SAYS`: verbs of saying, the press, its occasions and those who speak on them, agencies. Such a
-  word is attribution wherever it stands;
+- `SAYS`: verbs of saying, the press, its occasions, who speaks to it, agencies. Such a word is
+  attribution wherever it stands;
 - `FILLS`: what stands around them (days, to hold, telephone, interview). Such a word, and a figure,
-  is attribution next to another word of it in the same clause.
+  is attribution next to another word of it in the same clause;
+- up to `_HOLDER` words between one of `_HOLDING` and one of `_OCCASIONS`, which name who held it:
+  在今日举行的国务院联防联控机制新闻发布会上;
+- names that `names.is_credit` finds (a reporter, an editor).
 
-Other words of a clause that stand before one of `SAYS` (up to `_SPEAKER` of them) name who speaks:
-a person, an office. They are no news only where the page also says them in a passage that the
-stored page holds (see :mod:`dedup_middleware.signature.evidence`), so another speaker is one.
-Negations, words that have an opposite and numerals in words end the list of them, and are always
-read. So are the values of figures, names of short pages and clauses, which are compared elsewhere.
-A denial is no attribution: none of its verbs is in the lists.
+Other words before one of `SAYS` in its clause, up to `_SPEAKER`, name who speaks: a person, an
+office. They are attribution only where the page also says them in a passage that the stored page
+holds, so another speaker is news. A negation or a numeral written as a word ends the list of them.
+
+Nothing else depends on these words: the values of figures, names on short pages, clauses and
+shingles are the same, so another day, sum or speaker and a denial are found as anywhere. How many
+words of a row may be attribution is said in :mod:`dedup_middleware.signature.evidence`.
 """
 
 # NumPy's stubs type an indexed scalar as Any.
@@ -39,21 +43,21 @@ NEGATES: Final = 16
 SAID_BEHIND: Final = 32  # a verb of saying that is a stop word follows in the same clause
 IS_FIGURE: Final = 64
 _SPEAKER: Final = 8  # words that may name who speaks
-_HOLDER: Final = 7  # words from one that says that an occasion was held to the occasion
+_HOLDER: Final = 6  # words that name who held an occasion
 _OCCASION, _HELD = np.uint8(IS_SAYS | _IS_HOLDS), np.uint8(IS_FILLS | _IS_HOLDS)
 _REACH: Final = 16  # words before or behind one of `SAYS` that are looked at
 
 _SAYS: Final = (
     # verbs of saying
-    "表示 介绍 指出 称 说 说道 说到 时说 写道 坦言 直言 透露 强调 告诉 获悉 获知 得知 报道 通报 宣布 提到 "
-    "谈到 谈及 提及 解释 回应 答复 解答 补充 重申 表态 声称 宣称 据称 据悉 据介绍 据了解 据报道 "
-    "據稱 據悉 介紹 強調 告訴 獲悉 報導 報道 宣佈 談到 解釋 回應 "
-    # the press and its occasions, and who speaks on them
-    "记者 記者 通讯员 編輯 编辑 责编 "
-    "答记者问 发言人 發言人 新闻发言人 负责人 負責人 采访 採訪 专访 受访 电题 日电 "
-    "新华社 新华网 中新社 中新网 人民网 央视网 央广网 法新社 路透社 美联社 中央社 共同社 韩联社 塔斯社 "
-    "told reporter reporters newsmen journalists spokesman spokeswoman spokesperson "
-    "spokesmen reportedly correspondent correspondents according newswire "
+    "表示 介绍 指出 称 说 说道 说到 时说 写道 坦言 直言 透露 强调 获悉 获知 得知 报道 宣布 提到 "
+    "谈到 谈及 提及 回应 解答 重申 表态 声称 宣称 据称 据悉 据介绍 据了解 据报道 "
+    "據稱 據悉 介紹 強調 獲悉 報導 報道 宣佈 談到 回應 "
+    # the press, and who speaks to it
+    "记者 記者 通讯员 編輯 编辑 责编 答记者问 发言人 發言人 新闻发言人 负责人 負責人 采访 採訪 "
+    "专访 受访 电题 日电 新华社 新华网 中新社 中新网 人民网 央视网 央广网 法新社 路透社 美联社 "
+    "中央社 共同社 韩联社 塔斯社 "
+    "told reporter reporters newsmen journalists spokesman spokeswoman spokesperson spokesmen "
+    "reportedly correspondent correspondents according newswire "
     "сообщил сообщила сообщили сообщило сообщает сообщают сообщается передает передаёт передают "
     "заявил заявила заявили заявляет отметил отметила отметили отмечается подчеркнул подчеркнула "
     "рассказал рассказала рассказали пояснил пояснила пояснили уточнил уточнила уточнили добавил "
@@ -66,19 +70,17 @@ _SAYS: Final = (
 )
 _FILLS: Final = (
     "新闻 新聞 例行 今日 今天 昨日 昨天 当日 当天 当晚 上午 下午 晚间 晚上 近日 日前 上 会上 "
-    "有关 相关 有关部门 方面 新闻办 新闻办公室 接受 进行 提问 回答 问题 了解 到 向 对此 此外 媒体 消息 如是说 "
-    "本报 本网 本台 公告 公报 声明 日 号 题 电 讯 "
-    "statement interview press conference briefing telephone yesterday today earlier monday tuesday "
-    "wednesday thursday friday saturday sunday "
+    "有关 相关 有关部门 方面 新闻办 新闻办公室 接受 进行 提问 回答 问题 了解 到 向 对此 此外 "
+    "媒体 消息 如是说 通报 告诉 告訴 解释 解釋 答复 补充 本报 本网 本台 公告 公报 声明 日 号 题 电 讯 "
+    "statement interview press conference briefing telephone yesterday today earlier monday "
+    "tuesday wednesday thursday friday saturday sunday "
     "об этом как также ссылкой словам данным информации сообщении службе служба службы агентство "
     "агентства новости в на со с по и он она понедельник вторник среду четверг пятницу субботу "
     "воскресенье интервью брифинге "
     "pressekonferenz montag dienstag mittwoch donnerstag freitag samstag sonntag "
     "이날 오전 오후 기자회견에서 브리핑에서"
 )
-_OCCASIONS: Final = (
-    "发布会 新闻发布会 發布會 記者會 记者会 通报会 吹风会 说明会 见面会"
-)
+_OCCASIONS: Final = "发布会 新闻发布会 發布會 记者会 記者會 通报会 吹风会 说明会 见面会"
 _HOLDING: Final = "举行 召开 举办 舉行 召開 舉辦"
 #: each listed word in normal form, and its sort
 ATTRIBUTION: Final = dict.fromkeys(_FILLS.split(), FILLS) | dict.fromkeys(_SAYS.split(), SAYS)
@@ -116,7 +118,7 @@ def _holder(uses: NDArray[np.uint8], cuts: NDArray[np.uint8], occasion: int) -> 
     """The word of an occasion's clause that says it was held, with few words between; the occasion
     itself if there is none."""
     word = occasion
-    while word > 0 and occasion - word <= _HOLDER and not cuts[word]:
+    while word > 0 and occasion - word <= _HOLDER + 1 and not cuts[word]:
         word -= 1
         if uses[word] & np.uint8(IS_NUMBER | NEGATES):
             return occasion
