@@ -31,20 +31,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
+from dedup_middleware.text.clauses import NUMBER
+from dedup_middleware.text.polarity import NOT
 from dedup_middleware.text.wording import IS_NUMBER, NO_NEWS, SAID, SPEAKS
 
 #: sorts of listed words, added to their kind, see `clauses`
 SAYS, FILLS = 1024, 2048
 _HOLDS: Final = 4096  # with `SAYS` an occasion, with `FILLS` a word that says that one was held
 # What is noted of each word that is kept: the sorts above and `clauses.NUMBER`, shifted, and
-IS_SAYS, IS_FILLS, _IS_HOLDS = 2, 4, 8
-IS_LISTED: Final = IS_NUMBER | IS_SAYS | IS_FILLS | _IS_HOLDS
-NEGATES: Final = 16
-SAID_BEHIND: Final = 32  # a verb of saying that is a stop word follows in the same clause
-IS_FIGURE: Final = 64
+_IS_SAYS, _IS_FILLS, _IS_HOLDS = 2, 4, 8
+_LISTED: Final = IS_NUMBER | _IS_SAYS | _IS_FILLS | _IS_HOLDS
+_NEGATES: Final = 16
+_SAID_BEHIND: Final = 32  # a verb of saying that is a stop word follows in the same clause
+_IS_FIGURE: Final = 64
 _SPEAKER: Final = 8  # words that may name who speaks
 _HOLDER: Final = 6  # words that name who held an occasion
-_OCCASION, _HELD = np.uint8(IS_SAYS | _IS_HOLDS), np.uint8(IS_FILLS | _IS_HOLDS)
+_OCCASION, _HELD = np.uint8(_IS_SAYS | _IS_HOLDS), np.uint8(_IS_FILLS | _IS_HOLDS)
 _REACH: Final = 16  # words before or behind one of `SAYS` that are looked at
 
 _SAYS: Final = (
@@ -71,7 +73,8 @@ _SAYS: Final = (
 _FILLS: Final = (
     "新闻 新聞 例行 今日 今天 昨日 昨天 当日 当天 当晚 上午 下午 晚间 晚上 近日 日前 上 会上 "
     "有关 相关 有关部门 方面 新闻办 新闻办公室 接受 进行 提问 回答 问题 了解 到 向 对此 此外 "
-    "媒体 消息 如是说 通报 告诉 告訴 解释 解釋 答复 补充 本报 本网 本台 公告 公报 声明 日 号 题 电 讯 "
+    "媒体 消息 如是说 通报 告诉 告訴 解释 解釋 答复 补充 本报 本网 本台 公告 公报 声明 日 号 "
+    "题 电 讯 "
     "statement interview press conference briefing telephone yesterday today earlier monday "
     "tuesday wednesday thursday friday saturday sunday "
     "об этом как также ссылкой словам данным информации сообщении службе служба службы агентство "
@@ -86,6 +89,23 @@ _HOLDING: Final = "举行 召开 举办 舉行 召開 舉辦"
 ATTRIBUTION: Final = dict.fromkeys(_FILLS.split(), FILLS) | dict.fromkeys(_SAYS.split(), SAYS)
 ATTRIBUTION |= dict.fromkeys(_OCCASIONS.split(), SAYS | _HOLDS)
 ATTRIBUTION |= dict.fromkeys(_HOLDING.split(), FILLS | _HOLDS)
+
+
+@subkernel
+def use_of(kind: np.uint64, first: np.uint32) -> np.uint8:
+    """What is noted of a word, from its kind in the table of words and its first character."""
+    use = kind // np.uint64(NUMBER) & np.uint64(_LISTED)
+    negates = kind % np.uint64(NUMBER) >> np.uint64(1) == np.uint64(NOT)
+    is_figure = first - np.uint32(ord("0")) < np.uint32(10)
+    return np.uint8(use | np.uint64(_NEGATES * negates) | np.uint64(_IS_FIGURE * is_figure))
+
+
+@subkernel
+def note_verb(uses: NDArray[np.uint8], kept: np.uint64, is_left_out: bool) -> None:
+    """Note of the last word of `kept` that the one behind it, which is left out, is a verb of
+    saying, if it is one."""
+    said = is_left_out & (uses[kept] & np.uint8(_IS_SAYS) != np.uint8(0))
+    uses[kept - np.uint64(kept > np.uint64(0))] |= np.uint8(_SAID_BEHIND * said)
 
 
 @subkernel
@@ -120,7 +140,7 @@ def _holder(uses: NDArray[np.uint8], cuts: NDArray[np.uint8], occasion: int) -> 
     word = occasion
     while word > 0 and occasion - word <= _HOLDER + 1 and not cuts[word]:
         word -= 1
-        if uses[word] & np.uint8(IS_NUMBER | NEGATES):
+        if uses[word] & np.uint8(IS_NUMBER | _NEGATES):
             return occasion
         if uses[word] & _HELD == _HELD:
             return word
@@ -137,7 +157,7 @@ def leave_out_sources(
         uses: what is noted of each word; `cuts` says before which of them a clause begins.
         words: hashes of them without a mark, or `NO_NEWS`.
     """
-    spoken, silent = np.uint8(IS_SAYS | SAID_BEHIND), np.uint8(IS_SAYS | IS_FILLS | IS_FIGURE)
+    spoken, silent = np.uint8(_IS_SAYS | _SAID_BEHIND), np.uint8(_IS_SAYS | _IS_FILLS | _IS_FIGURE)
     for place in range(words.size):
         if not uses[place] & spoken:
             continue
@@ -152,7 +172,7 @@ def leave_out_sources(
         while word > max(-1, place - _REACH):
             if uses[word] & silent:
                 words[word] = _marked(words[word], SAID)
-            elif uses[word] & np.uint8(IS_NUMBER | NEGATES) or speaker == _SPEAKER:
+            elif uses[word] & np.uint8(IS_NUMBER | _NEGATES) or speaker == _SPEAKER:
                 break
             else:
                 speaker += 1

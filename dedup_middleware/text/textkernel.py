@@ -24,13 +24,10 @@ from dedup_middleware.base.kerneltypes import (
 from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.text import cutting
 from dedup_middleware.text.attribution import (
-    IS_FIGURE,
-    IS_LISTED,
-    IS_SAYS,
-    NEGATES,
-    SAID_BEHIND,
     leave_out_names,
     leave_out_sources,
+    note_verb,
+    use_of,
 )
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
@@ -60,12 +57,11 @@ from dedup_middleware.text.hashing import (
     mix,
 )
 from dedup_middleware.text.names import find_names, places_of_names
-from dedup_middleware.text.polarity import NAME, NOT
+from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, SAID, SPEAKS, find_anchors, locate_values
 
-_DIGIT: Final = ord("0")
 _LEAST: Final = 4  # hash of a word
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 
@@ -169,20 +165,13 @@ def keep_words(
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
             turning = kind & np.uint64(TURNING) != 0
-            use = kind // np.uint64(NUMBER) & np.uint64(IS_LISTED)
+            uses[kept] = use_of(kind, codes[first])
             kind &= np.uint64(NUMBER - 1)
-            negates = kind >> np.uint64(1) == np.uint64(NOT)
-            figure = codes[first] - np.uint32(_DIGIT) < np.uint32(10)
-            use |= np.uint64(NEGATES * negates) | np.uint64(IS_FIGURE * figure)
-            uses[kept] = use
             ends_clause = says and divides(codes, flags, before, first)
             cut |= np.uint8(ends_clause)
             cuts[kept] = cut
             counts = says & (every | (kind & np.uint64(STOP) == 0))
-            # A verb that is a stop word is noted of the word before it.
-            said = says & (not counts) & (cut == np.uint8(0)) & (use & np.uint64(IS_SAYS) != 0)
-            last_kept = kept - np.uint64(kept > 0)
-            uses[last_kept] |= np.uint8(SAID_BEHIND * said)
+            note_verb(uses, kept, says & (not counts) & (cut == np.uint8(0)))
             kept += np.uint64(counts)
             cut = np.uint8(0) if counts else cut
             if ends_clause:
