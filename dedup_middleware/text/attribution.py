@@ -86,9 +86,12 @@ _FILLS: Final = (
 _OCCASIONS: Final = "发布会 新闻发布会 發布會 记者会 記者會 通报会 吹风会 说明会 见面会"
 _HOLDING: Final = "举行 召开 举办 舉行 召開 舉辦"
 #: each listed word in normal form, and its sort
-ATTRIBUTION: Final = dict.fromkeys(_FILLS.split(), FILLS) | dict.fromkeys(_SAYS.split(), SAYS)
-ATTRIBUTION |= dict.fromkeys(_OCCASIONS.split(), SAYS | _HOLDS)
-ATTRIBUTION |= dict.fromkeys(_HOLDING.split(), FILLS | _HOLDS)
+ATTRIBUTION: Final = {
+    **dict.fromkeys(_FILLS.split(), FILLS),
+    **dict.fromkeys(_SAYS.split(), SAYS),
+    **dict.fromkeys(_OCCASIONS.split(), SAYS | _HOLDS),
+    **dict.fromkeys(_HOLDING.split(), FILLS | _HOLDS),
+}
 
 
 @subkernel
