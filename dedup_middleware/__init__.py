@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dedup_middleware.journal.entries import Drop, JournalError
     from dedup_middleware.model.documents import Document, Match, Verdict
     from dedup_middleware.model.fingerprint import Fingerprint
+    from dedup_middleware.plugin.acting import NearDuplicate
     from dedup_middleware.plugin.addon import Addon
-    from dedup_middleware.plugin.exceptions import NearDuplicate
     from dedup_middleware.plugin.pipeline import DedupPipeline
 
 __all__ = [
@@ -66,7 +66,7 @@ _HOMES = {
     "JournalError": "journal.entries",
     "Match": "model.documents",
     "Mirror": "journal.clusters",
-    "NearDuplicate": "plugin.exceptions",
+    "NearDuplicate": "plugin.acting",
     "Options": "base.options",
     "OptionsError": "base.errors",
     "Verdict": "model.documents",

@@ -60,9 +60,7 @@ def forget() -> None:
     cache: Any = sys.modules.get("dedup_middleware.base.kernels")
     if cache is not None:
         cache._reported.clear()
-    trusted: Any = sys.modules.get("dedup_middleware.base.trustedfolder")
-    if trusted is not None:
-        trusted._is_own_group.cache_clear()
+    cachefolder._is_own_group.cache_clear()
 
 
 def in_tmp(tmp_path: Path) -> Path:

@@ -13,7 +13,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.evaluation import __main__ as evaluation
 from dedup_middleware.journal import access
-from dedup_middleware.methods import content, simhash
+from dedup_middleware.methods import baselines, content
 from dedup_middleware.model.documents import Verdict, as_dict
 from dedup_middleware.plugin import requestmeta, signals
 from docs.picture import VIEWS
@@ -53,7 +53,7 @@ def test_every_reason_is_documented() -> None:
     """The reasons of the methods are listed where the stats of reasons are explained."""
     reasons = {
         value
-        for module in (content, simhash)
+        for module in (content, baselines)
         for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str)
     }

@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
 from dedup_middleware import Addon, Deduplicator, Document, Options
-from dedup_middleware.plugin.exceptions import Dropped
+from dedup_middleware.plugin.acting import Dropped
 from dedup_middleware.plugin.logformatter import DropLogFormatter
 from tests.texts import article
 

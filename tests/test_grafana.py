@@ -14,7 +14,7 @@ import yaml
 from promql_parser import VectorSelector
 
 from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
-from dedup_middleware.plugin.summary import PERCENTILES, STAGES
+from dedup_middleware.plugin.reports import PERCENTILES, STAGES
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "grafana"

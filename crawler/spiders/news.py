@@ -20,7 +20,7 @@ from crawler.frontier import EXPLANATIONS, Frontier, Skip
 from crawler.items import Article
 from crawler.metadata import host, trusted_key
 from crawler.sample_site import SampleSite, SampleSiteError
-from dedup_middleware.plugin.exitcode import fail
+from dedup_middleware.plugin.reports import fail
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -44,10 +44,7 @@ COUNTING: Final = frozenset(
     }
 )
 #: all kernels that gain by vectors of 512 bits; docs/decisions.md has the measurements
-WIDE: Final = COUNTING | {
-    "signature__minhash___minhash",
-    "signature__simhash___weigh",
-}
+WIDE: Final = COUNTING | {"signature__minhash___minhash", "signature__simhash___weigh"}
 # Modules for better processors of x86-64, by the ends of their names: LLVM's name of the least one,
 # what it must have beyond that, and the kernels.
 _BETTER: Final = {

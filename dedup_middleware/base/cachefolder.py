@@ -6,9 +6,22 @@ One rule for both: the first of these that can be written is used.
 2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
 3. `dedup-middleware-<user id>` in the temporary directory.
 
-Compiled kernels are code: a directory that another user can change is not used, see
-:mod:`.trustedfolder`. When none can be used everything still works: tables are built in memory and
-kernels are compiled in every process. One warning says so.
+When none can be used everything still works: tables are built in memory and kernels are compiled in
+every process. One warning says so.
+
+Compiled kernels are kept as pickles, and a pickle runs code when it is loaded. So a folder that
+another user can change is not used (:class:`TrustedFolder`), which is checked at each access:
+
+* the folder belongs to this user, is no link, and neither its group nor others can write to it;
+* every folder above it belongs to this user or to root, and only they can change what is in it: it
+  can't be written to by others, or its sticky bit is set, as in ``/tmp``. A link on the way there
+  must lie in such a folder and belong to one of the two. A group that holds this user alone counts
+  as this user;
+* a file belongs to this user, is a plain file, and no other user can write to it.
+
+No other user can then replace a folder that has been checked. It is still opened only once, without
+following links, and the opened folder is checked again; its files are opened relative to it.
+Windows has neither owners nor modes of this kind; there the folders are used unchecked.
 """
 
 from __future__ import annotations
@@ -16,14 +29,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import mmap
 import os
+import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from dedup_middleware.base.trustedfolder import TrustedFolder, UntrustedError
+import attrs
 
 try:
     import fcntl
@@ -108,3 +124,191 @@ def _locked(file: IO[bytes]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+_CHECKED: Final = hasattr(os, "geteuid")
+_MOST_LINKS: Final = 40  # as Linux follows
+_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+# A pipe in the place of a file must not keep us waiting.
+_FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_LOCK: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class UntrustedError(OSError):
+    """Somebody else can change a folder or file; the message names it and how."""
+
+
+@attrs.frozen
+class TrustedFolder:
+    """Reads and writes files in a folder that is checked as the module says, each time.
+
+    The folder need not exist yet. All methods raise :class:`UntrustedError` where another user can
+    change the folder or the file, and other OSErrors as files do.
+    """
+
+    path: Path
+
+    def make(self) -> None:
+        """Make the folder, and those above it that are missing, for this user alone."""
+        if not _CHECKED:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return
+        while True:
+            here, missing = _walked(self.path)
+            if not missing:
+                break
+            # Another process of this user may be making it too.
+            with contextlib.suppress(FileExistsError):
+                folder = here / missing[0]
+                folder.mkdir(0o700)
+                folder.chmod(0o700)  # whatever the umask took away
+        with self._opened():
+            pass
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        with self._file(name) as file:
+            return file.read()
+
+    def mapped(self, name: str) -> mmap.mmap:
+        """A file as read-only memory; raises ValueError too, if it is empty."""
+        with self._file(name) as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a file in place in one step; it is readable and writable for this user alone."""
+        temporary = f"{name}.{secrets.token_hex(8)}.tmp"
+        with self._opened() as folder:
+            try:
+                with os.fdopen(self._open(temporary, _NEW, folder), "wb") as file:
+                    file.write(data)
+                if folder is None:
+                    (self.path / temporary).replace(self.path / name)
+                else:
+                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.path / temporary if folder is None else temporary, dir_fd=folder)
+                raise
+
+    @contextlib.contextmanager
+    def lock_file(self, name: str) -> Iterator[IO[bytes]]:
+        """An open file that can be locked; it is made if need be, and left empty."""
+        with self._opened() as folder:
+            file = os.fdopen(self._open(name, _LOCK, folder), "r+b", buffering=0)
+        with file:
+            self._check_file(file, name)
+            yield file
+
+    @contextlib.contextmanager
+    def _file(self, name: str) -> Iterator[IO[bytes]]:
+        with self._opened() as folder, os.fdopen(self._open(name, _FILE, folder), "rb") as file:
+            self._check_file(file, name)
+            yield file
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        """The folder, open and checked; None where nothing is checked."""
+        if not _CHECKED:
+            yield None
+            return
+        here, missing = _walked(self.path)
+        if missing:
+            raise FileNotFoundError(f"there is no folder {self.path}")
+        folder = os.open(here, _FOLDER | os.O_CLOEXEC)
+        try:
+            _check_own(os.fstat(folder), self.path)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _open(self, name: str, flags: int, folder: int | None) -> int:
+        if folder is None:
+            return os.open(self.path / name, flags | getattr(os, "O_BINARY", 0), 0o600)
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=folder)
+
+    def _check_file(self, file: IO[bytes], name: str) -> None:
+        if not _CHECKED:
+            return
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise UntrustedError(f"{self.path / name} is no plain file")
+        _check_own(status, self.path / name)
+
+
+def _check_own(status: os.stat_result, path: Path) -> None:
+    """Check that an open folder or file belongs to this user and that no other can write to it."""
+    if status.st_uid != os.geteuid():
+        raise UntrustedError(f"{path} belongs to user {status.st_uid}, not to this one")
+    if status.st_mode & _OTHERS:
+        mode = stat.S_IMODE(status.st_mode)
+        raise UntrustedError(f"{path} can be written to by others (mode {mode:04o})")
+
+
+def _walked(path: Path) -> tuple[Path, list[str]]:
+    """The real folder that a path leads to, as far as it exists, and the names that are missing.
+
+    :raises UntrustedError: another user can change where the path leads, or it ends in a link
+    """
+    whole = Path.cwd() / path
+    here = Path(whole.anchor)
+    names = list(reversed(whole.parts[1:]))
+    _check_step(here, here.lstat())
+    links = 0
+    while names:
+        name = names.pop()
+        if name == os.pardir:
+            here = here.parent
+            continue
+        step = here / name
+        try:
+            status = step.lstat()
+        except FileNotFoundError:
+            return here, [name, *reversed(names)]
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            _check_owner(step, status)
+            if not names or links > _MOST_LINKS:
+                raise UntrustedError(f"{step} is a link: name the folder that it leads to")
+            target = step.readlink()
+            if target.is_absolute():
+                here = Path(target.anchor)
+            names += reversed([part for part in target.parts if part != target.anchor])
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(f"{step} is no folder")
+        _check_step(step, status)
+        here = step
+    return here, []
+
+
+def _check_step(step: Path, status: os.stat_result) -> None:
+    """A folder on the way: only this user and root decide what is under a name in it."""
+    _check_owner(step, status)
+    writers = status.st_mode & _OTHERS
+    if not writers or status.st_mode & stat.S_ISVTX:
+        return
+    if writers == stat.S_IWGRP and _is_own_group(status.st_gid, os.geteuid()):
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    raise UntrustedError(f"{step} can be written to by others (mode {mode:04o})")
+
+
+def _check_owner(step: Path, status: os.stat_result) -> None:
+    if status.st_uid not in {0, os.geteuid()}:
+        raise UntrustedError(f"{step} belongs to user {status.st_uid}, not to this one or root")
+
+
+@functools.cache
+def _is_own_group(group: int, user: int) -> bool:
+    """Whether a group is the private one that many systems make for each user."""
+    import grp
+    import pwd
+
+    try:
+        found, me = grp.getgrgid(group), pwd.getpwuid(user)
+    except KeyError:
+        return False
+    return group == me.pw_gid and found.gr_name == me.pw_name and {*found.gr_mem} <= {me.pw_name}

@@ -24,9 +24,8 @@ import numpy as np
 from numba.core import caching
 from numba.core.runtime import rtsys
 
-from dedup_middleware.base.cachefolder import cache_directory
+from dedup_middleware.base.cachefolder import TrustedFolder, cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
-from dedup_middleware.base.trustedfolder import TrustedFolder
 
 logger = logging.getLogger(__name__)
 # numba writes whole functions at the level DEBUG, which is Scrapy's default.

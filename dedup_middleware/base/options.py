@@ -123,8 +123,7 @@ class Options:
         one_of(*METHODS),
     )
     method_parameters: str = option(
-        "",
-        "Parameters of a method of the literature: `name=value`, several with spaces between.",
+        "", "Parameters of a method of the literature: `name=value`, several with spaces between."
     )
     threshold: float | None = option(
         None,
@@ -171,16 +170,13 @@ class Options:
         one_of("filter", "sketch"),
     )
     segmenter: str = option(
-        "jieba",
-        "How words are found: `jieba`, `fmm`, `words` or `char`.",
-        one_of(*SEGMENTERS),
+        "jieba", "How words are found: `jieba`, `fmm`, `words` or `char`.", one_of(*SEGMENTERS)
     )
     user_dictionary: str = option(
         "", "File with words of your own, in the format of jieba's user dictionaries."
     )
     fold_traditional: bool = option(
-        False,
-        "Compare traditional and simplified Chinese as one script (extra `traditional`).",
+        False, "Compare traditional and simplified Chinese as one script (extra `traditional`)."
     )
     extractor: Literal["balanced", "fast", "best"] = option(
         "balanced",
@@ -218,9 +214,7 @@ class Options:
         "`-s DEDUP_RESET=1`.",
     )
     action: str = option(
-        "drop",
-        "`drop` a duplicate, or `mark` it and let it pass.",
-        one_of("drop", "mark"),
+        "drop", "`drop` a duplicate, or `mark` it and let it pass.", one_of("drop", "mark")
     )
     revisit: str = option(
         "drop",
@@ -289,9 +283,7 @@ class Options:
     )
     text_field: str = option("text", "Item field that holds the body text.", not_blank)
     html_field: str = option(
-        "html",
-        "Item field that holds the page's HTML, used when there is no text.",
-        not_blank,
+        "html", "Item field that holds the page's HTML, used when there is no text.", not_blank
     )
     charset_field: str = option(
         "charset", "Item field with the charset of the Content-Type header.", not_blank

@@ -17,6 +17,9 @@ from dedup_middleware.model.fingerprint import Fingerprint
 
 logger = logging.getLogger(__name__)
 
+#: called with the name of a counter and what to add to it
+Count = Callable[[str, float], None]
+
 _SEVERAL = object()  # instead of a text
 _SHORT = 400  # characters of a text up to which its title is compared, too
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
@@ -142,12 +145,11 @@ class CatchUp:
     :param enter: puts a page that is stored into the index; returns what has to be remembered
         because the index can't be used, else None
     :param breaker: says when to stop
-    :param count: called with the name of a counter and what to add to it
     """
 
     _enter: Callable[[Unsettled], Awaitable[Unsettled | None]]
     _breaker: Breaker
-    _count: Callable[[str, float], None]
+    _count: Count
     backlog: Backlog = attrs.field(init=False, factory=Backlog)
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
@@ -300,11 +302,10 @@ class Outage:
     """Calls to one index that failed: no more of them for a while, a count, and few warnings.
 
     :param address: of the index, without secrets, for the log
-    :param count: called with the name of a counter and what to add to it
     """
 
     _address: str
-    _count: Callable[[str, float], None]
+    _count: Count
     breaker: Breaker = attrs.field(init=False, factory=lambda: Breaker(time.monotonic))
     faults: FaultLog = attrs.field(init=False, factory=lambda: FaultLog(logger, time.monotonic))
     _is_on: bool = attrs.field(init=False, default=False)

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.core.availability import Count
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
@@ -43,13 +44,12 @@ class Carrying:
     been there before and is found, or waits for this claim and then finds a stored page.
 
     :param replaced: storage replaces the earlier text of a page (``DEDUP_VERSIONS``)
-    :param count: called with the name of a counter and what to add to it
     """
 
     index: Index
     method: Method
     replaced: bool
-    count: Callable[[str, float], None]
+    count: Count
 
     async def carry(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from dedup_middleware.base.errors import (
     IndexUnavailableError,
 )
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.availability import Outage, stop
+from dedup_middleware.core.availability import Count, Outage, stop
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
@@ -54,8 +54,6 @@ from dedup_middleware.model.keys import is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Count = Callable[[str, float], None]
 
 
 class Deduplicator:
@@ -293,12 +291,9 @@ class Deduplicator:
                 if isinstance(what, Fingerprint):
                     raise
                 verdict = await self._judged(what)  # with the key of the index of now
-        except IndexRefusedError as error:
-            if not self._was_opened:
+        except (IndexRefusedError, IndexUnavailableError) as error:
+            if isinstance(error, IndexRefusedError) and not self._was_opened:
                 raise  # open() was not called, so the caller does not know yet
-            self._outage.failed(error, "The index can't be used")
-            return unchecked(what, INDEX_UNAVAILABLE)
-        except IndexUnavailableError as error:
             self._outage.failed(error, "The index can't be used")
             return unchecked(what, INDEX_UNAVAILABLE)
         self._outage.ended()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.core.availability import FaultLog
+from dedup_middleware.core.availability import Count, FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.settlement import OpenClaims
@@ -142,8 +142,6 @@ class Gathered:
 
 
 logger = logging.getLogger(__name__)
-
-Count = Callable[[str, float], None]
 
 _FLOOD = "look at what the host of these pages publishes"
 _FIRST_POLL = 0.02  # seconds

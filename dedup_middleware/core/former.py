@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from dedup_middleware.base.errors import (
 )
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
-from dedup_middleware.core.availability import Breaker, FaultLog
+from dedup_middleware.core.availability import Breaker, Count, FaultLog
 from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
@@ -68,7 +68,6 @@ class Former:
 
     :param options: ``former_index_url`` names it
     :param target: the index of now
-    :param count: called with the name of a counter and what to add to it
     :param index: used instead of the one that the options name
     :raises OptionsError: the settings contradict each other
     """
@@ -78,7 +77,7 @@ class Former:
         options: Options,
         target: Index,
         method: Method,
-        count: Callable[[str, float], None],
+        count: Count,
         index: Index | None = None,
     ) -> None:
         self._options = former_options(options)

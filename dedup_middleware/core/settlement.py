@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.core.availability import CatchUp, FaultLog, Outage, Unsettled
+from dedup_middleware.core.availability import CatchUp, Count, FaultLog, Outage, Unsettled
 from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
@@ -48,14 +48,13 @@ class Versions:
     :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
     :param replaces_held: a stored page takes the place of pages whose text it holds
         (``DEDUP_ON_FULLER = "replace"``)
-    :param count: called with the name of a counter and what to add to it
     :param former: a former index, which forgets the same pages
     """
 
     index: Index
     replaced: bool
     replaces_held: bool
-    count: Callable[[str, float], None]
+    count: Count
     former: Former | None = None
 
     async def give_way(self, claim: Claim, page_ids: Sequence[int]) -> None:
@@ -191,7 +190,7 @@ async def keep_alive(
     claims: OpenClaims,
     index: Index,
     lease: float,
-    count: Callable[[str, float], None],
+    count: Count,
     faults: FaultLog,
 ) -> None:
     """Extend the leases of pages that take long to be stored, until the task is cancelled."""
@@ -216,7 +215,6 @@ class Settlement:
 
     :param examine: decides a page, and holds the claim if it is new
     :param pending_wait: seconds that a page waits for another one with its key, at the most
-    :param count: called with the name of a counter and what to add to it
     """
 
     _index: Index
@@ -225,7 +223,7 @@ class Settlement:
     _outage: Outage
     _examine: Callable[[Document | Fingerprint], Awaitable[Verdict]]
     _pending_wait: float
-    _count: Callable[[str, float], None]
+    _count: Count
     catch_up: CatchUp = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

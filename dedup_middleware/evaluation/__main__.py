@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
-from dedup_middleware.core.printing import discard_output, flush_output
+from dedup_middleware.base.writing import discard_output, flush_output
 
 if TYPE_CHECKING:
     from dedup_middleware.evaluation.runs import Run
@@ -22,15 +23,14 @@ Experiment = Callable[["Run"], None]
 
 
 def positive(text: str, least: int = 1) -> int:
-    """A whole number from 1 on, for argparse."""
+    """A whole number from 1 (or ``least``) on, for argparse."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
     return int(text)
 
 
-def natural(text: str) -> int:
-    """A whole number from 0 on, for argparse."""
-    return positive(text, 0)
+natural = partial(positive, least=0)
+several = partial(positive, least=2)
 
 
 def share(text: str) -> float:
@@ -42,11 +42,6 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return value
-
-
-def several(text: str) -> int:
-    """A whole number from 2 on, for argparse."""
-    return positive(text, 2)
 
 
 def common_arguments() -> argparse.ArgumentParser:

@@ -15,12 +15,11 @@ from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import METHODS, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter, make_shingler, make_signer
 from dedup_middleware.methods.base import Method, content_record
+from dedup_middleware.methods.baselines import MinHashMethod, SimHashMethod
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.methods.literature.registry import literature
-from dedup_middleware.methods.minhash import MinHashMethod
-from dedup_middleware.methods.simhash import SimHashMethod
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.newfiles import write_whole
+from dedup_middleware.base.writing import write_whole
 from dedup_middleware.evaluation.scores import Interval
 
 if TYPE_CHECKING:

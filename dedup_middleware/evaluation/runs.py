@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -191,14 +193,8 @@ def counted(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[
 
 
 def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    seen: dict[tuple[Any, ...], int] = {}
-    chosen = []
-    for record in lost:
-        run = (record["method"], record["order"], record["workers"])
-        seen[run] = seen.get(run, 0) + 1
-        if seen[run] <= count:
-            chosen.append(record)
-    return chosen
+    runs = groupby(lost, key=itemgetter("method", "order", "workers"))
+    return [record for _, some in runs for record in islice(some, count)]
 
 
 def _by_workers(

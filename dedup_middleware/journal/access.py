@@ -117,13 +117,9 @@ class Reading(Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[T]:
         entries = self._start()
-        while part := await asyncio.to_thread(_part, entries):
+        while part := await asyncio.to_thread(list, itertools.islice(entries, _PART)):
             for one in part:
                 yield one
-
-
-def _part(entries: Iterator[T]) -> list[T]:
-    return list(itertools.islice(entries, _PART))
 
 
 class Journal:

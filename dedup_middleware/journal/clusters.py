@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
+from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.entries import (
     Drop,
     JournalStore,
@@ -79,12 +79,6 @@ class Cluster:
         return host_of(self.stored)
 
 
-@attrs.define
-class _Found:
-    mirrors: dict[str, Mirror] = attrs.field(factory=dict)
-    near: dict[str, Mirror] = attrs.field(factory=dict)
-
-
 class Clusters:
     """Gathers decisions by their stored page.
 
@@ -93,7 +87,8 @@ class Clusters:
 
     def __init__(self, *, near: bool) -> None:
         self.near = near
-        self._found: dict[str, _Found] = {}
+        # Mirrors and near misses of each stored page, by their keys.
+        self._found: dict[str, tuple[dict[str, Mirror], dict[str, Mirror]]] = {}
 
     def takes(self, drop: Drop) -> bool:
         """Whether a decision belongs to a cluster."""
@@ -106,16 +101,16 @@ class Clusters:
 
         :param stored: its key, or its name without one (:func:`.kept_name`)
         """
-        cluster = self._found.setdefault(stored, _Found())
-        pages = cluster.near if drop.outcome == NEW else cluster.mirrors
+        mirrors, near = self._found.setdefault(stored, ({}, {}))
+        pages = near if drop.outcome == NEW else mirrors
         before = pages.get(drop.key)
         own = {name: getattr(drop, name) for name in _OF_DROP}
         pages[drop.key] = Mirror(**own, seen=1 if before is None else before.seen + 1)
 
     def all(self) -> Iterator[Cluster]:
         """The clusters, in the order of their first decisions."""
-        for stored, one in self._found.items():
-            yield Cluster(stored=stored, mirrors=_sorted(one.mirrors), near=_sorted(one.near))
+        for stored, (mirrors, near) in self._found.items():
+            yield Cluster(stored=stored, mirrors=_sorted(mirrors), near=_sorted(near))
 
 
 def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iterator[Cluster]:

@@ -283,17 +283,12 @@ class Query:
 
     def parts(self) -> list[tuple[str, frozenset[Any]]]:
         """The fields of a drop that are looked at, and the values that fit."""
-        every: tuple[tuple[str, frozenset[Any]], ...] = (
-            ("key", self.keys),
-            ("match", self.matches),
-            ("number", self.numbers),
-            ("host", self.hosts),
-            ("reason", self.reasons),
-            ("outcome", self.outcomes),
-            ("spider", self.spiders),
-            ("crawl", self.crawls),
-        )
-        return [part for part in every if part[1]]
+        given = {
+            "key": self.keys, "match": self.matches, "number": self.numbers, "host": self.hosts,
+            "reason": self.reasons, "outcome": self.outcomes, "spider": self.spiders,
+            "crawl": self.crawls,
+        }  # fmt: skip
+        return [(name, wanted) for name, wanted in given.items() if wanted]
 
 
 def to_hours(activity: Activity) -> list[Hour]:

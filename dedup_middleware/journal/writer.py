@@ -81,19 +81,20 @@ class JournalWriter:
 
     def drop(self, drop: Drop) -> None:
         """A page was dropped."""
-        with self._lock:
-            self._seen(drop.key, f"{DROPPED}{drop.reason}")
-            if self._has_room(drop):
-                self._waiting.drops.append(drop)
-        self._wake.set()
+        self._decided(drop.key, f"{DROPPED}{drop.reason}", [drop])
 
     def passed(self, key: str, entries: Sequence[Drop] = ()) -> None:
         """A page was looked at and let through; ``entries`` are those of :func:`make_notes`."""
+        self._decided(key, None, entries)
+
+    def _decided(self, key: str, name: str | None, entries: Sequence[Drop]) -> None:
+        """Count a page as seen, and under a name, and take in what is to be written of it."""
         with self._lock:
-            self._seen(key, None)
-            for entry in entries:
-                if self._has_room(entry):
-                    self._waiting.drops.append(entry)
+            host = host_of(key)
+            for counter in (SEEN, name):
+                if counter is not None:
+                    self._add(host, counter)
+            self._waiting.drops += filter(self._has_room, entries)
         if entries:
             self._wake.set()
 
@@ -130,12 +131,6 @@ class JournalWriter:
                 self._journal.where,
             )
 
-    def _seen(self, key: str, name: str | None) -> None:
-        host = host_of(key)
-        self._add(host, SEEN)
-        if name is not None:
-            self._add(host, name)
-
     def _add(self, host: str, name: str) -> None:
         hour = int(time.time()) // HOUR * HOUR
         activity = self._waiting.activity
@@ -161,7 +156,8 @@ class JournalWriter:
                 if not is_open:
                     self._journal.open(create=True)
                     is_open = True
-                self._flush()
+                while self._write_some():
+                    pass
                 self._failed = False
             except JournalError as error:
                 self._failure(error)
@@ -174,10 +170,6 @@ class JournalWriter:
                 break
             self._closing.wait(_PAUSE)
         self._journal.close()
-
-    def _flush(self) -> None:
-        while self._write_some():
-            pass
 
     def _write_some(self) -> bool:
         """Write one batch; False: nothing is left."""

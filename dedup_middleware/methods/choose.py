@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dedup_middleware.base.options import OWN_METHODS, PRESETS, SKETCH_BITS, Options
-from dedup_middleware.methods import minhash
 from dedup_middleware.methods.base import Method
+from dedup_middleware.methods.baselines import THRESHOLD, MinHashMethod, SimHashMethod
 from dedup_middleware.methods.content import Content
 from dedup_middleware.methods.content_evidence import ContentByEvidence
-from dedup_middleware.methods.simhash import SimHashMethod
 
 if TYPE_CHECKING:
     from dedup_middleware.methods.literature.base import SignatureMethod
@@ -43,13 +42,10 @@ def choose_method(options: Options) -> Method:
             signed, options.scan_distance, options.min_features, sketch_bits=sketch_bits
         )
     if options.method == SimHashMethod.name:
-        return SimHashMethod(
-            distance=options.distance,
-            min_features=options.min_features,
-        )
-    if options.method == minhash.MinHashMethod.name:
-        return minhash.MinHashMethod(
-            threshold=minhash.THRESHOLD if options.threshold is None else options.threshold,
+        return SimHashMethod(distance=options.distance, min_features=options.min_features)
+    if options.method == MinHashMethod.name:
+        return MinHashMethod(
+            threshold=THRESHOLD if options.threshold is None else options.threshold,
             min_features=options.min_features,
             sketch_bits=sketch_bits,
         )

@@ -15,22 +15,15 @@ Each is an estimate, so its standard error is taken off first: of a short page i
 512 bits say little. On a short page a single word can be the news, so below 128 shingles the part
 that may be its own shrinks with the size.
 
-Pages on one template differ in the same places. So when both pages have a figure, or the
-name of a person, in one place and it is another one, they are different pages, whatever their words
-(see :mod:`dedup_middleware.text.places`). Figures that only one of them has, such as a cut or an
-added date line, do not count against it. The same holds of a clause that one page denies, or turns
-into its opposite by a word such as before and after (see :mod:`dedup_middleware.text.clauses`).
+When both pages have another figure, or the name of another person, in one place, they are different
+pages (:mod:`dedup_middleware.text.places`), and so are they if a clause says the opposite
+(:mod:`dedup_middleware.text.clauses`). Figures that only one of them has do not count against it.
 
-What a site writes on all of its pages (toolbars, notices, the words of a template) makes them
-alike without saying the same. On one host, therefore:
-
-* a page under another title must be held to 95 %, and one of fewer than 128 shingles is new even if
-  its text is the same, since that may be all that extraction found;
-* what three stored pages of the host hold too, although none of them makes the page a duplicate,
-  is no evidence: similarity is measured on the rest.
-
-Both only ever keep a page that the plain rule drops, and they use nothing but the page and
-its candidates in the index, so all processes that share one learn the same.
+What a site writes on all of its pages makes them alike without saying the same. On one host,
+therefore, a page under another title must be held to 95 %, and one of fewer than 128 shingles is
+new even if its text is the same, since that may be all that extraction found. What three stored
+pages of the host hold too, although none of them makes the page a duplicate, is no evidence:
+similarity is measured on the rest. Both only ever keep a page that the plain rule drops.
 """
 
 from __future__ import annotations
@@ -99,7 +92,6 @@ class Content(Method):
         candidates: NDArray[np.void],
         payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
     ) -> Judgement:
-        """Judge a page against candidates by this rule."""
         from dedup_middleware.methods.content_rule import decide
         from dedup_middleware.signature.comparison import compare
 
@@ -144,15 +136,14 @@ class Content(Method):
         )
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
-        """The same as :meth:`bucket_keys`, as numbers."""
         if page.simhash is None or page.size < self.min_features:
             return BucketKeys.of(self.bucket_keys(page))
-        from dedup_middleware.methods.placing import whole_page  # numba stays lazy
+        from dedup_middleware.methods.content_rule import whole_page  # numba stays lazy
 
         return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))
 
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         """Further buckets to look into: those of the SimHash with volatile bits flipped."""
-        if not page.volatile or page.simhash is None or page.size < self.min_features:
+        if not page.volatile or page.simhash is None or self.is_short(page):
             return ()
         return probe_bucket_keys(page.simhash, page.volatile)

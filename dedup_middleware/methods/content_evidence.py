@@ -1,39 +1,17 @@
 """The default rule: a page is dropped if a stored page says what it says, word for word.
 
 The evidence of a stored page tells which words of the new page it holds (see
-:mod:`dedup_middleware.signature.evidence`). The others are new words. The page is a duplicate if
-
-* all of its numerals are in the stored page, and none stands in the same place as another one; on a
-  page of more than eight numerals none stands alone among known words, on one of fewer than 60
-  words no name is new;
-* its new words are few: at the threshold of 0.8 at most 12 % of the words between lead and tail,
-  and 16 % of all;
-* they are scattered: no passage of mostly new words is longer than 4 % of the page, nor than 12
-  words (4 words are always allowed), so that no paragraph of its own is lost; a word that the page
-  says elsewhere, where the stored page holds it, counts half, but 16 words are the most;
-* of a page with 250 words and eight numerals, all of which the stored page has, these three shares
-  are a quarter larger, and 13.5 and 18 words take the place of 12 and 16;
-* at most 16 of them, and a tenth of the page but four always, are in the lead and the tail, the
-  first 16 and last 10 words, in which agencies and editors are named (those of date lines and
-  editors' lines do not count); where the last word is not new, there is no tail;
-* no clause says the opposite (see :mod:`dedup_middleware.text.clauses`);
-* 70 % of its shingles are common, 80 % of those of a page of fewer than 60 words; where more than a
-  tenth repeat others, each counts once, and a page that says the same words again and again counts
-  as one of twice its distinct shingles;
-* a page of fewer than 24 words has a title that the stored page's title does not contradict, and a
-  stored page of 60 words or more holds all of its shingles;
-* a page of fewer than 60 words under another title has no word of its title that the stored page
-  lacks.
+:mod:`dedup_middleware.signature.evidence`). The others are new words. They must be few and
+scattered, so that no paragraph of its own is lost, and no numeral, name or negation may differ:
+docs/how-it-decides.md has the limits, which :mod:`.evidence_rule` applies.
 
 How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
 page says in addition is lost either: the new page is the longer one then, and has new words.
 
-At another threshold t these limits grow and shrink with 1 - t; the **similarity** of two pages is
-the largest threshold at which they hold. With the measure `jaccard` the stored page must also say
+At another threshold t the limits grow and shrink with 1 - t; the **similarity** of two pages is the
+largest threshold at which they hold. With the measure `jaccard` the stored page must also say
 little more than the new one, and with `novelty` the new words of a long page are limited as if it
-had 128 words. Pages of one host have more in common than what they report, see
-:mod:`dedup_middleware.methods.content`: under another title the threshold is 0.95, and what three
-other pages of the host say too does not count.
+had 128 words. Pages of one host have more in common than what they report, see :mod:`.content`.
 """
 
 from __future__ import annotations
@@ -45,12 +23,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import (
-    CONTAINED_CODE,
-    LONG,
-    REASONS,
-    Judgement,
-)
+from dedup_middleware.methods.base import CONTAINED_CODE, LONG, REASONS, Judgement
 from dedup_middleware.methods.content import CLAUSES_AT, FIGURES_AT, Content
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT

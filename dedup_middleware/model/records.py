@@ -49,11 +49,7 @@ CONTENT = np.dtype(
         ("simhash", "<u8"),
         ("exact", "<u8"),  # keyed hash of the normalised text
         ("key", "<u8"),  # keyed hash of the document key
-        (
-            "figures",
-            "u1",
-            (48,),
-        ),  # places of numerals and names, see signature/comparison.py
+        ("figures", "u1", (48,)),  # places of numerals and names, see signature/comparison.py
         ("clauses", "u1", (36,)),  # how clauses are turned, see signature/comparison.py
         ("sketch", "<u8", (8,)),
     ]

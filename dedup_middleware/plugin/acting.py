@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import DropItem
+
 from dedup_middleware.journal.writer import Recorder, near_match
 from dedup_middleware.model.documents import (
     DUPLICATE,
@@ -14,10 +16,10 @@ from dedup_middleware.model.documents import (
     PENDING_TIMEOUT,
     REVISIT,
     UNCHECKED,
+    Verdict,
 )
-from dedup_middleware.plugin.exceptions import Dropped, NearDuplicate
-from dedup_middleware.plugin.exitcode import fail
 from dedup_middleware.plugin.items import PageItem, mark
+from dedup_middleware.plugin.reports import Reports, fail
 from dedup_middleware.plugin.signals import dedup_duplicate
 
 if TYPE_CHECKING:
@@ -25,14 +27,30 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from dedup_middleware.base.options import Options
-    from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.reports import Reports
+    from dedup_middleware.model.documents import Document
 
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.1  # seconds between two looks at a spider that is being closed
 MAX_RUNNING = 1000  # calls of receivers, above which the next item to be announced waits
 LONGEST_WAIT = 30.0  # seconds that receivers may take at the end of a crawl
+
+
+class Dropped(DropItem):
+    """An item that the plugin drops.
+
+    :ivar key: document key of the dropped item
+    :ivar verdict: outcome, reason and, for a duplicate, the stored page that it matches
+    """
+
+    def __init__(self, verdict: Verdict, log_level: str | None = None) -> None:
+        super().__init__(f"{verdict.key}: {verdict}", log_level=log_level)
+        self.key = verdict.key
+        self.verdict = verdict
+
+
+class NearDuplicate(Dropped):
+    """An item is dropped because a stored page already holds its text."""
 
 
 class Action:

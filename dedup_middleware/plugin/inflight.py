@@ -113,9 +113,7 @@ class InFlight:
     """
 
     def __init__(
-        self,
-        read: Callable[[Any], PageFields | None],
-        settle: Callable[[list[Ending]], None],
+        self, read: Callable[[Any], PageFields | None], settle: Callable[[list[Ending]], None]
     ) -> None:
         self._read = read
         self._settle = settle

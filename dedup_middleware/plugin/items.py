@@ -24,10 +24,7 @@ MAX_NOTES = 10_000  # beyond it, items of the oldest notes will not arrive
 
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into fields the item has and that are empty."""
-    for field, value in (
-        (names.text, document.text),
-        (names.title, document.title),
-    ):
+    for field, value in ((names.text, document.text), (names.title, document.title)):
         if value and field and _has_field(adapter, field) and not field_value(adapter, field):
             _put(adapter, field, value)
 

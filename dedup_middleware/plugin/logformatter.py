@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.logformatter import LogFormatter
 
-from dedup_middleware.plugin.exceptions import Dropped
+from dedup_middleware.plugin.acting import Dropped
 
 if TYPE_CHECKING:
     from scrapy import Spider

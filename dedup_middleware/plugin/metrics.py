@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from dedup_middleware.base.errors import OptionsError
 
 if TYPE_CHECKING:
@@ -45,34 +43,32 @@ FROM_THE_START = (
     "unchecked",
 )
 
-Values = defaultdict[tuple[str, ...], float]
+# Of each metric: what it says, its labels, and whether it only grows; the others are of crawls that
+# run.
+_METRICS = {
+    "dedup_events": ("Stats of near-duplicates.", ["spider", "event"], True),
+    "dedup_reasons": ("Pages by the rule that decided.", ["spider", "reason"], True),
+    "dedup_seconds_spent": ("Seconds spent in a stage.", ["spider", "stage"], True),
+    "dedup_seconds": ("Seconds a page takes.", ["spider", "stage", "quantile"], False),
+    "dedup_crawls": ("Crawls that run.", ["spider"], False),
+}
 
 
-def _no_values() -> Values:
-    return defaultdict(float)
-
-
-@attrs.frozen
 class Samples:
-    """Values by labels; the first label is the spider.
+    """Values by the name of a metric and its labels."""
 
-    ``events``, ``reasons`` and ``seconds`` only grow, ``quantiles`` are of crawls that run.
-    """
-
-    events: Values = attrs.field(factory=_no_values)
-    reasons: Values = attrs.field(factory=_no_values)
-    seconds: Values = attrs.field(factory=_no_values)
-    quantiles: Values = attrs.field(factory=_no_values)
-    crawls: Values = attrs.field(factory=_no_values)
+    def __init__(self) -> None:
+        self.values: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
     def add_crawl(self, spider: str, stats: Mapping[str, Any], *, running: bool) -> None:
         """Add the stats of a crawl to those of other crawls, also of the same spider.
 
         :param running: whether the crawl has not ended; else its quantiles are left out
         """
-        self.crawls[spider,] += running
+        values = self.values
+        values["dedup_crawls", spider] += running
         for event in FROM_THE_START:
-            self.events[spider, event] += 0
+            values["dedup_events", spider, event] += 0
         for stat, value in stats.items():
             if not stat.startswith(_PREFIX) or not isinstance(value, (int, float)):
                 continue
@@ -81,37 +77,32 @@ class Samples:
             kind, _, rest = name.partition("/")
             if quantile is not None:
                 if running:
-                    labels = (spider, quantile[1], f"{int(quantile[2]) / 100:g}")
-                    self.quantiles[labels] = max(value, self.quantiles[labels])
+                    share = f"{int(quantile[2]) / 100:g}"
+                    labels = ("dedup_seconds", spider, quantile[1], share)
+                    values[labels] = max(value, values[labels])
             elif kind == "reason":
-                self.reasons[spider, rest] += value
+                values["dedup_reasons", spider, rest] += value
             elif kind == "seconds":
-                self.seconds[spider, rest] += value
+                values["dedup_seconds_spent", spider, rest] += value
             else:
-                self.events[spider, name] += value
+                values["dedup_events", spider, name] += value
 
     def copy(self) -> Samples:
         """The same values, to add others to."""
-        return Samples(*(values.copy() for values in attrs.astuple(self, recurse=False)))
+        made = Samples()
+        made.values.update(self.values)
+        return made
 
     def families(self) -> Iterator[Metric]:
         """The metrics, in the form of prometheus-client."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        for kind, name, text, labels, values in (
-            (CounterMetricFamily, "dedup_events", "Stats of near-duplicates.",
-             ["spider", "event"], self.events),
-            (CounterMetricFamily, "dedup_reasons", "Pages by the rule that decided.",
-             ["spider", "reason"], self.reasons),
-            (CounterMetricFamily, "dedup_seconds_spent", "Seconds spent in a stage.",
-             ["spider", "stage"], self.seconds),
-            (GaugeMetricFamily, "dedup_seconds", "Seconds a page takes.",
-             ["spider", "stage", "quantile"], self.quantiles),
-            (GaugeMetricFamily, "dedup_crawls", "Crawls that run.", ["spider"], self.crawls),
-        ):  # fmt: skip
+        for name, (text, labels, grows) in _METRICS.items():
+            kind = CounterMetricFamily if grows else GaugeMetricFamily
             family = kind(name, text, labels=labels)
-            for given, value in sorted(values.items()):
-                family.add_metric(given, value)
+            for (metric, *given), value in sorted(self.values.items()):
+                if metric == name:
+                    family.add_metric(given, value)
             yield family
 
 

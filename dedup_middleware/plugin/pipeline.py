@@ -18,9 +18,7 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError, Opti
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.writer import Recorder
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
-from dedup_middleware.plugin.acting import Action
-from dedup_middleware.plugin.exceptions import Dropped
-from dedup_middleware.plugin.exitcode import fail
+from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
     ItemClasses,
@@ -31,10 +29,9 @@ from dedup_middleware.plugin.items import (
     load_item_classes,
 )
 from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
-from dedup_middleware.plugin.reports import Reports
+from dedup_middleware.plugin.reports import Reports, Summary, counted, fail
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
-from dedup_middleware.plugin.summary import Summary
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -43,8 +40,7 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.clusterfeed import ClusterFeed
-    from dedup_middleware.plugin.feeds import Feeds
+    from dedup_middleware.plugin.feeds import ClusterFeed, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -137,9 +133,8 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.plugin.clusterfeed import ClusterFeed
+        from dedup_middleware.plugin.feeds import ClusterFeed
         from dedup_middleware.plugin.metrics import Exporter
-        from dedup_middleware.plugin.summary import counted
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)

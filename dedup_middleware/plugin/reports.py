@@ -1,14 +1,22 @@
-"""What the pipeline says of itself: counts in the crawl's stats, its errors, and warnings."""
+"""What the pipeline says of itself: counts and percentiles in the crawl's stats, a line of them in
+the log at intervals, its errors, warnings and exit code."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from scrapy import signals
+
+from dedup_middleware.index.base import Index
 
 if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
-
-    from dedup_middleware.plugin.summary import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -50,3 +58,177 @@ class Reports:
         if (key or message) not in self._warned:
             self._warned.add(key or message)
             logger.warning(message, *arguments)
+
+
+def fail(crawler: Crawler) -> None:
+    """Let Scrapy's process count this crawl as failed once its spider is closed.
+
+    A spider that is closed with any reason ends with exit code 0. Scrapy counts a crawl as failed
+    (``bootstrap_failed``) if it raised, with a traceback, or if its crawler holds no spider at its
+    end, which is the case if the spider could not be made. All handlers of ``spider_closed`` get
+    the spider as an argument, as always.
+    """
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    # Connected last, so it is called last.
+    crawler.signals.connect(forget_spider, signals.spider_closed, weak=False)
+
+
+_GROWTH = math.log(1.1)
+_SMALLEST = 1e-6  # seconds
+
+
+class Histogram:
+    """A histogram of seconds, each bucket 10 % wider than the one before.
+
+    A percentile is returned as the upper bound of its bucket, so it is at most 10 % too large.
+
+    >>> histogram = Histogram()
+    >>> for milliseconds in range(1, 101):
+    ...     histogram.add(milliseconds / 1000)
+    >>> 0.095 <= histogram.percentile(95) <= 0.095 * 1.1
+    True
+    """
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self.count = 0
+
+    def add(self, seconds: float) -> None:
+        """One more value."""
+        bucket = math.ceil(math.log(seconds / _SMALLEST) / _GROWTH) if seconds > _SMALLEST else 0
+        self._buckets[bucket] += 1
+        self.count += 1
+
+    def percentile(self, share: float) -> float:
+        """Seconds that ``share`` percent of the values do not exceed, 0 without any value."""
+        wanted = math.ceil(self.count * share / 100)
+        seen = 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= wanted:
+                return _SMALLEST * math.exp(bucket * _GROWTH)
+        return 0.0
+
+
+# Methods of an index whose calls are counted.
+CALLS = frozenset(
+    "read_buckets candidates fetch addresses payloads "
+    "propose commit release renew expiring refresh forget lookup".split()
+)
+STAGES = ("extraction", "fingerprint", "index")
+PERCENTILES = (50, 95, 99)
+
+
+class Summary:
+    """Times of the stages, written into the stats and into a line of the log.
+
+    :param stats: the crawl's
+    :param interval: seconds between two lines, 0: none
+    :param before: called before the stats are read
+    """
+
+    def __init__(self, stats: StatsCollector, interval: float, before: Callable[[], None]) -> None:
+        self._stats = stats
+        self._interval = interval
+        self._before = before
+        self._stages = {stage: Histogram() for stage in STAGES}
+        self._pages = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def time(self, stage: str, seconds: float) -> None:
+        """Add the time that a page took in a stage."""
+        self._stages[stage].add(seconds)
+
+    def start(self) -> None:
+        """Start a task that writes a line every interval."""
+        if self._interval > 0:
+            self._task = asyncio.create_task(self._repeat())
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            self.write()
+
+    def write(self) -> None:
+        """Write the percentiles into the stats and a line into the log."""
+        self.publish()
+        logger.info("%s", self.line())
+
+    def publish(self) -> None:
+        """Bring the stats up to date."""
+        self._before()
+        for stage, histogram in self._stages.items():
+            if histogram.count:
+                for share in PERCENTILES:
+                    name = f"dedup/seconds/{stage}/p{share}"
+                    self._stats.set_value(name, round(histogram.percentile(share), 6))
+
+    def line(self) -> str:
+        """The numbers of the crawl so far and of the last interval."""
+        pages, dropped, unchecked = (
+            int(self._stats.get_value(f"dedup/{name}", 0))
+            for name in ("pages", "dropped", "unchecked")
+        )
+        rate = ""
+        if self._interval > 0:
+            rate = f" (at {(pages - self._pages) * 60 / self._interval:.0f} pages/min)"
+        self._pages = pages
+        times = ", ".join(
+            f"{stage} {histogram.percentile(50) * 1000:.1f}/{histogram.percentile(95) * 1000:.1f}"
+            for stage, histogram in self._stages.items()
+            if histogram.count
+        )
+        return (
+            f"Checked {pages} pages{rate}, dropped {dropped} ({_percent(dropped, pages)}), "
+            f"{unchecked} unchecked" + (f"; ms (median/95 %): {times}" if times else "")
+        )
+
+    def stop(self) -> None:
+        """Write the last line, of the whole crawl; the stats get their last values.
+
+        Without an interval no line is written.
+        """
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self.publish()
+        if self._interval > 0:
+            self._interval = 0  # the rate of an interval that has not ended says nothing
+            logger.info("%s", self.line())
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+
+
+def counted(index: Index, count: Callable[[str, float], None]) -> Index:
+    """The same index; ``count`` is called with the name of the counter and 1 for each call.
+
+    Calls that the index makes of itself are not counted. Round trips are counted as well, apart
+    from calls: many calls may share one, and one call may need several. So are the SimHash records
+    that the Hamming kernel compares.
+    """
+    index.watch_round_trips(lambda: count("index/round-trips", 1))
+    index.watch_scans(lambda records: count("index/scanned", records))
+    return cast("Index", _Counted(index, count))
+
+
+class _Counted:
+    def __init__(self, index: Index, count: Callable[[str, float], None]) -> None:
+        self._index = index
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._index, name)
+        if name not in CALLS:
+            return found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._count("index/calls", 1)
+            return found(*arguments, **named)
+
+        setattr(self, name, call)  # made once
+        return call

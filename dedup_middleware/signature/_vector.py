@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dedup_middleware.base.jit import compiler, intrinsic
-from dedup_middleware.base.prefetching import prefetch_line
+from dedup_middleware.base.jit import compiler, intrinsic, prefetch_line
 
 ir, types, cgutils = compiler("llvmlite.ir", "numba.types", "numba.core.cgutils")
 

@@ -1,6 +1,7 @@
 """``spark-submit``-able: ``python -m dedup_middleware.spark PATH... -o FOLDER``.
 
-Settings are given as ``-s DEDUP_NAME=VALUE``; the master is that of ``spark-submit``.
+Settings are given as ``-s DEDUP_NAME=VALUE``; the master is that of ``spark-submit``. For
+``scrapy dedup spark`` the same :func:`run` does the job.
 """
 
 from __future__ import annotations
@@ -9,11 +10,173 @@ import argparse
 import asyncio
 import json
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, PythonException
+from pyspark.sql import SparkSession
+from rich.console import Console
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.spark.commandline import run, sentences
+from dedup_middleware.index.opening import open_index
+from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
+from dedup_middleware.spark.job_settings import Job, SparkError, local_session, submitted_session
+from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.stages import Note
+from dedup_middleware.tools.commands.context import progress_bars
 from dedup_middleware.tools.commands.files import add_spark_arguments
+
+STEPS = {
+    "work/pages": "fingerprints",
+    "work/ordered": "order of the pages",
+    "work/groups": "exact copies",
+    "work/single": "exact copies collapsed",
+    "work/pairs": "candidates",
+    "work/edges": "verdicts",
+    "work/settled": "which pages are kept",
+    "work/matches": "best matches",
+    "work/alone": "verdicts",
+    "work/index": "pages for the index",
+    "duplicates": "duplicates",
+    "kept": "kept pages",
+    "clusters": "clusters",
+    "rejects": "rejected rows",
+}
+_SECONDS = 0.5
+
+
+@contextmanager
+def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
+    """A progress bar for the running step, with its tasks; gives what notes that a step begins.
+
+    :param quiet: show nothing
+    """
+    tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
+    current = bars.add_task("reading", total=None)
+    end = threading.Event()
+
+    def note(step: str) -> None:
+        nonlocal current
+        bars.stop_task(current)
+        current = bars.add_task(STEPS.get(step, step.removeprefix("work/")), total=None)
+
+    def watch() -> None:
+        while not end.wait(_SECONDS):
+            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+            total = sum(stage.numTasks for stage in stages if stage is not None)
+            if total:
+                bars.update(current, completed=done, total=total)
+
+    if quiet:
+        yield note
+        return
+    thread = threading.Thread(target=watch, daemon=True)
+    with bars:
+        thread.start()
+        try:
+            yield note
+        finally:
+            end.set()
+            thread.join()
+
+
+async def run(
+    arguments: argparse.Namespace, options: Options, master: str | None, *, quiet: bool
+) -> dict[str, Any]:
+    """Do the job; returns its numbers.
+
+    :param master: as Spark names it; None: that of ``spark-submit``
+    :raises DedupError: it can't be done
+    """
+    if arguments.load and options.index_url == "memory:":
+        raise SparkError(
+            "--load with DEDUP_INDEX_URL=memory: can't be used: name an index that stays"
+        )
+    job = Job(
+        output=arguments.output,
+        keep=arguments.keep,
+        order_by=arguments.order_by,
+        date_field=arguments.date_field,
+        against=arguments.against,
+        near=arguments.near,
+        partitions=arguments.partitions,
+    )
+    if arguments.load:
+        options = await with_key_of_index(options, open_index(options))
+    with spark_errors("Spark can't be started (it needs Java 17)"):
+        session = submitted_session() if master is None else local_session(master)
+    began = time.perf_counter()
+    console = Console(stderr=True)
+    quiet = quiet or not console.is_terminal
+    with (
+        spark_errors("Spark can't do the job, which goes on from here when it is started again"),
+        step_progress(session, console, quiet=quiet) as note,
+    ):
+        source = read_files(session, arguments.paths, options, job, arguments.format)
+        steps = await asyncio.to_thread(start, source, options, job, note)
+        result = await asyncio.to_thread(finish, steps)
+        state: dict[str, Any] = {**result.numbers, "output": job.output}
+        if arguments.index_file is not None:
+            written = await asyncio.to_thread(write_index_file, steps, arguments.index_file)
+            state["index_file"] = attrs.asdict(written)
+        if arguments.load:
+            async with open_index(options) as index:
+                state["loaded"] = attrs.asdict(await load(steps, index))
+    state["seconds"] = round(time.perf_counter() - began, 1)
+    return state
+
+
+@contextmanager
+def spark_errors(what: str) -> Iterator[None]:
+    """Errors of Spark and of Java, and of files that can't be read or written, as one line.
+
+    :raises SparkError: instead of them
+    """
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SparkError(f"{what}: {reason_of(error)}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise SparkError(f"{what}: {error}") from error
+
+
+def reason_of(error: PySparkException | Py4JError) -> str:
+    """What an error of Spark says, without its stack trace."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, PythonException):  # ends with what the worker raised
+        return next((line for line in reversed(lines) if not line.startswith(" ")), str(error))
+    if not isinstance(error, Py4JJavaError):
+        return " ".join(lines[:2])
+    causes: list[str] = []
+    fault: Any = error.java_exception
+    while fault is not None:
+        said = str(fault.getMessage() or fault.toString()).strip().split("\n")[0]
+        causes += [said] * (said not in causes)
+        fault = fault.getCause()
+    return ": ".join(causes)
+
+
+def sentences(state: dict[str, Any]) -> str:
+    """The numbers for people."""
+    lines = [
+        f"{state['read']:,} rows: {state['kept']:,} kept, {state['duplicates']:,} dropped, "
+        f"{state['rejects']:,} rejected, in {state['seconds']:,.0f} s",
+        f"The result is in {state['output']}: kept, duplicates, clusters, rejects.",
+    ]
+    if "index_file" in state:
+        lines.append(f"{state['index_file']['pages']:,} pages are in the index file.")
+    if "loaded" in state:
+        loaded = state["loaded"]
+        lines.append(f"{loaded['pages']:,} pages loaded, {loaded['known']:,} were known.")
+    return "\n".join(lines)
 
 
 def main(words: list[str] | None = None) -> int:

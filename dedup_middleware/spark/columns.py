@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
+from dedup_middleware.spark.pairing import BITS, WORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
 _NO_BANDS = np.empty(0, np.uint64)
-
-
-def to_binary(content: NDArray[np.void]) -> Any:
-    """CONTENT[n] as a binary column of n values."""
-    starts = np.arange(len(content) + 1, dtype=np.int32) * CONTENT.itemsize
-    buffers = [None, pa.py_buffer(starts), pa.py_buffer(content.tobytes())]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(content), buffers)
+NO_SIEVE: Final = bytes(8 * WORDS)
+EVERY_PAIR: Final = 2.0  # a limit that no page exceeds
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the first ten bits name one of BITS
+# The rule counts shingles by evidence, which reports some as held that are not, and each as often
+# as it occurs, where a tenth may be repetitions.
+_REPEATED: Final = 0.9
+_MISTAKEN: Final = 0.05
 
 
 def to_content(column: Any) -> NDArray[np.void]:
@@ -157,3 +159,31 @@ def page_of(
         signature=Signature((), judged) if judged and not worded else None,
         wording=Wording.from_bytes(judged if worded else b""),
     )
+
+
+def make_sieve(method: Method, page: Fingerprint) -> bytes:
+    """A few bits of a page, which show before it is judged what it can't be a duplicate of.
+
+    Most pages that share a clause or a band have little else in common, and to judge them their
+    whole wordings would be moved. A sieve is a Bloom filter of the shingles of a page with one
+    hash: a bit that a page has and a candidate lacks proves a shingle that the candidate lacks. A
+    page with more of these than the rule allows is no duplicate of the candidate, whatever the rest
+    says. Of a page with over 600 shingles a sieve is too full to prove much; such pairs are judged.
+
+    :returns: ``8 * WORDS`` bytes; zeros where the method compares no wordings
+    """
+    if not isinstance(method, ContentByEvidence) or not len(page.wording.order):
+        return NO_SIEVE
+    bits = np.zeros(BITS, np.bool_)
+    bits[(page.wording.order * _SPREAD) >> _SHIFT] = True
+    head = np.array((page.host, page.size), np.uint64)
+    return head.tobytes() + np.packbits(bits).tobytes()
+
+
+def limit_of(method: Method) -> float:
+    """The share of its shingles that a duplicate may lack in a sieve, at the most."""
+    if not isinstance(method, ContentByEvidence):
+        return EVERY_PAIR
+    from dedup_middleware.methods.evidence_rule import most_lacking
+
+    return most_lacking(method.threshold) / _REPEATED + _MISTAKEN

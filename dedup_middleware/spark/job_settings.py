@@ -61,20 +61,14 @@ class Job:
     def __attrs_post_init__(self) -> None:
         if self.keep not in KEEP:
             raise SparkError(f"keep={self.keep!r} can't be used: choose one of {', '.join(KEEP)}")
-        for name, least in (("hot", 2), ("most", 1), ("settle", 1)):
-            if getattr(self, name) < least:
-                raise SparkError(
-                    f"{name}={getattr(self, name)!r} can't be used: give {least} or more"
-                )
-        for name, nothing in (
-            ("alone", "none"),
-            ("partitions", "set by the input"),
-            ("batch_rows", "set by the input"),
+        by_input = "0 (set by the input)"
+        for name, least, shown in (
+            *(("hot", 2, "2"), ("most", 1, "1"), ("settle", 1, "1"), ("alone", 0, "0 (none)")),
+            *(("partitions", 0, by_input), ("batch_rows", 0, by_input)),
         ):
-            if getattr(self, name) < 0:
-                raise SparkError(
-                    f"{name}={getattr(self, name)!r} can't be used: give 0 ({nothing}) or more"
-                )
+            value = getattr(self, name)
+            if value < least:
+                raise SparkError(f"{name}={value!r} can't be used: give {shown} or more")
 
 
 def job_options(options: Options) -> Options:
@@ -128,10 +122,8 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
     local = _LOCAL if master.startswith("local") else {}
     if local:
         os.environ.setdefault(*_ARENAS)
-    builder = SparkSession.builder.master(master)
-    for name, value in {**_SETTINGS, **local, **settings}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    every = {**_SETTINGS, **local, **settings}
+    return SparkSession.builder.master(master).config(map=every).getOrCreate()
 
 
 def submitted_session() -> SparkSession:
@@ -143,7 +135,4 @@ def submitted_session() -> SparkSession:
     # spark-submit has the interpreter in its own configuration.
     if not os.environ.get("PYSPARK_GATEWAY_PORT"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder
-    for name, value in _SETTINGS.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map=_SETTINGS).getOrCreate()

@@ -7,7 +7,7 @@ task counts a hot one alone; a hot key is split into chunks, and each pair of ch
 that no task holds a whole hot list. Only numbers are moved here: of a page, its SimHash and its
 sieve, and the keys that decide whether a pair has a lower block in common. What a method judges by
 follows for candidates alone, and pages that can't be duplicates of each other are no candidates
-(:mod:`.sieve`).
+(:func:`.make_sieve`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dedup_middleware.index.pages import TABLE_SHIFT
+from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, matrix, numbers, words
@@ -40,7 +40,7 @@ from dedup_middleware.spark.pairing import (
     pairs,
 )
 
-PAIRS = pa.schema([("page", pa.int64()), ("candidate", pa.int64())])
+PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
 _SALTS = 10
 _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -208,7 +208,7 @@ def candidate_pairs(
 
     :param pages: with columns order, last, simhash, sieve, slots and probes
     :param distance: largest Hamming distance of SimHashes
-    :param limit: see :func:`.sieve.limit_of`
+    :param limit: see :func:`.limit_of`
     """
     counts = hot_keys(keyed(pages), min(job.hot, job.most))
     hot = {key: count for key, count in counts.items() if count > job.hot}
@@ -250,7 +250,8 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         if kept is not None:
             width = max(kept[_LOWER].shape[1], columns[_LOWER].shape[1])
             for part in (kept, columns):
-                part[_LOWER] = _widened(part[_LOWER], width)
+                more = ((0, 0), (0, width - part[_LOWER].shape[1]))
+                part[_LOWER] = np.pad(part[_LOWER], more, constant_values=NOTHING)
             columns = {name: np.concatenate((kept[name], columns[name])) for name in columns}
         first = _firsts(columns)
         last = int(first[-1]) if len(first) else 0
@@ -259,10 +260,6 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         kept = {name: values[last:] for name, values in columns.items()}
     if kept is not None:
         yield kept
-
-
-def _widened(rows: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=NOTHING)
 
 
 def _firsts(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -279,8 +276,7 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
     many = counts > 1
     rows = np.repeat(many, counts)
     own = {name: np.ascontiguousarray(values[rows]) for name, values in columns.items()}
-    starts = np.zeros(int(many.sum()) + 1, np.int64)
-    np.cumsum(counts[many], out=starts[1:])
+    starts = starts_of(counts[many])
     keys, flags = own["key"][starts[:-1]], own["flags"][starts[:-1]]
     of_bands = keys >= BAND_KEY
     tables = np.where(of_bands, (keys & ~np.int64(BAND_KEY)) >> TABLE_SHIFT, keys >> 16)

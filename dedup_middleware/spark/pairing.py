@@ -27,7 +27,7 @@ PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
 NOTHING = -1  # what fills the rows of ``lower``
 LAST_RANK = 64  # of the tables of band records that of the keys comes last
-BITS = 1024  # of a sieve, see :mod:`.sieve`
+BITS = 1024  # of a sieve, see :func:`.make_sieve`
 HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
 WORDS = FIRST + BITS // 64
 
@@ -51,7 +51,7 @@ class Blocks:
     probe. ``crowded`` int64[n]: mask of the tables in which the page has a crowded key.
     ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
     those in tables of band records, the lowest first, as far as they can be lower than this one.
-    ``sieves`` uint64[n, WORDS], see :mod:`.sieve`.
+    ``sieves`` uint64[n, WORDS], see :func:`.make_sieve`.
     """
 
     starts: NDArray[np.int64]
@@ -84,7 +84,7 @@ def pairs(
 
     :param most: candidates of a page in one block, at the most, the earliest ones, whatever their
         sieves say; and the same for a block of two chunks
-    :param limit: see :func:`.sieve.limit_of`
+    :param limit: see :func:`.limit_of`
     :param capacity: pairs returned at the most; at least the larger of ``most``
     :param at: block and record to go on with, (0, 0) at first
     :returns: also the next ``at``; the block is ``len(blocks.tables)`` when all is done

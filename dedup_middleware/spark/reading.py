@@ -1,4 +1,5 @@
-"""Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``.
+"""Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``. Pages of an
+exported index are read as pages that are kept already: none is computed again.
 
 Each row has its file and its place in it, so that the order of the input does not depend on how
 Spark cuts it up: files by name, rows in their order.
@@ -10,21 +11,25 @@ import csv
 import io
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import attrs
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import functions as F  # noqa: N812 - its usual name  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
+from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
-from dedup_middleware.spark.columns import batch_of
-from dedup_middleware.spark.job import Source
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.parameters import differences, hash_key_of
+from dedup_middleware.spark.columns import NO_SIEVE, batch_of, words
 from dedup_middleware.spark.job_settings import Job, SparkError
 from dedup_middleware.spark.signing import (
     BASE,
@@ -32,11 +37,13 @@ from dedup_middleware.spark.signing import (
     FILE,
     FILE_SHIFT,
     LINE,
+    Source,
     check_names,
     quoted,
 )
 from dedup_middleware.spark.stages import file_states, fingerprint_of, listed, read_bytes
 from dedup_middleware.tools.files.rows import BatchError, format_of, read_warc
+from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema, to_binary
 
 _ROWS = 64  # pages of a WARC file in memory at once
 _MOST_FILES = 1 << 63 - FILE_SHIFT
@@ -172,17 +179,11 @@ def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> Da
 
 def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -> DataFrame:
     names = [_as_spark_names_it(session, file) for file in files]
-    schema = pa.schema(
-        [
-            (options.key_field, pa.string()),
-            (options.html_field, pa.binary()),
-            (options.charset_field, pa.string()),
-            (job.date_field, pa.string()),
-            (FILE, pa.string()),
-            (BASE, pa.int64()),
-            (FAULT, pa.string()),
-        ]
-    )
+    schema = pa.schema([
+        (options.key_field, "string"), (options.html_field, "binary"),
+        (options.charset_field, "string"), (job.date_field, "string"), (FILE, "string"),
+        (BASE, "int64"), (FAULT, "string"),
+    ])  # fmt: skip
     # One task a file: it can only be read from its beginning.
     paths = session.createDataFrame(pa.table({"path": names}))
     return paths.repartition(len(names)).mapInArrow(_pages_of(schema), from_arrow_schema(schema))
@@ -229,3 +230,82 @@ def _local(path: str, folder: Path) -> Path:
 
 
 _READERS: dict[str, Read] = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet, "warc": _warc}
+
+
+_STORED = pa.schema({
+    "order": "int64", "key_hash": "int64", "simhash": "int64", "content": "binary", "key": "string",
+    "slots": pa.list_(pa.int64()), "payload": "binary",
+})  # fmt: skip
+_ROW = "row"
+
+
+def with_key_of(options: Options, path: str) -> Options:
+    """Options with the hash key of an exported index, so that its pages can be compared.
+
+    :raises IndexRefusedError: the file is damaged or none, or was made with other parameters
+    """
+    parameters = read_portable(path).parameters
+    own = dict(Fingerprinter(options, 0).parameters)
+    theirs = {name: value for name, value in parameters.items() if name in own}
+    lines = differences(theirs, own)
+    if lines:
+        raise IndexRefusedError(
+            f"the pages of {path} can't be compared with new ones, it was made with other "
+            "parameters:\n  " + "\n  ".join(lines) + "\nGive the settings of the file."
+        )
+    return attrs.evolve(options, hash_key=hash_key_in_use(parameters))
+
+
+def hash_key_in_use(parameters: Mapping[str, str]) -> str:
+    """The part of an index's key that hashes are made with: its lower 64 bits, in hexadecimal.
+
+    >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
+    '2a'
+    """
+    return f"{hash_key_of(parameters, 'the index'):x}"
+
+
+def stored_pages(session: SparkSession, path: str) -> DataFrame:
+    """Pages of an exported index, with the columns of those of the input; orders are below 0.
+
+    :raises IndexRefusedError: the file is damaged, or none
+    """
+    rows = read_portable(path).rows
+    names = schema().names
+    table = session.read.parquet(path).select(*names, F.col("_metadata.row_index").alias(_ROW))
+    found = table.mapInArrow(_with_content(rows), from_arrow_schema(_STORED))
+    return found.select(
+        "*",
+        F.col("order").alias("last"),
+        F.lit(False).alias("copied"),
+        F.lit(True).alias("named"),
+        F.lit(None).cast("array<bigint>").alias("probes"),
+        F.lit(bytearray(NO_SIEVE)).alias("sieve"),
+    )
+
+
+def _with_content(rows: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            content = from_arrow(_as_written(batch)).content
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array(words(batch.column(_ROW)) - rows),
+                    pa.array(content["key"].astype(np.int64)),
+                    pa.array(content["simhash"].astype(np.int64)),
+                    to_binary(content),
+                    batch.column("address"),
+                    batch.column("slots"),
+                    batch.column("payload"),
+                ],
+                names=_STORED.names,
+            )
+
+    return work
+
+
+def _as_written(batch: Any) -> Any:
+    """The batch with the types of the file: Spark has its own unit of time."""
+    wanted = schema()
+    columns = [batch.column(field.name).cast(field.type) for field in wanted]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import Method, content_bytes
@@ -23,9 +24,8 @@ from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.spark.columns import judged_by, to_places
+from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
 from dedup_middleware.spark.job_settings import SparkError
-from dedup_middleware.spark.sieve import make_sieve
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.signing import Signed, Signer
 
@@ -40,26 +40,15 @@ LATEST = (1 << 63) - 1
 _RAW = 1000  # characters of a rejected row that are shown
 NOWHERE = BucketKeys.of(())
 
-FIELDS = (
-    ("position", pa.int64()),
-    ("error", pa.string()),
-    ("raw", pa.string()),
-    ("key", pa.string()),
-    ("named", pa.bool_()),
-    ("rank", pa.int64()),
-    ("size", pa.int64()),
-    ("content", pa.binary()),
-    ("key_hash", pa.int64()),
-    ("simhash", pa.int64()),
-    ("twin", pa.binary()),
-    ("slots", pa.list_(pa.int64())),
-    ("probes", pa.list_(pa.int64())),
-    ("payload", pa.binary()),
-    ("sieve", pa.binary()),
-    ("judged", pa.binary()),
-)
+_PLACES = pa.list_(pa.int64())
+FIELDS = pa.schema({
+    "position": "int64", "error": "string", "raw": "string", "key": "string", "named": "bool",
+    "rank": "int64", "size": "int64", "content": "binary", "key_hash": "int64", "simhash": "int64",
+    "twin": "binary", "slots": _PLACES, "probes": _PLACES, "payload": "binary", "sieve": "binary",
+    "judged": "binary",
+})  # fmt: skip
 #: names of columns that an input can't have
-TAKEN = frozenset({PREFIX + name for name, _ in FIELDS} | {LINE, FILE, BASE, BY, FAULT, ORDER})
+TAKEN = frozenset({PREFIX + name for name in FIELDS.names} | {LINE, FILE, BASE, BY, FAULT, ORDER})
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -82,6 +71,17 @@ def check_names(names: Sequence[str]) -> None:
 def quoted(name: str) -> str:
     """The name of a column as an expression of Spark."""
     return "`" + name.replace("`", "``") + "`"
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """An input: rows with the columns that :func:`sign` reads, and what names it."""
+
+    rows: DataFrame
+    files: tuple[str, ...] = ()
+    counts: bool = False
+    identity: str = ""
+    bytes: int = 0
 
 
 @attrs.frozen
@@ -118,12 +118,12 @@ def sign(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
             kept = [name for name in batch.schema.names if name not in READ]
             columns = [batch.column(name) for name in kept]
             positions = places(batch)
-            for i, (_, kind) in enumerate(FIELDS):
+            for i, kind in enumerate(FIELDS.types):
                 values: list[Any] = positions if i == 0 else [values[i - 1] for values in found]
                 columns.append(
                     to_places(values) if pa.types.is_list(kind) else pa.array(values, kind)
                 )
-            names = [*kept, *(PREFIX + name for name, _ in FIELDS)]
+            names = [*kept, *(PREFIX + name for name in FIELDS.names)]
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
     return work

@@ -107,7 +107,8 @@ class Stages:
                 f"output={self.folder!r} can't be used: it holds the result of another input or "
                 "of other options; name another folder, or remove it"
             )
-        if exists(self.session, self.folder) and _filled(self.session, self.folder):
+        files, found = _file_system(self.session, self.folder)
+        if files.exists(found) and len(files.listStatus(found)):
             raise SparkError(
                 f"output={self.folder!r} can't be used: the folder is not empty; name another one"
             )
@@ -124,11 +125,6 @@ def exists(session: SparkSession, path: str) -> bool:
     """Whether there is a file or folder, on any file system that Spark supports."""
     files, found = _file_system(session, path)
     return bool(files.exists(found))
-
-
-def _filled(session: SparkSession, path: str) -> bool:
-    files, found = _file_system(session, path)
-    return len(files.listStatus(found)) > 0
 
 
 def read_bytes(session: SparkSession, path: str, most: int = 1 << 20) -> bytes:
@@ -176,16 +172,16 @@ def listed(session: SparkSession, path: str) -> list[str]:
         status = waiting.pop()
         own = status.getPath()
         if status.isDirectory():
-            waiting += [one for one in files.listStatus(own) if _shown(one.getPath().getName())]
+            waiting += [
+                one
+                for one in files.listStatus(own)
+                if not one.getPath().getName().startswith(("_", "."))
+            ]
         else:
             names.append(str(own.toString()))
     if not names:
         raise SparkError(f"there is no file at {path}: name what is to be read")
     return names
-
-
-def _shown(name: str) -> bool:
-    return not name.startswith(("_", "."))
 
 
 def fingerprint_of(*parts: Any) -> str:

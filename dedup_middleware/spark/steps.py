@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
-from dedup_middleware.spark import alone, few
-from dedup_middleware.spark.against import stored_pages
-from dedup_middleware.spark.few import HOST
+from dedup_middleware.spark import alone
+from dedup_middleware.spark.columns import EVERY_PAIR, limit_of
 from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
 from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
+from dedup_middleware.spark.reading import stored_pages
 from dedup_middleware.spark.settling import settled
-from dedup_middleware.spark.sieve import EVERY_PAIR, limit_of
 from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
 from dedup_middleware.spark.stages import Stages
 from dedup_middleware.spark.verdicts import (
@@ -38,10 +37,8 @@ from dedup_middleware.spark.verdicts import (
     match_pages,
     near_pages,
 )
-from dedup_middleware.spark.workers import Parts
 
 _RECORDS = 2_000_000  # of blocks, in one partition
-_PAGES = 200_000  # judged pages in one partition
 _NUMBERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -89,7 +86,7 @@ class Steps:
     @cached_property
     def ordered(self) -> DataFrame:
         """Every page that was read, with its ``order``: narrow, without the input's columns."""
-        names = [name for name, _ in FIELDS if name not in ("error", "raw")]
+        names = [name for name in FIELDS.names if name not in ("error", "raw")]
         readable = self.pages.where(F.col(self._own("error")).isNull())
         by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
         narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
@@ -270,8 +267,9 @@ class Steps:
         folder = _folder(files)
         folder.mkdir(exist_ok=True)
         try:
-            parts = Parts(self.stages.session, folder)
-            cores = parts.session.sparkContext.defaultParallelism
+            session = self.stages.session
+            parts = partial(alone.in_parts, session, folder)
+            cores = session.sparkContext.defaultParallelism
             return alone.matches(files, names, self.options, self.job, parts, cores)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -333,7 +331,7 @@ class Steps:
         if self._few is not None and (files := self.stages.local_files("work/matches")):
             pages, own = self._few
             names = [own[name] for name in ("order", "key", "size")]
-            found = few.duplicates(files, pages, names, self.options)
+            found = alone.duplicates(files, pages, names, self.options)
             return self.stages.session.createDataFrame(found)
         names = self._keys.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
         found = (
@@ -358,7 +356,7 @@ class Steps:
     @written("kept")
     def kept(self) -> DataFrame:
         """Rows of the input that are kept."""
-        own = [self._own(name) for name, _ in FIELDS if name not in ("position", "key")]
+        own = [self._own(name) for name in FIELDS.names if name not in ("position", "key")]
         place = self._own("position")
         pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
         if self._sorted:
@@ -379,7 +377,7 @@ class Steps:
         """Kept pages, each with all that were dropped for it, and near misses if wanted."""
         duplicates = self.duplicates
         if self._few is not None and (files := self.stages.local_files("duplicates")):
-            return self.stages.session.createDataFrame(few.clusters(files))
+            return self.stages.session.createDataFrame(alone.clusters(files))
         found = duplicates.where("match is not null").select(
             F.col("match").alias("cluster"),
             "order",
@@ -444,6 +442,13 @@ class Steps:
             .join(self.ordered.select("order", "key"), "order")
         )
 
+    @written("work/index")
+    def index(self) -> DataFrame:
+        """What an index keeps of the kept pages, in their order: pages that a crawl had stored."""
+        gone = self.matches.select("order")
+        pages = self.ordered.where(F.col("size") > 0).join(gone, "order", "left_anti")
+        return pages.select("order", "key", "named", "content", "slots", "payload").sort("order")
+
     @written("rejects")
     def rejects(self) -> DataFrame:
         """Rows that could not be read, and why."""
@@ -463,4 +468,4 @@ def _folder(files: Sequence[Path]) -> Path:
 
 def _host(column: str) -> Column:
     """The host of an address, empty if it is none; as :func:`~..journal.entries.host_of`."""
-    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), HOST, 1))
+    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), alone.HOST, 1))

@@ -31,27 +31,20 @@ from dedup_middleware.spark.columns import (
     kept_of,
     page_of,
     runs_of,
-    to_binary,
     to_content,
     words,
 )
 from dedup_middleware.spark.pairing import common_tables
+from dedup_middleware.tools.portable.file_reader import to_binary
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
 COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
 PLAIN = 4  # of all edges of a page, and of its own row: COULD is SURE in each, whatever is kept
 
-EDGES = pa.schema(
-    [
-        ("page", pa.int64()),
-        ("candidate", pa.int64()),
-        ("tables", pa.int64()),
-        ("flags", pa.int64()),
-        ("similarity", pa.float64()),
-        ("content", pa.binary()),
-        ("payload", pa.binary()),
-    ]
-)
+EDGES = pa.schema({
+    "page": "int64", "candidate": "int64", "tables": "int64", "flags": "int64",
+    "similarity": "float64", "content": "binary", "payload": "binary",
+})  # fmt: skip
 
 
 @attrs.frozen(eq=False)
@@ -79,29 +72,6 @@ class Candidates:
         )
 
 
-def edge_flags(
-    method: Method, own: NDArray[np.void], payload: bytes, candidates: Candidates
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Flags int64[n] and similarities of edges to the candidates that matter; 0: it does not.
-
-    A candidate that could never make the page a duplicate still matters if it may keep another
-    one from it: in the rule ``content``, a page of the same host.
-    """
-    page = page_of(method, own, payload)
-    judged = method.judge(page, candidates.content, candidates.payloads)
-    sure = judged.duplicate
-    # All candidates were judged, kept or not: with fewer of them the verdict can only become surer.
-    could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
-    return could * COULD + sure * SURE, judged.similarity
-
-
-def has_context(method: Method, own: NDArray[np.void], content: NDArray[np.void]) -> Any:
-    """Which candidates, bool[n], may influence the verdict on other candidates."""
-    if not isinstance(method, Content) or not own["host"][0]:
-        return np.zeros(len(content), np.bool_)
-    return content["host"] == own["host"][0]
-
-
 def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """A function for ``mapInArrow`` over rows (page, kind, candidate, places, content, payload).
 
@@ -117,14 +87,15 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
             parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
             found = [part for part in parts if part is not None]
             if found:
-                columns = list(zip(*found, strict=True))
-                arrays: list[Any] = [pa.array(np.concatenate(column)) for column in columns[:5]]
-                arrays[1] = pa.array(
-                    np.concatenate(columns[1]), mask=np.concatenate(columns[1]) == _NO_CANDIDATE
-                )
-                arrays.append(to_binary(np.concatenate(columns[5])))
-                payloads = [payload for part in columns[6] for payload in part]
-                arrays.append(pa.array(payloads, pa.binary()))
+                *columns, payloads = zip(*found, strict=True)
+                page, candidate, *numbers, judged = map(np.concatenate, columns)
+                arrays = [
+                    pa.array(page),
+                    pa.array(candidate, mask=candidate == _NO_CANDIDATE),
+                    *map(pa.array, numbers),
+                    to_binary(judged),
+                    pa.array([payload for part in payloads for payload in part], pa.binary()),
+                ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=EDGES)
 
     return work
@@ -136,22 +107,34 @@ _NO_CANDIDATE = -(1 << 63)
 def _edges(
     method: Method, order: int, own: NDArray[np.void], payload: bytes, found: Candidates
 ) -> tuple[Any, ...] | None:
+    """Columns of :data:`EDGES`: of a page itself, and of the candidates that matter to it; None: it
+    is not contested.
+
+    A candidate that could never make the page a duplicate still matters if it may keep another
+    one from it: in the rule ``content``, a page of the same host.
+    """
     if not len(found):
         return None
-    flags, similarity = edge_flags(method, own, payload, found)
-    could = (flags & COULD) != 0
+    judged = method.judge(page_of(method, own, payload), found.content, found.payloads)
+    sure = judged.duplicate
+    # All candidates were judged, kept or not: with fewer of them the verdict can only become surer.
+    could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
     # Candidates behind the page itself matter to its exact copies, if it is not kept itself.
     if not (could & (found.orders < order)).any():
         return None
-    rows = np.flatnonzero(could | has_context(method, own, found.content))
+    matter = could
+    if isinstance(method, Content) and own["host"][0]:
+        matter = could | (found.content["host"] == own["host"][0])
+    rows = np.flatnonzero(matter)
     edges = found.chosen(rows)
-    plain = 0 if (could & (flags & SURE == 0)).any() else PLAIN
+    flags = could * COULD + sure * SURE
+    plain = 0 if (could & ~sure).any() else PLAIN
     return (
         np.full(len(rows) + 1, order),
         np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
         np.append(0, flags[rows]) | plain,
-        np.append(0.0, similarity[rows]),
+        np.append(0.0, judged.similarity[rows]),
         np.concatenate((own, edges.content)),
         [payload, *edges.payloads],
     )
@@ -202,18 +185,11 @@ def with_candidates(
         )
 
 
-MATCHES = pa.schema(
-    [
-        ("order", pa.int64()),
-        ("match", pa.int64()),
-        ("outcome", pa.string()),
-        ("reason", pa.string()),
-        ("similarity", pa.float64()),
-        ("jaccard", pa.float64()),
-        ("distance", pa.int64()),
-        ("tables", pa.list_(pa.string())),
-    ]
-)
+MATCHES = pa.schema({
+    "order": "int64", "match": "int64", "outcome": "string", "reason": "string",
+    "similarity": "float64", "jaccard": "float64", "distance": "int64",
+    "tables": pa.list_(pa.string()),
+})  # fmt: skip
 _ROWS = 10_000  # of one batch: a page may have any number of copies
 
 
@@ -341,12 +317,7 @@ def _pages(rows: Any) -> Iterator[Page]:
 
 # Near misses: kept pages that are much like a page kept before them, as the crawl notes them.
 NEAR_MISSES = pa.schema(
-    [
-        ("page", pa.int64()),
-        ("candidate", pa.int64()),
-        ("reason", pa.string()),
-        ("similarity", pa.float64()),
-    ]
+    {"page": "int64", "candidate": "int64", "reason": "string", "similarity": "float64"}
 )
 
 

@@ -15,7 +15,7 @@ import attrs
 from resiliparse.parse.encoding import detect_encoding
 from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding
 
-from dedup_middleware.text.extraction.charsets import FAMILIES, plausibility
+from dedup_middleware.text.extraction.source import FAMILIES, plausibility
 
 # Part of the page that is looked at, and how much of it is scored once ASCII runs are squeezed.
 _SCAN = 400_000

@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import subkernel
-from dedup_middleware.base.prefetching import prefetch
+from dedup_middleware.base.jit import prefetch, subkernel
 from dedup_middleware.text.characters import ALNUM, BLOCK, CLASS_MASK, HAN, SEPARATOR
 from dedup_middleware.text.names import KIND_BITS
 from dedup_middleware.text.trie import BASE_BITS, KIND_SHIFT, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT

@@ -3,7 +3,7 @@
 A file is `DEDUPTBL | crc32 | length of the header | header | arrays`, where the checksum covers
 all that follows it. A file that is cut off, damaged or of another version is built anew, never
 trusted; it is replaced in one step, so that processes that start together don't disturb each
-other. A file or folder that another user can change is not read (see :mod:`..trustedfolder`).
+other. A file or folder that another user can change is not read (see :mod:`..cachefolder`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.cachefolder import cache_candidates, cache_directory
-from dedup_middleware.base.trustedfolder import TrustedFolder
+from dedup_middleware.base.cachefolder import TrustedFolder, cache_candidates, cache_directory
 
 logger = logging.getLogger(__name__)
 

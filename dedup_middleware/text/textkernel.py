@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, prefetch, subkernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R64,
@@ -21,7 +21,6 @@ from dedup_middleware.base.kerneltypes import (
     int64,
     uint64,
 )
-from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.text import cutting
 from dedup_middleware.text.attribution import (
     leave_out_names,

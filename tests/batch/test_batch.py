@@ -328,14 +328,6 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert dedup("files", str(source), "-o", "x", "--workers", "-1").code == 2
 
 
-def test_the_command_has_one_name(tmp_path: Path) -> None:
-    """`scrapy dedup dedup`, as the command was once called, is unknown."""
-    source = write(tmp_path / "in.jsonl", rows(1))
-    done = dedup("dedup", str(source), "-o", str(tmp_path / "kept.jsonl"))
-    assert done.code == 2
-    assert not (tmp_path / "kept.jsonl").exists()
-
-
 def test_pages_without_text_and_revisits(tmp_path: Path) -> None:
     """The settings of the crawl say what becomes of them."""
     page = {"url": "https://a/1", "text": article(1)}

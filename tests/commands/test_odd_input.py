@@ -33,7 +33,8 @@ def files(tmp_path: Path, name: str, content: bytes, *more: str) -> tuple[Done, 
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("stat", "do you mean `scrapy dedup stats`? "), ("frobnicate", "")]
+    ("name", "meant"),
+    [("stat", "do you mean `scrapy dedup stats`? "), ("frobnicate", ""), ("dedup", "")],
 )
 def test_a_command_that_does_not_exist(name: str, meant: str) -> None:
     """One line names it, and the command meant if one is like it."""

@@ -18,7 +18,7 @@ import pytest
 from scrapy.cmdline import execute
 from scrapy.settings import Settings
 
-from dedup_middleware.core.printing import discard_output, flush_output
+from dedup_middleware.base.writing import discard_output, flush_output
 from dedup_middleware.tools.portable.file_writer import BucketKeySpool
 from tests.commands.running import Done, crawl, dedup, item, settings_for
 

@@ -8,7 +8,8 @@ from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.index import RedisIndex
-from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.buckets import BucketKey
+from dedup_middleware.model.claims import Candidates, Claim, Claimed
 from tests.index.claiming import BUCKET_KEYS, entered
 from tests.index.harness import PARAMETERS, entry
 
@@ -43,3 +44,22 @@ async def refusal(url: str, kind: type[DedupError] = IndexRefusedError, **option
     finally:
         await index.close()
     return str(caught.value)
+
+
+DISTANCE = 12
+
+
+async def proposed(
+    index: Index, bucket_keys: tuple[BucketKey, ...], **more: object
+) -> Claimed | Candidates:
+    """What an index answers to a page with an address."""
+    page = entry(bucket_keys, address=f"https://a/{bucket_keys[0].suffix}")
+    return await index.propose(page, DISTANCE, LEASE, **more)  # type: ignore[arg-type]
+
+
+async def stored(index: Index, bucket_keys: tuple[BucketKey, ...]) -> int:
+    """Number of a page that is proposed and committed."""
+    made = await proposed(index, bucket_keys)
+    assert isinstance(made, Claimed)
+    assert await index.commit(made.claim)
+    return made.claim.page_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.methods.placing import whole_page
+from dedup_middleware.methods.content_rule import whole_page
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     COMMON_ANCHOR,

@@ -16,7 +16,7 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.cluster.spread import chunk_keys, field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import chunk_keys, field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import found, visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of

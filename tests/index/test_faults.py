@@ -18,7 +18,7 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.claims import Candidates, Claim, Known
 from dedup_middleware.model.records import State
-from dedup_middleware.plugin.exceptions import Dropped
+from dedup_middleware.plugin.acting import Dropped
 from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
 from tests.index.harness import PARAMETERS, entry
 from tests.index.proxy import Proxy

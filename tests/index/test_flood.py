@@ -15,13 +15,15 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.judge import Ruling
 from dedup_middleware.index.base import MOST_JUDGED, Index
-from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.pages import Pages, packed_simhash_keys, pages_of, starts_of
 from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
     FIRST_BAND_TABLE,
+    KEY_TABLE,
+    SIMHASH_TABLES,
     hash_bucket_key,
     simhash_bucket_keys,
 )
@@ -30,7 +32,6 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
-from tests.index.crafted import crafted
 from tests.index.harness import Harness, RedisHarness, bucket_keys_of, entry, in_steps
 from tests.servers import RedisServer
 from tests.texts import article
@@ -181,3 +182,36 @@ async def test_full_bucket_is_not_sent_whole(redis_server: RedisServer) -> None:
         found = dict(zip(near.page_ids.tolist(), near.tables.tolist(), strict=True))
         assert found[number] == rest | table * (number > newest)
     await harness.close()
+
+
+def crafted(count: int, prefix: int, *, bands: int = 0, seed: int = 1) -> Pages:
+    """Stored pages that have nothing in common but the first 16 bits of their SimHashes.
+
+    An attacker would need the index's hash key to make them; here they are simply written down.
+    """
+    rng = np.random.default_rng(seed)
+
+    def words() -> np.ndarray:
+        return rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
+
+    content = np.zeros(count, CONTENT)
+    content["size"], content["key"], content["exact"] = 400, words(), words()
+    content["simhash"] = words() >> np.uint64(16) | np.uint64(prefix << 48)
+    content["sketch"] = rng.integers(0, 1 << 64, (count, 8), np.uint64, endpoint=False)
+    places = [_place(KEY_TABLE, content["key"])]
+    for table in SIMHASH_TABLES:
+        places.append(packed_simhash_keys(content["simhash"], np.full(count, table, np.uint64)))
+    places += [_place(FIRST_BAND_TABLE + band, words()) for band in range(bands)]
+    counts = np.full(count, len(places), np.int64)
+    return Pages(
+        content,
+        [None] * count,
+        [b""] * count,
+        np.zeros(count, np.uint32),
+        np.stack(places, axis=1).ravel(),
+        starts_of(counts),
+    )
+
+
+def _place(table: int, values: np.ndarray) -> np.ndarray:
+    return np.uint64(table << 40) | values >> np.uint64(24)

@@ -33,7 +33,7 @@ from tests.index.harness import (
     check_race,
     in_steps,
 )
-from tests.index.proposing import DISTANCE, proposed, stored
+from tests.index.redis_use import DISTANCE, proposed, stored
 from tests.servers import RedisServer
 
 

@@ -21,9 +21,8 @@ from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known, Pro
 from dedup_middleware.model.records import CONTENT, PageRecords
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import RedisHarness, bucket_keys_of, entry
-from tests.index.proposing import DISTANCE, proposed, stored
 from tests.index.proxy import Proxy
-from tests.index.redis_use import LEASE, opened
+from tests.index.redis_use import DISTANCE, LEASE, opened, proposed, stored
 from tests.servers import RedisServer
 
 

@@ -14,7 +14,7 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.records import State
-from dedup_middleware.plugin.summary import CALLS
+from dedup_middleware.plugin.reports import CALLS
 from tests.index.harness import Harness
 from tests.texts import article
 

@@ -7,14 +7,23 @@ import decimal
 import json
 import uuid
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 import pytest
 import scrapy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dedup_middleware.journal.entries import Body, pack, pack_body, plain_item, unpack, unpack_body
+from dedup_middleware.journal.entries import (
+    Body,
+    host_of,
+    pack,
+    pack_body,
+    plain_item,
+    unpack,
+    unpack_body,
+)
 from tests.texts import article, english
 
 _FLOATS = st.floats(allow_nan=False, allow_infinity=False)  # JSON has no others
@@ -105,3 +114,37 @@ def test_json_items_stay_as_they_are(item: dict[str, Any]) -> None:
     """What is JSON already is not changed."""
     fields, left_out = plain_item(item)
     assert (fields, left_out) == (json.loads(json.dumps(item)), ())
+
+
+PARTS = st.sampled_from(
+    [
+        *"://?#@[]% \t\n\\\0℀ａ",
+        "//",
+        "[::1]",
+        "http",
+        "HTTPS",
+        "ftp+x",
+        "1a",
+        "News.Example",
+        "user:pass",
+        ":80",
+        ":x",
+        "新闻",
+        "",
+    ]
+)
+ADDRESSES = st.lists(PARTS, max_size=9).map("".join)
+
+
+@given(ADDRESSES | st.text() | ADDRESSES.map("http://a.example/".__add__))
+@example("HTTP://User@News.Example:8080/a?b#c")
+@example("ht\ttp://news.example/1")
+@example("http://[news.example/1")
+@example("http://news.example/[1")
+def test_host_is_that_of_the_whole_address(key: str) -> None:
+    """Only the part of an address up to its path is looked at; the host is as urllib reads it."""
+    try:
+        wanted = urlsplit(key).hostname or ""
+    except ValueError:
+        wanted = ""
+    assert host_of(key) == wanted

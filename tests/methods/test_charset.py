@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.methods.literature.base import SignatureMethod
-from dedup_middleware.methods.literature.bitplanes import Planes
 from dedup_middleware.methods.literature.charset import (
     FREQUENT_OTHERS,
     SIZE,
@@ -21,6 +20,7 @@ from dedup_middleware.methods.literature.charset import (
     machine_codes,
     pack,
 )
+from dedup_middleware.methods.literature.counting import Planes
 from tests.methods.inputs import method_input, page
 
 METHODS = [CharacterSet(), MachineCode(), MachineCode(encoding="gb2312")]

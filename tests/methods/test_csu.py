@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.methods.literature.base import MethodInput
+from dedup_middleware.methods.literature.counting import equal_positions
 from dedup_middleware.methods.literature.csu import (
     FINGERPRINT_SEED,
     Csu,
@@ -23,7 +24,6 @@ from dedup_middleware.methods.literature.csu import (
     sampling_step,
     shingle_hashes,
 )
-from dedup_middleware.methods.literature.csu_simd import equal_positions
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.signature.minhash import permutations
 from dedup_middleware.text.shingle import Shingler

@@ -12,9 +12,8 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark import Job
-from dedup_middleware.spark.job import Source, finish, start
-from dedup_middleware.spark.loading import load, with_key_of_index
-from dedup_middleware.spark.signing import BASE
+from dedup_middleware.spark.job import finish, load, start, with_key_of_index
+from dedup_middleware.spark.signing import BASE, Source
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.portable import export_index
 from tests.spark.streams import Row, crawled, stream

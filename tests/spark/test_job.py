@@ -37,6 +37,7 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job, deduplicate, job_settings
 from dedup_middleware.spark.__main__ import main
+from dedup_middleware.spark.columns import EVERY_PAIR, NO_SIEVE
 from dedup_middleware.spark.pair_blocks import (
     candidate_pairs,
     chunked,
@@ -45,7 +46,6 @@ from dedup_middleware.spark.pair_blocks import (
     records,
     with_crowded,
 )
-from dedup_middleware.spark.sieve import EVERY_PAIR, NO_SIEVE
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
@@ -147,7 +147,7 @@ def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted
     seen: list[str | None] = []
 
     class Builder:
-        def config(self, _name: str, _value: str) -> Builder:
+        def config(self, **_: object) -> Builder:
             return self
 
         def getOrCreate(self) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.spark.columns import NO_SIEVE
 from dedup_middleware.spark.pair_blocks import blocks_of, whole_blocks
 from dedup_middleware.spark.pairing import (
     NOTHING,
@@ -16,11 +17,11 @@ from dedup_middleware.spark.pairing import (
     PROBE,
     SECOND,
     SIGNED,
+    WORDS,
     Blocks,
     common_tables,
     pairs,
 )
-from dedup_middleware.spark.sieve import NO_SIEVE, WORDS
 
 Rank = tuple[bool, str, int]  # crowded ones last, then by kind and number
 SIMHASH_RECORD, BANDS = 3, (6, 7, 8)  # tables

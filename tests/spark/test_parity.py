@@ -18,8 +18,8 @@ from dedup_middleware.journal.entries import host_of, is_near_miss
 from dedup_middleware.journal.writer import make_notes
 from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.columns import to_places
-from dedup_middleware.spark.job import Source, start
-from dedup_middleware.spark.signing import BASE
+from dedup_middleware.spark.job import start
+from dedup_middleware.spark.signing import BASE, Source
 from dedup_middleware.spark.steps import _host
 from tests.golden import FILE, KEY, documents, stored, vectors
 from tests.spark.streams import Row, Seen, crawled, stream

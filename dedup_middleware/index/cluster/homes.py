@@ -15,15 +15,12 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.batching import Batcher, forget_outcome
-from dedup_middleware.index.cluster.shards import ClusterNamespace
-from dedup_middleware.index.cluster.spread import chunk_keys
+from dedup_middleware.index.cluster.shards import ClusterNamespace, chunk_keys
 from dedup_middleware.index.redis.link import Call
+from dedup_middleware.index.redis.server_index import milliseconds
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.model.claims import Claim, Entry
-from dedup_middleware.model.records import (
-    PAGE_ID_MASK,
-    State,
-)
+from dedup_middleware.model.records import PAGE_ID_MASK, State
 
 _LOOK = 256  # pages in one call: bounds how long a script keeps its server
 _COMMITTED = 256
@@ -147,7 +144,7 @@ class ClusterHomes(ClusterNamespace):
                         "create",
                         shard,
                         (b"counters", *self._chunks(locals_)),
-                        max(1, round(lease * 1000)),
+                        milliseconds(lease),
                         self._window.span_ms,
                         generation,
                         ids(locals_),
@@ -179,11 +176,7 @@ class ClusterHomes(ClusterNamespace):
     # Reading
 
     async def look(
-        self,
-        page_ids: NDArray[np.uint64],
-        *,
-        texts: Wanted = Wanted.ALL,
-        settles: bool = False,
+        self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL, settles: bool = False
     ) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.Index.look`.
 
@@ -268,10 +261,8 @@ class ClusterHomes(ClusterNamespace):
                 for at, local in zip(part, locals_, strict=True)
                 for raw in (ids([local]), claims[at].token.to_bytes(8, "little"))
             ]
-            milliseconds = max(1, round(lease * 1000))
-            calls.append(
-                self.script_call("renew", shard, self._row_chunks(locals_), milliseconds, *pairs)
-            )
+            chunks = self._row_chunks(locals_)
+            calls.append(self.script_call("renew", shard, chunks, milliseconds(lease), *pairs))
         futures = list(map(self._link.submit, calls))
         if not futures:
             return []

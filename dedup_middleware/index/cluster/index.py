@@ -17,7 +17,7 @@ from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.expiry import end_of
@@ -25,11 +25,7 @@ from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
-from dedup_middleware.model.buckets import (
-    BucketKey,
-    BucketKeys,
-    width_of,
-)
+from dedup_middleware.model.buckets import BucketKey, BucketKeys, width_of
 from dedup_middleware.model.claims import (
     MOST_KNOWN,
     Candidates,
@@ -39,12 +35,7 @@ from dedup_middleware.model.claims import (
     Known,
     Proposed,
 )
-from dedup_middleware.model.records import (
-    CONTENT,
-    PageRecords,
-    State,
-    joined_records,
-)
+from dedup_middleware.model.records import CONTENT, PageRecords, State, joined_records
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +43,8 @@ _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so mor
 _LANES = 2
 _CROWD = 20
 _READ = 512  # buckets read by one call
-_BUCKETS = (
-    2 * BUCKETS
-)  # read together on all shards; each call reads one table and generation at a time
+# Read together on all shards; each call reads one table and generation at a time.
+_BUCKETS = 2 * BUCKETS
 _LOADED = 512  # pages entered together
 _LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
-from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
+from dedup_middleware.index.cluster.shards import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
@@ -39,21 +39,8 @@ from dedup_middleware.model.buckets import (
     most_met,
     united,
 )
-from dedup_middleware.model.claims import (
-    NO_CANDIDATES,
-    Candidates,
-    Claim,
-    Claimed,
-    Known,
-    Proposed,
-)
-from dedup_middleware.model.records import (
-    CONTENT,
-    NO_PAGES,
-    State,
-    chosen,
-    joined,
-)
+from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
+from dedup_middleware.model.records import CONTENT, NO_PAGES, State, chosen, joined
 
 MOST = 64  # candidates whose records come with a reply
 TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
@@ -79,9 +66,8 @@ class _Page:
 
     def meet(self, near: Neighbours | None) -> None:
         """Take in what was found in the buckets."""
-        corrupt = (
-            self.near.corrupt if self.own[:-1] else 0
-        )  # what an earlier announcement has repaired
+        # What an earlier announcement has repaired.
+        corrupt = self.near.corrupt if self.own[:-1] else 0
         if near is None:
             self.near = attrs.evolve(NO_NEIGHBOURS, corrupt=corrupt)
             return

@@ -1,19 +1,23 @@
-"""One namespace over all masters of a cluster: opening it, and running scripts on its shards."""
+"""One namespace over all masters of a cluster: its shards, their keys, and scripts on them.
+
+The buckets of a shard are fields of two hashes: those of the tables that are read before a page is
+announced, and the others. A command for each table would cost more than what it reads.
+"""
 
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
+import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import MOST_SHARDS
 from dedup_middleware.index.cluster.nodes import ClusterLink
-from dedup_middleware.index.cluster.spread import SHARDS, Spread
 from dedup_middleware.index.parameters import (
     EMPTIED,
     HASH_KEY,
@@ -25,15 +29,121 @@ from dedup_middleware.index.parameters import (
     complete,
     missing,
 )
+from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.link import Call, Session
-from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script
+from dedup_middleware.index.redis.scripts import RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex
+from dedup_middleware.model.buckets import ANCHOR_TABLES, EXACT_TABLE, FIRST_BAND_TABLE, KEY_TABLE
+from dedup_middleware.model.records import PAGE_ID_MASK
 
 logger = logging.getLogger(__name__)
 
 _OWN = "dedup_middleware.index.cluster"
 # Scripts of the index on one server that work on a shard as well.
 _SHARED = frozenset({"open", "commit", "release", "renew", "forget", "compact", "drop"})
+SHARDS = "parts"  # name of the parameter
+#: tables that are read before a page is announced: enough to find nearly all copies. What they miss
+#: is found by the announcement, which reads all
+FIRST_TABLES = (
+    KEY_TABLE,
+    EXACT_TABLE,
+    *ANCHOR_TABLES[:2],
+    *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
+)
+FIRST, REST = GROUPS = range(2)
+FIELD = 3  # bytes of the name of a field: table and prefix of the bucket
+_MIX = np.uint64(0x9E37_79B1)  # odd: tables with equal prefixes go to different shards
+
+
+@attrs.frozen
+class Spread:
+    """Shards of an index.
+
+    Every shard is a hash tag, so that its keys lie in one slot of the cluster. A page id is
+    ``id on its home shard * shards + home shard``.
+
+    :param namespace: the setting DEDUP_NAMESPACE
+    :param shards: how many, a power of two
+    """
+
+    namespace: str
+    shards: int
+
+    @property
+    def bits(self) -> int:
+        """Bits of a page id that name the home shard."""
+        return self.shards.bit_length() - 1
+
+    @property
+    def last(self) -> int:
+        """The last id that a home shard can give."""
+        return PAGE_ID_MASK >> self.bits
+
+    def prefix(self, shard: int) -> bytes:
+        """Prefix of all keys of a shard.
+
+        >>> Spread("dedup", 64).prefix(10)
+        b'{dedup:10}'
+        """
+        return b"{%b:%d}" % (self.namespace.encode(), shard)
+
+    def home_of(self, page_id: int) -> int:
+        """The shard that holds a page's record."""
+        return page_id & (self.shards - 1)
+
+    def local(self, page_id: int) -> int:
+        """A page's id on its home shard."""
+        return page_id >> self.bits
+
+    def page_id(self, local: int, shard: int) -> int:
+        """The page id of an id on a shard."""
+        return local << self.bits | shard
+
+    def of_buckets(self, buckets: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The shard of each bucket; the prefixes of a table are spread evenly.
+
+        >>> Spread("dedup", 4).of_buckets(np.array([0, 1, 2, 3, 4], np.uint64)).tolist()
+        [0, 1, 2, 3, 0]
+        """
+        turned = (buckets >> np.uint64(16)) * _MIX >> np.uint64(16)
+        mixed = (buckets ^ turned) & np.uint64(self.shards - 1)
+        return np.asarray(mixed.astype(np.int64))
+
+    def by_home(self, page_ids: Iterable[int]) -> dict[int, list[int]]:
+        """Positions of page ids by their home shards."""
+        found: dict[int, list[int]] = {}
+        for at, page_id in enumerate(page_ids):
+            found.setdefault(self.home_of(page_id), []).append(at)
+        return found
+
+
+def groups_of(tables: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The group of each table: FIRST or REST."""
+    return np.where(np.isin(tables, FIRST_TABLES), FIRST, REST)
+
+
+def group_hash(group: int, end: bytes = b"") -> bytes:
+    """Name of the hash of a group of tables, without the prefix of a shard.
+
+    :param end: see :func:`~dedup_middleware.index.redis.expiry.end_of`; empty without window
+    """
+    return hash_of(b"", group, end)
+
+
+def field_of(bucket: int) -> bytes:
+    """The field of a bucket in the hash of its group.
+
+    >>> field_of(0x0A_0041)
+    b'\\n\\x00A'
+    """
+    return bucket.to_bytes(FIELD, "big")
+
+
+def chunk_keys(chunks: Iterable[int]) -> list[bytes]:
+    """Keys, without their prefix, of chunks of page records, each with that of its texts."""
+    return [
+        name + chunk.to_bytes(4, "little") for chunk in sorted(set(chunks)) for name in (b"s", b"t")
+    ]
 
 
 class ClusterNamespace(ServerIndex):
@@ -68,8 +178,8 @@ class ClusterNamespace(ServerIndex):
     async def open(self, parameters: Parameters) -> dict[str, str]:
         wanted = {**self._with_own(parameters), SHARDS: str(self.spread.shards)}
         # The first shard decides on the key of all hashes; the others follow it.
-        first = self._open_call(0, {**complete(wanted), **self._known_key()})
-        opened = await self._first(first)
+        first = {**complete(wanted), **self._known_key()}
+        opened = await self._first(self._open_call(self.spread.prefix(0), first))
         stored = self._agreed(opened, wanted)
         if self._parameters and stored[HASH_KEY] != self._parameters[HASH_KEY]:
             logger.warning(REPLACED, self._name)
@@ -80,7 +190,7 @@ class ClusterNamespace(ServerIndex):
         return dict(self._parameters)
 
     async def attach(self) -> dict[str, str]:
-        opened = await self._first(self._open_call(0, {}, b""))
+        opened = await self._first(self._open_call(self.spread.prefix(0), {}, b""))
         if not opened.schema:
             raise missing(self._name)
         stored = self._agreed(opened, None)
@@ -102,7 +212,8 @@ class ClusterNamespace(ServerIndex):
         self._sessions[0].epoch = epoch
         how = ({}, b"") if set_up is None else (set_up, OWN_SCHEMA)
         shards = range(1, self.spread.shards)
-        replies = await self._link.replies([self._open_call(shard, *how) for shard in shards])
+        calls = [self._open_call(self.spread.prefix(shard), *how) for shard in shards]
+        replies = await self._link.replies(calls)
         for shard, opened in zip(shards, map(Opened.of, replies), strict=True):
             if not opened.schema:
                 raise self._damaged(f"its shard {shard} is gone")
@@ -125,19 +236,9 @@ class ClusterNamespace(ServerIndex):
             "choose another DEDUP_NAMESPACE, or remove its keys to begin anew."
         )
 
-    def _open_call(
-        self, shard: int, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
-    ) -> Call:
-        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
-        # The epoch of a shard that is set up by this very call.
-        session = Session(self.spread.prefix(shard), secrets.token_bytes(EPOCH))
-        names = (b"leases", b"schema", b"parameters", b"counters")
-        keys = [session.prefix + name for name in names]
-        return Call((schema, *pairs), keys, script("open", self.layout), session)
-
     def _opening_call(self, session: Session) -> Call:
         """The call that opens a shard again, whose server was emptied."""
-        return self._open_call(self._shard_of(session), self._parameters)
+        return self._open_call(session.prefix, self._parameters)
 
     def _opened_again(self, session: Session, reply: Any) -> None:
         epoch = self._same(Opened.of(reply), self._parameters, self._shard_of(session))
@@ -147,10 +248,6 @@ class ClusterNamespace(ServerIndex):
 
     def _shard_of(self, session: Session) -> int:
         return [one.prefix for one in self._sessions].index(session.prefix)
-
-    @property
-    def _name(self) -> str:
-        return f"{self._where} (DEDUP_NAMESPACE={self.spread.namespace})"
 
     def _new_sessions(self) -> list[Session]:
         return [Session(self.spread.prefix(shard)) for shard in range(self.spread.shards)]

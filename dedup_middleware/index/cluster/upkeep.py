@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Progress
 from dedup_middleware.index.cluster.homes import ClusterHomes, ids
-from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
+from dedup_middleware.index.cluster.shards import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.pages import Living
 from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
 from dedup_middleware.index.redis.scripts import RowLayout

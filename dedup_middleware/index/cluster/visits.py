@@ -10,8 +10,13 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.cluster.shards import ClusterNamespace
-from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import (
+    FIELD,
+    GROUPS,
+    ClusterNamespace,
+    group_hash,
+    groups_of,
+)
 from dedup_middleware.index.pages import bytes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import compile_all, kernel, subkernel
+from dedup_middleware.base.jit import compile_all, kernel, prefetch, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8, U64
-from dedup_middleware.base.prefetching import prefetch
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,

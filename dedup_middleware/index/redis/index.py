@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -40,13 +39,8 @@ from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, proposals, request
-from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, script, split_text
-from dedup_middleware.index.redis.server_index import (
-    OWN_SCHEMA,
-    Opened,
-    ServerIndex,
-    count_of,
-)
+from dedup_middleware.index.redis.scripts import RowLayout, script, split_text
+from dedup_middleware.index.redis.server_index import Opened, ServerIndex, count_of, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
@@ -98,30 +92,23 @@ class RedisIndex(ServerIndex):
         link.introduce = lambda: None
         wanted = self._with_own(parameters)
         opening = {**complete(wanted), **self._known_key()}
-        opened = await self._first(self._open_call(opening))
+        opened = await self._first(self._open_call(self.prefix, opening))
         stored = self._agreed(opened, wanted)
         if self._parameters and not self._is_ours(stored):
             logger.warning(REPLACED, self._name)
         self._begin(stored, opened.epoch)
         self._sweep()
         link.opening = False
-        link.introduce = lambda: self._open_call(self._parameters)
+        link.introduce = lambda: self._open_call(self.prefix, self._parameters)
         link.check_introduction = self._check
         return dict(self._parameters)
 
     async def attach(self) -> dict[str, str]:
-        opened = await self._first(self._open_call({}, schema=b""))
+        opened = await self._first(self._open_call(self.prefix, {}, b""))
         if not opened.schema:
             raise missing(self._name)
         self._begin(self._agreed(opened, None), opened.epoch)
         return dict(self._parameters)
-
-    def _open_call(self, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA) -> Call:
-        names = ("leases", "schema", "parameters", "counters")
-        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
-        # The epoch of an index that is set up by this very call.
-        session = Session(self.prefix, secrets.token_bytes(EPOCH))
-        return self._script("open", names, schema, *pairs, session=session)
 
     def _begin(self, stored: dict[str, str], epoch: bytes) -> None:
         if not self._is_ours(stored):
@@ -132,10 +119,6 @@ class RedisIndex(ServerIndex):
 
     def _is_ours(self, stored: Mapping[str, str]) -> bool:
         return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
-
-    @property
-    def _name(self) -> str:
-        return f"{self._where} (DEDUP_NAMESPACE={self.prefix[1:-1].decode()})"
 
     def _check(self, reply: Any) -> None:
         """Look at the index behind a new connection.
@@ -250,7 +233,7 @@ class RedisIndex(ServerIndex):
         return chain.from_iterable(made)
 
     async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
-        tokens, lease = new_tokens(pages), _milliseconds(pages[0].lease)  # of all pages of a call
+        tokens, lease = new_tokens(pages), milliseconds(pages[0].lease)  # of all pages of a call
         for _ in range(_TURNS):
             moment, session = self.moment(), self._session
             windowed = bool(self._window.seconds)
@@ -314,7 +297,7 @@ class RedisIndex(ServerIndex):
             for raw in (_page(claim.page_id), claim.token.to_bytes(8, "little"))
         ]
         chunks = self._chunks(claim.page_id for claim in claims)
-        call = self._script("renew", ("leases",), _milliseconds(lease), *pairs, more_keys=chunks)
+        call = self._script("renew", ("leases",), milliseconds(lease), *pairs, more_keys=chunks)
         return [bool(flag) for flag in (await self._link.submit(call)).reply]
 
     async def count(self) -> int:
@@ -380,7 +363,3 @@ class RedisIndex(ServerIndex):
 def _page(page_id: int) -> bytes:
     # A number of more than 40 bits comes from a damaged record: no page has it.
     return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")
-
-
-def _milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -27,8 +28,8 @@ from dedup_middleware.index.parameters import (
     hash_key_of,
     layout_of,
 )
-from dedup_middleware.index.redis.link import Call, Link
-from dedup_middleware.index.redis.scripts import RowLayout, read_rows, text_or_none
+from dedup_middleware.index.redis.link import Call, Link, Session
+from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import (
     NOTHING_KNOWN,
@@ -74,11 +75,13 @@ class ServerIndex(Index):
     """
 
     _link: Link
+    _name: str  #: the index as the user knows it, without its password
     _proposals: Batcher[Proposed, Claimed | Candidates]
     layout: RowLayout
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         self._where = options.safe_index_url.partition("?")[0]
+        self._name = f"{self._where} (DEDUP_NAMESPACE={options.namespace})"
         self._parameters: dict[str, str] = {}
         self._window = Window(window)
         self._ahead = 0.0  # seconds of the server's clock before our monotonic one
@@ -97,11 +100,6 @@ class ServerIndex(Index):
         await self._link.close()
 
     # Opening
-
-    @property
-    @abstractmethod
-    def _name(self) -> str:
-        """The index as the user knows it, without its password."""
 
     async def _first(self, call: Call) -> Opened:
         """Send the call that opens the index; an address that can't be right is refused.
@@ -134,6 +132,21 @@ class ServerIndex(Index):
 
     def _set_layout(self, record: RecordLayout) -> None:
         self.layout = RowLayout(record)
+
+    def _open_call(
+        self, prefix: bytes, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
+    ) -> Call:
+        """The call that opens the index, or a shard of it.
+
+        :param prefix: of its keys
+        :param parameters: what it gets if it is empty
+        :param schema: empty: it is not set up
+        """
+        pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
+        # The epoch of an index that is set up by this very call.
+        session = Session(prefix, secrets.token_bytes(EPOCH))
+        keys = [prefix + name for name in (b"leases", b"schema", b"parameters", b"counters")]
+        return Call((schema, *pairs), keys, script("open", self.layout), session)
 
     # Generations
 
@@ -248,6 +261,11 @@ class ServerIndex(Index):
         )
         self.corrupt += damaged
         return PageRecords(page_ids, self.layout.content(rows), *split_stamps(rows["stamp"]))
+
+
+def milliseconds(seconds: float) -> int:
+    """A lease as the scripts take it."""
+    return max(1, round(seconds * 1000))
 
 
 def count_of(raw: bytes) -> int | None:

@@ -110,12 +110,10 @@ class SQLiteIndex(SQLiteFile):
         return [page_id < self._expiring[1] for page_id in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
-        stored: bool = await self._batcher.submit(Step(_commit, claim))
-        return stored
+        return bool(await self._batcher.submit(Step(_commit, claim)))
 
     async def release(self, claim: Claim) -> bool:
-        released: bool = await self._batcher.submit(Step(_release, claim))
-        return released
+        return bool(await self._batcher.submit(Step(_release, claim)))
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         return await self._do(
@@ -123,8 +121,7 @@ class SQLiteIndex(SQLiteFile):
         )
 
     async def count(self) -> int:
-        found = await self._ask(tables.counters)
-        return found["committed"]
+        return (await self._ask(tables.counters))["committed"]
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         page_id = 0

@@ -155,17 +155,20 @@ def fetch(
 
 def addresses(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[str | None]:
     """Addresses of pages."""
-    ids = [int(n) for n in page_ids if n <= PAGE_ID_MASK]
-    found = dict(_rows(db, "SELECT number, CAST(address AS BLOB) FROM page WHERE number", ids))
-    raw = [found.get(int(page_id)) for page_id in page_ids]
+    raw = _kept(db, "SELECT number, CAST(address AS BLOB) FROM page WHERE number", page_ids)
     return [None if text is None else text.decode("utf-8", "replace") for text in raw]
 
 
 def payloads(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[bytes]:
     """Payloads of pages."""
-    ids = [int(n) for n in page_ids if n <= PAGE_ID_MASK]
-    found = dict(_rows(db, "SELECT number, CAST(data AS BLOB) FROM payload WHERE number", ids))
-    return [found.get(int(page_id), b"") for page_id in page_ids]
+    raw = _kept(db, "SELECT number, CAST(data AS BLOB) FROM payload WHERE number", page_ids)
+    return [data or b"" for data in raw]
+
+
+def _kept(db: sqlite3.Connection, query: str, page_ids: Sequence[int]) -> list[bytes | None]:
+    """What a column holds of pages; None: nothing."""
+    found = dict(_rows(db, query, [int(n) for n in page_ids if n <= PAGE_ID_MASK]))
+    return [found.get(int(page_id)) for page_id in page_ids]
 
 
 def live_token(db: sqlite3.Connection, page_id: int, now: float) -> bytes | None:

@@ -133,7 +133,6 @@ class BySignature(Method):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the method."""
         return self.method.name
 
     @property
@@ -145,7 +144,6 @@ class BySignature(Method):
 
     @property
     def threshold(self) -> float:  # type: ignore[override]
-        """That of the method."""
         return self.method.threshold
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
@@ -176,7 +174,6 @@ class BySignature(Method):
     def judge(
         self, page: Fingerprint, candidates: NDArray[np.void], payloads: Sequence[bytes] = ()
     ) -> Judgement:
-        """Judge a page against candidates by this rule."""
         from dedup_middleware.signature.minhash import jaccards
 
         similarity = (

@@ -25,7 +25,7 @@ from dedup_middleware.methods.literature.hashsets import bare
 from dedup_middleware.model.fingerprint import Signature
 
 if TYPE_CHECKING:
-    from dedup_middleware.methods.literature.bitplanes import Planes
+    from dedup_middleware.methods.literature.counting import Planes
 
 SIZE: Final = 3764
 KEY_BITS: Final = 16
@@ -130,7 +130,6 @@ class _ByVector(SignatureMethod):
         """Frequencies in a text, int64[3764]."""
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
         vector = self.vector(page.text)
         if vector.any():
             return Signature((), pack(vector))
@@ -138,20 +137,18 @@ class _ByVector(SignatureMethod):
         return Signature((), _DIGEST + md5(normalised)) if normalised else None
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
     def gather(self, payloads: Sequence[bytes]) -> tuple[tuple[bytes, ...], Planes]:
         """Payloads of many pages, and the bit planes of the vectors among them."""
-        from dedup_middleware.methods.literature.bitplanes import Planes
+        from dedup_middleware.methods.literature.counting import Planes
 
         return tuple(payloads), Planes.of(payloads)
 
     def similarities(
         self, own: Signature, gathered: tuple[tuple[bytes, ...], Planes]
     ) -> NDArray[np.float64]:
-        """Similarity of a page with each of those gathered, by one call of a kernel."""
-        from dedup_middleware.methods.literature.bitplanes import Planes
+        from dedup_middleware.methods.literature.counting import Planes
 
         payloads, planes = gathered
         if own.payload[:1] == _DIGEST:

@@ -7,7 +7,7 @@
 2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one
    SIMD register.
 3. Pages that have a value in common form a class; only inside a class pages are compared.
-4. The comparison counts the equal values (:mod:`.csu_simd`): similarity = equal / M.
+4. The comparison counts the equal values (:mod:`.counting`): similarity = equal / M.
 
 The patent names neither n nor the threshold, and calls pages of one class alike. Ours: n = 1024,
 so that nearly all pages are compared by all of their shingles; half of the values must agree;
@@ -218,7 +218,6 @@ class Csu(SignatureMethod):
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
         # None holds the separator between title and body.
         parts = (page.title_tokens, page.tokens)
         shingles = np.concatenate([shingle_hashes(p, self.width, self.hash_key) for p in parts])
@@ -230,7 +229,6 @@ class Csu(SignatureMethod):
         return Signature(class_keys(values, self.any_position), payload)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
     def gather(self, payloads: Sequence[bytes]) -> GatheredFingerprints:
@@ -244,8 +242,7 @@ class Csu(SignatureMethod):
         return GatheredFingerprints(len(payloads), np.array(places, np.intp), values, sketches)
 
     def similarities(self, own: Signature, gathered: GatheredFingerprints) -> NDArray[np.float64]:
-        """Similarity of a page with each of those gathered, by one call of each kernel."""
-        from dedup_middleware.methods.literature.csu_simd import equal_positions
+        from dedup_middleware.methods.literature.counting import equal_positions
         from dedup_middleware.signature.minhash import jaccards
 
         similarity = np.zeros(gathered.pages, np.float64)

@@ -228,7 +228,6 @@ class Rules(DigestMethod):
         return digest_signature(md5("\n".join(t for t, _ in found)), self.hash_key, weights)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         same = super().compare(a, b)
         if not same or self.rule not in _WEIGHED:
             return same
@@ -331,7 +330,6 @@ class Idf(DigestMethod):
     dropped: float = attrs.field(default=0.33, validator=between(0.0, 0.99))
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
         if not page.tokens:
             return None
         ordered = by_rarity(page.tokens, background())
@@ -344,7 +342,6 @@ class Idf(DigestMethod):
         return Signature(tuple(keys), b"".join(digests))
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         for i in range(0, len(a.payload), DIGEST_BYTES):
             digest = a.payload[i : i + DIGEST_BYTES]
             if digest != NO_STRING and digest == b.payload[i : i + DIGEST_BYTES]:

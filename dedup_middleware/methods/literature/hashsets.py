@@ -150,7 +150,6 @@ class HashSetMethod(SignatureMethod):
         """The set of a body, keyed; empty for one that has nothing to compare."""
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for one without members."""
         hashes = self.hashes(page.text)
         return set_signature(hashes) if hashes else None
 
@@ -281,7 +280,6 @@ class Segments(SignatureMethod):
     hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page of white space."""
         signed = {keyed_hash(part, self.hash_key) for part in segments(page.text, self.count)}
         if not signed:
             return None
@@ -289,6 +287,5 @@ class Segments(SignatureMethod):
         return Signature(tuple((0, value) for value in ordered), np.array(ordered, "<u8").tobytes())
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         first, second = (set(np.frombuffer(s.payload, "<u8").tolist()) for s in (a, b))
         return len(first & second) / max(len(first), len(second))

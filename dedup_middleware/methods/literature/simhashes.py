@@ -205,7 +205,6 @@ class Luogang(OneSimHash):
         return lambda word: enumerated_hash(known[word], len(known)) if word in known else None
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without a feature."""
         from dedup_middleware.signature.simhash import simhash
 
         hash_of = self._feature_hash()
@@ -272,7 +271,6 @@ class WeightedSimHash(OneSimHash):
         return weights
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
         from dedup_middleware.signature.simhash import simhash
 
         counts = Counter(page.tokens)
@@ -364,12 +362,10 @@ class RandomProjection(SignatureMethod):
         return blocks_for(self.threshold) <= MOST_BLOCKS
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without tokens."""
         if not page.tokens:
             return None
         signs = sign_bits(projection_sums(Counter(page.tokens), self.hash_key))
         return Signature(block_keys(signs, blocks_for(self.threshold)), signs)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages, 0 to 1."""
         return 1 - differing_bits(a, b) / SIGNS

@@ -109,9 +109,6 @@ class Flags:
         self._attributes = attributes
         self._known: dict[int, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._tags)
-
     def __getitem__(self, index: int) -> int:
         flags = self._known.get(index)
         if flags is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from html import unescape
 from typing import Any, Final
@@ -13,9 +12,6 @@ import numpy as np
 from dedup_middleware.base.jit import kernel
 from dedup_middleware.base.kerneltypes import R8, boolean, int64
 from dedup_middleware.text.extraction.blocks import Blocks
-
-_log = logging.getLogger("trafilatura")
-
 
 _TYPE: Final = "application/ld+json"
 # What is looked at: scripts of a page, characters of a script, values in it.

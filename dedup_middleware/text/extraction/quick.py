@@ -15,18 +15,29 @@ from dedup_middleware.text.extraction.blocks import (
     Blocks,
     ancestors,
 )
-from dedup_middleware.text.extraction.cleanup import is_note, is_notice, is_sentence
-from dedup_middleware.text.extraction.weights import (
-    FURNITURE_LEAST,
-    Dropped,
-    after_headline,
-    direct_weights,
-    long_weight,
-    prose_weights,
-    spared,
-    sums,
+from dedup_middleware.text.extraction.cleanup import (
+    is_menu,
+    is_note,
+    is_notice,
+    is_sentence,
+    letters,
 )
 
+# A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
+_PROSE_WEIGHT = 80
+_PROSE_LINK = 0.35
+# Notices that weigh more than this, and more than half of the prose, are the report itself.
+_NOTICES_LIMIT = 1_200
+# Furniture that holds more of the prose than this, and more than a footer does, is no furniture.
+_FURNITURE_LIMIT = 0.5
+FURNITURE_LEAST = 300
+# Nor is it when its own paragraphs weigh an article and this many times those of any other box.
+_ARTICLE = 600
+_OUTWEIGHS = 2
+# Letters a headline has at least.
+_HEADLINE = 4
+# A headline has at most this share of the prose before it.
+_BEFORE_HEADLINE = 0.25
 # A paragraph alone in its box counts as a teaser up to this weight.
 _TEASER = 400
 # The frame grows to a container around it that holds this much more prose.
@@ -54,6 +65,117 @@ _LEAST = 600
 _SHORT = 240
 # A line that is the whole body weighs at least this, a sentence of some words.
 _CAPTION = 24
+
+
+def long_weight(block: Block) -> int:
+    """Weight of a block that is long and has few links, 0 for others."""
+    return 0 if block.weight < _PROSE_WEIGHT or block.link > _PROSE_LINK else block.weight
+
+
+def prose_weights(blocks: list[Block]) -> list[int]:
+    """Weight of each block that reads like prose, 0 for the others."""
+    weights, notices = [], []
+    for position, block in enumerate(blocks):
+        weight = long_weight(block)
+        if weight and is_notice(block.text, weight):
+            notices.append(position)
+        elif weight and (is_note(block.text) or is_menu(block.text, weight)):
+            weight = 0
+        weights.append(weight)
+    total = sum(weights[i] for i in notices)
+    if total <= max(_NOTICES_LIMIT, sum(weights) / 2):
+        for position in notices:
+            weights[position] = 0
+    return weights
+
+
+def direct_weights(page: Blocks, weights: list[int]) -> list[int]:
+    """Sum of the weights directly in each container."""
+    direct = [0] * len(page.parent)
+    for block, weight in zip(page.blocks, weights, strict=True):
+        direct[block.container] += weight
+    return direct
+
+
+def sums(page: Blocks, direct: list[int]) -> list[int]:
+    """Sum of the values of each container and all inside it."""
+    totals = direct[:]
+    parent = page.parent
+    for index in range(len(totals) - 1, 0, -1):
+        if totals[index]:
+            totals[parent[index]] += totals[index]
+    return totals
+
+
+def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
+    """Containers that are no furniture, whatever their names: the text of the page is in them."""
+    most = max(direct)
+    if most < _ARTICLE or most < _OUTWEIGHS * max(sorted(direct)[-2:-1], default=0):
+        return frozenset()
+    return frozenset(ancestors(page, direct.index(most)))
+
+
+class Dropped:
+    """For each container whether it has one of the flags, or is inside one that has.
+
+    ``totals`` are the `sums` of the prose; a container that holds most of it, and more than
+    ``least``, is never dropped; one in ``spare`` not as furniture. The page itself never is.
+    """
+
+    def __init__(
+        self,
+        page: Blocks,
+        totals: list[int],
+        mask: int,
+        spare: frozenset[int] = frozenset(),
+        least: int = FURNITURE_LEAST,
+    ) -> None:
+        self._page = page
+        self._totals = totals
+        self._mask = mask
+        self._spare = spare
+        self._limit = max(totals[0] * _FURNITURE_LIMIT, least)
+        self._known = {0: False}
+
+    def __getitem__(self, index: int) -> bool:
+        # Few of the containers are ever asked for, so that most names need no look.
+        path: list[int] = []
+        known, parent = self._known, self._page.parent
+        while index not in known:
+            path.append(index)
+            index = parent[index]
+        out = known[index]
+        for index in reversed(path):
+            out = known[index] = out or self._is_named(index)
+        return out
+
+    def _is_named(self, index: int) -> bool:
+        if self._totals[index] > self._limit:
+            return False
+        named = self._page.flags[index] & self._mask
+        return named & COMMENT != 0 or (named != 0 and index not in self._spare)
+
+
+def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
+    """Position of the first block behind the headline; 0 when there is none to be sure of."""
+    headline = letters(title)
+    if len(headline) < _HEADLINE:
+        return 0
+    limit = sum(kept) * _BEFORE_HEADLINE
+    longest = 2 * len(title) + 8
+    before, first = 0, 0
+    for position, block in enumerate(blocks):
+        if (
+            len(headline) <= len(block.text) <= longest
+            and (block.tag in HEADINGS or block.link < 0.5)
+            and letters(block.text) == headline
+        ):
+            first = position + 1
+        before += kept[position]
+        # The text begins behind the last mention of the headline above it, not at a later one.
+        if (kept[position] and first) or before > limit:
+            break
+    return first
 
 
 @attrs.frozen
@@ -108,7 +230,11 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     # A caption, when no more prose than that is anywhere behind the headline.
     sure = sure or (first > 0 and weight >= _CAPTION and sum(prose[first:]) <= 1.5 * weight)
     if not named:
-        sure = sure and rich[core] >= 0.7 * rich[chosen] and not _has(page, good, ARTICLE)
+        sure = (
+            sure
+            and rich[core] >= 0.7 * rich[chosen]
+            and not any(weight > 0 and page.flags[i] & ARTICLE for i, weight in enumerate(good))
+        )
     sure = sure and not _is_list(page, good, chosen)
     if misnamed:
         sure = sure and good[chosen] >= _MOST * (totals[0] - comments)
@@ -122,14 +248,15 @@ def _thread(page: Blocks, core: int, good: list[int], out: Dropped) -> Found:
     for index in ancestors(page, core):
         if good[index] >= _POST_GAIN * max(1, good[node]):
             node = index
-    kept = [block for block in _inside(page, node, out) if block.link <= 0.5]
+    kept = [
+        block
+        for block in page.blocks
+        if node <= block.container <= page.last[node]
+        and not out[block.container]
+        and block.link <= 0.5
+    ]
     text = "\n".join(block.text for block in kept)
     return Found(text, len(text.encode()) >= _SHORT, True)
-
-
-def _has(page: Blocks, good: list[int], flag: int) -> bool:
-    """Whether any container with the flag holds prose."""
-    return any(weight > 0 and page.flags[i] & flag for i, weight in enumerate(good))
 
 
 def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
@@ -220,12 +347,6 @@ def _caption(page: Blocks, first: int, out: Dropped) -> list[str]:
     return lines
 
 
-def _inside(page: Blocks, chosen: int, out: Dropped) -> list[Block]:
-    """The blocks inside a container that are not dropped."""
-    last = page.last[chosen]
-    return [b for b in page.blocks if chosen <= b.container <= last and not out[b.container]]
-
-
 def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int) -> list[str]:
     """Lines of the body inside the chosen container."""
     last = page.last[chosen]
@@ -264,17 +385,13 @@ def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
 
 def _is_tail(block: Block) -> bool:
     """Whether a block at the end is about the page: a label, a note, a notice."""
-    text = block.text
-    return _is_label(block) or is_note(text) or is_notice(text, block.weight)
-
-
-def _is_label(block: Block) -> bool:
-    """Whether a block is a few words outside a list or a table, and no sentence."""
-    return (
+    # A label is a few words outside a list or a table, and no sentence.
+    is_label = (
         block.weight < _LABEL
         and block.tag not in ("li", "td", "th", "dd")
         and block.text[-1] not in _SENTENCE_END
     )
+    return is_label or is_note(block.text) or is_notice(block.text, block.weight)
 
 
 def _is_link_line(block: Block) -> bool:

@@ -20,7 +20,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.core.printing import discard_output, flush_output
+from dedup_middleware.base.writing import discard_output, flush_output
 from dedup_middleware.plugin.settings import options_from_settings
 from dedup_middleware.tools.commands.context import (
     FAILED,
@@ -39,7 +39,7 @@ SUBCOMMANDS = {
     "history": ("explain", "History"),
     "clusters": ("explain", "Clusters"),
     "report": ("explain", "Report"),
-    "restore": ("restore", "Restore"),
+    "restore": ("transfer", "Restore"),
     "files": ("files", "Files"),
     "spark": ("files", "Spark"),
     "forget": ("maintain", "Forget"),

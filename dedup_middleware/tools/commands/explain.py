@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.former import FORMER
-from dedup_middleware.core.printing import write_output
 from dedup_middleware.journal.access import Journal, open_journal
 from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query
@@ -255,7 +255,8 @@ class Report(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        from dedup_middleware.tools.report.htmlreport import contents_of, write
+        from dedup_middleware.tools.report.contents import collect
+        from dedup_middleware.tools.report.htmlreport import settings_of, write
 
         if not 1 <= arguments.decisions <= _MOST:
             raise CommandError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
@@ -269,16 +270,15 @@ class Report(Subcommand):
                 against = Journal(arguments.against, namespace=options.namespace)
                 other = stack.enter_context(against).open()
             progress = stack.enter_context(context.progress("decisions"))
-            contents = contents_of(
+            contents = collect(
                 journal,
-                options,
-                to_query(arguments),
+                query=to_query(arguments),
                 decisions=arguments.decisions,
                 text_bytes=round(arguments.texts * 1e6),
                 other=other,
-                chosen=_choice(arguments),
                 given=_given(context),
                 progress=progress,
+                **settings_of(options, journal, _choice(arguments)),
             )
         size = write(contents, arguments.output)
         state = {

@@ -40,29 +40,19 @@ class Files(Subcommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument(
-            "-o",
-            "--output",
-            required=True,
-            metavar="FILE",
-            type=Path,
+            "-o", "--output", required=True, metavar="FILE", type=Path,
             help="kept rows (.gz: packed)",
-        )
-        parser.add_argument(
-            "--dropped", metavar="FILE", type=Path, help="dropped rows, each with its verdict"
-        )
-        parser.add_argument(
-            "--rejected",
-            metavar="FILE",
-            type=Path,
-            help="rows that can't be read, and why (default: next to the kept ones, if any)",
-        )
-        parser.add_argument(
-            "--journal", metavar="FILE", type=Path, help="a journal, as of a crawl, for the report"
-        )
-        parser.add_argument(
-            "--clusters", metavar="FILE", type=Path,
-            help="stored pages with their duplicates (.jsonl, .csv, .parquet)",
         )  # fmt: skip
+        for name, words in (
+            ("--dropped", "dropped rows, each with its verdict"),
+            (
+                "--rejected",
+                "rows that can't be read, and why (default: next to the kept ones, if any)",
+            ),
+            ("--journal", "a journal, as of a crawl, for the report"),
+            ("--clusters", "stored pages with their duplicates (.jsonl, .csv, .parquet)"),
+        ):
+            parser.add_argument(name, metavar="FILE", type=Path, help=words)
         parser.add_argument("--near", action="store_true", help="near misses in the clusters, too")
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
         parser.add_argument(
@@ -230,7 +220,7 @@ class Spark(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         try:
-            work = import_module("dedup_middleware.spark.commandline")
+            work = import_module("dedup_middleware.spark.__main__")
         except ImportError as error:
             raise CommandError(
                 f"the package {error.name} is missing: pip install 'dedup-middleware[spark]'"

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import attrs
 
-from dedup_middleware.base.newfiles import PRIVATE, SHARED, make_anew
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import PRIVATE, SHARED, make_anew
 from dedup_middleware.index.base import Index
 from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (

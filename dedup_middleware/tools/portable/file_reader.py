@@ -138,10 +138,16 @@ def to_arrow(pages: Pages) -> Any:
         if not CONTENT[name].shape:
             columns.append(pa.array(column.astype(np.int64)))
             continue
-        starts = np.arange(len(pages) + 1, dtype=np.int32) * CONTENT[name].itemsize
-        buffers = [None, pa.py_buffer(starts), pa.py_buffer(column.tobytes())]
-        columns.append(pa.BinaryArray.from_buffers(pa.binary(), len(pages), buffers))
+        columns.append(to_binary(column))
     return pa.RecordBatch.from_arrays(columns, schema=schema())
+
+
+def to_binary(values: NDArray[Any]) -> Any:
+    """The bytes of n values, or rows of values, as a binary column."""
+    pa = arrow()
+    starts = np.arange(len(values) + 1, dtype=np.int32) * values[:1].nbytes
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(values.tobytes())]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), buffers)
 
 
 def from_arrow(batch: Any) -> Pages:

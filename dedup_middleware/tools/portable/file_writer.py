@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
-from dedup_middleware.base.newfiles import PRIVATE, make
+from dedup_middleware.base.writing import PRIVATE, make
 from dedup_middleware.index.pages import TABLE_SHIFT, Pages, starts_of
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.records import (

@@ -72,14 +72,10 @@ async def export_index(
     """
     parameters = await index.attach()
     left_out = 0
-
-    def skipped(pages: int) -> None:
-        nonlocal left_out
-        left_out += pages
-
     try:
         with PortableWriter(path, parameters) as writer:
-            async for pages in _stored(index, parameters, writer.folder, progress, skipped):
+            async for pages, asked in _stored(index, parameters, writer.folder, progress):
+                left_out += asked - len(pages)
                 await asyncio.to_thread(writer.write, pages)
             written = await asyncio.to_thread(writer.finish)
     except OSError as error:  # of pyarrow and of the notes next to the file, as on a full disk
@@ -88,17 +84,13 @@ async def export_index(
 
 
 async def _stored(
-    index: Index,
-    parameters: Parameters,
-    folder: Path,
-    progress: Progress | None,
-    skipped: Callable[[int], None],
-) -> AsyncIterator[Pages]:
-    """All committed pages of an index, in parts.
+    index: Index, parameters: Parameters, folder: Path, progress: Progress | None
+) -> AsyncIterator[tuple[Pages, int]]:
+    """All committed pages of an index, in parts: those with a record in a bucket, and how many
+    there are in all.
 
     :param parameters: those it was made with
     :param folder: for about 13 bytes of each record
-    :param skipped: called with the number of pages of which no bucket holds a record
     :raises DedupError: the index is damaged, or opened with another window than it was made with
     """
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
@@ -118,8 +110,7 @@ async def _stored(
         for part in _parts(page_records, wanted):
             pages = await _complete(index, part, spool)
             left_out += len(part) - len(pages)
-            skipped(len(part) - len(pages))
-            yield pages
+            yield pages, len(part)
             done += len(part)
             if progress is not None:
                 progress(done, total)
@@ -245,8 +236,8 @@ async def copy_index(
     await _open(target, parameters, "index copied", name)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            pages = _stored(source, parameters, Path(folder), progress, lambda _: None)
-            return await _enter(target, pages, record)
+            parts = _stored(source, parameters, Path(folder), progress)
+            return await _enter(target, (pages async for pages, _ in parts), record)
     except OSError as error:
         raise DedupError(
             f"the temporary folder can't be written to: {error.strerror or error}; name another "

@@ -174,16 +174,9 @@ def _chosen(query: Query, *, cut: bool) -> dict[str, Any]:
 
     :param cut: there are older entries that fit
     """
-    return {
-        "key": sorted(query.keys),
-        "host": sorted(query.hosts),
-        "reason": sorted(query.reasons),
-        "spider": sorted(query.spiders),
-        "crawl": sorted(query.crawls),
-        "since": query.since,
-        "until": query.until,
-        "cut": cut,
-    }
+    parts = ("keys", "hosts", "reasons", "spiders", "crawls")
+    chosen = {name.removesuffix("s"): sorted(getattr(query, name)) for name in parts}
+    return {**chosen, "since": query.since, "until": query.until, "cut": cut}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -10,16 +10,16 @@ import hashlib
 import json
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.newfiles import write_whole
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.access import Filters, Journal, query_of
-from dedup_middleware.journal.entries import JournalStore, Query
+from dedup_middleware.journal.entries import JournalStore
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.tools.report.contents import collect, line_of
 
@@ -135,13 +135,14 @@ class Report:
                 f"decisions={decisions} and texts={texts} can't be used: give 1 or more decisions "
                 "and 0 or more bytes of texts"
             )
-        self.contents: dict[str, Any] = contents_of(
-            journal.open(),
-            options or Options(),
-            query_of(filters, frozenset()),
+        store = journal.open()
+        self.contents: dict[str, Any] = collect(
+            store,
+            query=query_of(filters, frozenset()),
             decisions=decisions,
             text_bytes=texts,
             other=None if against is None else against.open(),
+            **settings_of(options or Options(), store),
         )
 
     @property
@@ -162,41 +163,24 @@ class Report:
         return write(self.contents, Path(path))
 
 
-def contents_of(
-    journal: JournalStore,
-    options: Options,
-    query: Query,
-    *,
-    decisions: int,
-    text_bytes: int,
-    other: JournalStore | None = None,
-    chosen: Mapping[str, str] | None = None,
-    given: Mapping[str, str] | None = None,
-    progress: Callable[[float], None] | None = None,
+def settings_of(
+    options: Options, journal: JournalStore, chosen: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What a report shows of a journal under the settings of a crawl.
+    """What :func:`.collect` shows of the settings of a crawl: threshold, line, names and time.
 
     :param chosen: filters, as the reader of the report sees them
-    :param decisions, text_bytes, other, given, progress: as for :func:`.collect`
-    :raises JournalError: a journal can't be read
     """
     method = choose_method(options)
-    return collect(
-        journal,
-        query=query,
-        threshold=method.threshold,
-        about={
-            "DEDUP_JOURNAL": journal.where,
-            "DEDUP_NAMESPACE": options.namespace,
-            "DEDUP_METHOD": options.method,
-            "DEDUP_THRESHOLD": f"{method.threshold:g}",
-            **(chosen or {}),
-        },
-        now=time.time(),
-        decisions=decisions,
-        text_bytes=text_bytes,
-        line=line_of(method),
-        other=other,
-        given=given,
-        progress=progress,
-    )
+    about = {
+        "DEDUP_JOURNAL": journal.where,
+        "DEDUP_NAMESPACE": options.namespace,
+        "DEDUP_METHOD": options.method,
+        "DEDUP_THRESHOLD": f"{method.threshold:g}",
+        **(chosen or {}),
+    }
+    return {
+        "threshold": method.threshold,
+        "line": line_of(method),
+        "about": about,
+        "now": time.time(),
+    }

@@ -1,0 +1,177 @@
+"""Files that are written, files of SQLite that processes share, and standard output.
+
+In a folder that others can write to, another user may have put a link under the name of a new file.
+So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
+is what the umask leaves, and 0600 for files with keys or the texts of pages: indexes, journals and
+exported files. Files that exist keep the mode they have. What can't be written raises OSError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_NEW: Final = (
+    os.O_RDWR | os.O_CREAT | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)  # fmt: skip
+PRIVATE: Final = 0o600
+SHARED: Final = 0o666  # less what the umask takes away
+
+
+def make(path: Path, mode: int = SHARED) -> BinaryIO:
+    """Make a file, empty and open for writing; the name must be free."""
+    return os.fdopen(os.open(path, _NEW, mode), "w+b")
+
+
+def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
+    """The same for a provisional name of ours: what an earlier run left there is removed."""
+    path.unlink(missing_ok=True)
+    return make(path, mode)
+
+
+def make_private(path: Path) -> None:
+    """Make a file for this user alone unless it exists, for a program that opens it by its name.
+
+    A link of another user is refused (OSError).
+    """
+    real = path
+    if path.is_symlink():
+        owner = path.lstat().st_uid
+        if hasattr(os, "geteuid") and owner not in {0, os.geteuid()}:
+            raise PermissionError(f"{path} is a link of another user ({owner})")
+        real = Path(os.path.realpath(path))
+    with contextlib.suppress(FileExistsError), make(real, PRIVATE):
+        pass
+
+
+def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
+    """Write a file as a whole or not at all.
+
+    :param replace: replace a file of this name; else FileExistsError is raised
+    """
+    # A name has at most 255 bytes, a character four.
+    part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
+    try:
+        with make(part) as file:
+            file.write(data)
+        if replace:
+            part.replace(path)
+        else:
+            _rename_new(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _rename_new(part: Path, path: Path) -> None:
+    """Rename a file to a name that is free."""
+    try:
+        os.link(part, path, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except (OSError, NotImplementedError):  # no hard links on this file system or platform
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} exists") from None
+        part.replace(path)
+    else:
+        part.unlink()
+
+
+_PAUSE = 0.02  # seconds between two tries
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether a lock of another connection was in the way."""
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+def use_wal(db: sqlite3.Connection, seconds: float) -> None:
+    """Write ahead (WAL), and wait for other connections that turn it on at the same time.
+
+    SQLite does not wait by itself here: the time-out of the connection has no effect on the change
+    from a rollback journal to WAL.
+
+    :raises sqlite3.Error: the mode can't be changed, or the file was locked for so many seconds
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+class Transaction:
+    """A transaction that is rolled back if anything is raised inside it.
+
+    :param db: a connection with ``isolation_level=None``
+    :param writes: whether to take the lock of writers at once; a reader that begins to write later
+        can't wait for it
+    """
+
+    def __init__(self, db: sqlite3.Connection, *, writes: bool = True) -> None:
+        self._db = db
+        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+
+    def __enter__(self) -> sqlite3.Connection:
+        self._db.execute(self._begin)
+        return self._db
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._db.execute("COMMIT")
+        elif self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+
+def flush_output() -> None:
+    """Write what was printed; nothing is done where there is no standard output.
+
+    :raises OSError: it can't be written
+    """
+    if callable(flush := getattr(sys.stdout, "flush", None)):
+        flush()
+
+
+def write_output(data: bytes) -> None:
+    """Write bytes at once.
+
+    :raises OSError: they can't be written, or there is no standard output that takes bytes
+    """
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        raise OSError(errno.EBADF, "There is no standard output to write to: name a file by -o")
+    stream.write(data)
+    flush_output()
+
+
+def discard_output() -> None:
+    """Write what was printed, or let it go if it can't be written.
+
+    Python would try once more at its end, and exit with 120.
+    """
+    try:
+        flush_output()
+    except ValueError:  # it was closed
+        return
+    except OSError:
+        # An object in its place may have no descriptor.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            descriptor = sys.stdout.fileno()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            try:
+                os.dup2(nowhere, descriptor)
+            finally:
+                os.close(nowhere)
