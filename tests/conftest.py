@@ -79,7 +79,7 @@ def warm_once(use_kernels: Callable[[Deduplicator], None]) -> Callable[[Deduplic
 
     def once(self: Deduplicator) -> None:
         kind = (
-            type(self._index),
+            type(getattr(self._index, "_index", self._index)),  # a pipeline's counts its calls
             *attrs.astuple(
                 self.options,
                 recurse=False,
