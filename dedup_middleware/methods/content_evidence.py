@@ -48,7 +48,7 @@ class ContentByEvidence(Content):
         :param payloads: the evidence of each; one without evidence can only be an exact copy
         """
         from dedup_middleware.signature.comparison import differing_places
-        from dedup_middleware.signature.evidence import COLUMNS, COMMON, UNSAID, examine
+        from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
 
         count, wording = len(candidates), page.wording
         candidates = np.ascontiguousarray(candidates)
@@ -71,7 +71,6 @@ class ContentByEvidence(Content):
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
-            found[:, UNSAID] = 0
         return self.weigh(page, candidates, found, figures, turned, compared)
 
     @staticmethod
@@ -95,7 +94,7 @@ class ContentByEvidence(Content):
         """Judge a page by what was counted of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 11] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 10] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: shingles of the page, each once where many are repeated, among which

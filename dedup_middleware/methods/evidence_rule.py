@@ -33,7 +33,6 @@ from dedup_middleware.signature.evidence import (
     NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
-    UNSAID,
 )
 
 JACCARD, NOVELTY = 1, 2  # codes of measures; 0 is containment
@@ -196,10 +195,7 @@ def decide(
         shared[i] = min(np.int64(np.rint(share * size)), their_size)
         jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
         similarity = _similarity(found[i], counted, numerals, measure)
-        # Shingles that words of attribution alone make new ones say nothing.
-        said = (found[i, COMMON] / max(1, compared - found[i, UNSAID]) - mistaken) / rest
-        said = max(share, min(1.0, said))
-        lacking = (1.0 - said) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
+        lacking = (1.0 - share) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
         similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:
             similarity = min(similarity, jaccards[i])

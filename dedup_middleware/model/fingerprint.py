@@ -20,8 +20,7 @@ class Wording:
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page;
-    ``word_hashes``: uint32[words] a hash of each word, whose lowest bits say whether it is
-    attribution (see ``text/wording.py``), 0 of one that is no news.
+    ``word_hashes``: uint32[words] a hash of each word.
     """
 
     order: NDArray[np.uint64]

@@ -42,7 +42,7 @@ from dedup_middleware.signature.ribbon import (
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.wording import NAME, NO_NEWS, SAID, SPEAKS, WORD
+from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
 # The columns of what :func:`examine` returns.
 (
@@ -56,16 +56,14 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, SAID, SPEAKS, WORD
     FALSE_POSITIVES,
     NEW_SUBJECT,
     LONGEST_OF_ALL,
-    UNSAID,
-) = range(11)
-COLUMNS: Final = 11
+) = range(10)
+COLUMNS: Final = 10
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
 TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
-_ATTRIBUTED: Final = 3  # of so many new words in a row one is attribution, if it does not count
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # of a new word that is one
@@ -77,8 +75,6 @@ _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF = np.uint64(1), np.uint64(32)
-_SAID, _SPEAKS = np.uint32(SAID), np.uint32(SPEAKS)
-_MARKS: Final = np.uint32(SAID | SPEAKS)
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
 
 
@@ -99,7 +95,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 11].
+    """Compare the wording of a page with the evidence of n others, int64[n, 10].
 
     The columns count, of the page:
 
@@ -124,11 +120,6 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST_OF_ALL``: as ``LONGEST``, of passages anywhere in the page, so that one that begins
       in the lead or ends in the tail counts whole, but for two words of one at the very beginning
       or end
-    * ``UNSAID``: shingles that the other one lacks because of words that are no news alone
-
-    Words of attribution (:mod:`dedup_middleware.text.attribution`), and those that name who speaks
-    if the page also says them where the other one holds it, are not counted where they are a third
-    of the new words in a row: before a longer statement they belong to that.
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -347,7 +338,7 @@ def _count_new_subject(
 @allocating_subkernel
 def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> Any:
     """Of each word where the page has it first, int32[words]; -1 for a word of a date line and a
-    numeral of a time stamp. The marks of hashes make no difference."""
+    numeral of a time stamp."""
     size = np.uint64(2)
     while size < np.uint64(2 * words):
         size *= np.uint64(2)
@@ -356,9 +347,8 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
         if word_hashes[word] == np.uint32(NO_NEWS):
             firsts[word] = np.int32(-1)
             continue
-        value = word_hashes[word] | _MARKS
-        at = np.uint64(value) * _SPREAD >> _HALF & (size - _ONE)
-        while table[at] >= 0 and word_hashes[table[at]] | _MARKS != value:
+        at = np.uint64(word_hashes[word]) * _SPREAD >> _HALF & (size - _ONE)
+        while table[at] >= 0 and word_hashes[table[at]] != word_hashes[word]:
             at = (at + _ONE) & (size - _ONE)
         if table[at] < 0:
             table[at] = word
@@ -370,20 +360,9 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
 
 
 @subkernel
-def _is_silent(value: Any, first: Any, known: Any) -> Any:
-    """Whether a word is attribution, or names a speaker whom the page also names where the other
-    one does."""
-    speaks = value & _SPEAKS != 0 and first >= 0 and known[np.uint64(max(0, first))] != 0
-    return np.uint8(value & _SAID != 0 or speaks)
-
-
-@subkernel
-def _mark_new(
-    sure: Any, firsts: Any, word_hashes: Any, width: Any, repeats: Any, is_new: Any, known: Any,
-    counts: Any,
-) -> None:  # fmt: skip
-    """Write which words are in no common shingle, and which of them count; and, unless the page
-    repeats its words, of each word where it comes first whether it is also in one."""
+def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, known: Any) -> None:
+    """Write which words are in no common shingle, and, unless the page repeats its words, of each
+    word where it comes first whether it is also in one."""
     words, shingles = np.uint64(is_new.size), np.uint64(sure.size)
     for word in range(words):
         known[word] = np.uint8(0)
@@ -395,73 +374,18 @@ def _mark_new(
         is_new[word] = not held
         if held and firsts[word] >= 0 and not repeats:
             known[np.uint64(firsts[word])] = np.uint8(1)
-    first = np.uint64(0)
-    while first < words:
-        last, silent, others = first, 0, 0
-        while last < words and is_new[last]:
-            counts[last] = np.uint8(firsts[last] >= 0)
-            is_silent = counts[last] and _is_silent(word_hashes[last], firsts[last], known)
-            silent += np.int64(is_silent)
-            others += np.int64(counts[last] and not is_silent)
-            last += _ONE
-        for word in range(first, last):
-            if _ATTRIBUTED * silent >= silent + others:
-                counts[word] &= np.uint8(1) - _is_silent(word_hashes[word], firsts[word], known)
-        if last < words:
-            counts[last] = np.uint8(0)
-        first = last + _ONE
-
-
-@subkernel
-def _is_unsaid(is_new: Any, counts: Any, first: Any, last: Any) -> Any:
-    """Whether there are new words from `first` to `last`, none of which counts."""
-    new, counted = np.uint8(0), np.uint8(0)
-    for word in range(np.uint64(first), np.uint64(last)):
-        new |= is_new[word]
-        counted |= counts[word]
-    return (new != 0) & (counted == 0)
-
-
-@subkernel
-def _count_unsaid(common: Any, is_new: Any, counts: Any, width: Any) -> Any:
-    """Count the shingles that are not common because of words that do not count alone."""
-    unsaid = 0
-    for shingle in range(common.size):
-        if not common[shingle]:
-            unsaid += np.int64(_is_unsaid(is_new, counts, shingle, shingle + width))
-    return unsaid
-
-
-@subkernel
-def _shrink(sum_and_silent: Any, off: Any) -> Any:
-    """A passage behind a common shingle."""
-    total = max(0, sum_and_silent[0] - off)
-    return total, min(total, sum_and_silent[1])
-
-
-@subkernel
-def _extend(sum_and_silent: Any, gain: Any, silent: Any) -> Any:
-    """A passage with one more shingle."""
-    return sum_and_silent[0] + gain, sum_and_silent[1] + (gain if silent else 0)
 
 
 @subkernel
 def _length(passage: Any, whole: Any, width: Any) -> Any:
-    """Words of a passage in halves, of the sum over its shingles and of that of whole words.
-
-    What attribution adds is taken off if it is a third of the passage: before a longer statement
-    it belongs to that."""
-    taken, whole_taken = 0, 0
-    if _ATTRIBUTED * passage[1] >= passage[0]:
-        taken, whole_taken = passage[1], whole[1]
-    words = passage[0] - taken - 2 * (width - 1)
-    return max(words, (whole[0] - whole_taken - width + 1) * 3 // 2)
+    """Words of a passage in halves, of the sum over its shingles and of that of whole words."""
+    return max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
 
 
 @subkernel
 def _count_new(
-    sure: Any, firsts: Any, is_new: Any, known: Any, counts: Any, width: Any, lead: Any, tail: Any,
-    off: Any, found: Any,
+    sure: Any, firsts: Any, is_new: Any, known: Any, width: Any, lead: Any, tail: Any, off: Any,
+    found: Any,
 ) -> None:  # fmt: skip
     """Count the new words, and those of the longest passages, in halves."""
     # What another site put before the text begins the page: where it begins as the other one does,
@@ -477,51 +401,39 @@ def _count_new(
         ends = tail
     frame, inner = 0, 0
     for word in range(np.uint64(is_new.size)):
-        halves = np.int64(2) * np.int64(counts[word])
+        halves = np.int64(2) * np.int64(is_new[word] & np.uint8(firsts[word] >= 0))
         is_inner = (np.int64(word) >= lead) & (np.int64(word) < ends)
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
     # The largest sum of a stretch, where a common shingle cancels a new word.
     first_inner = np.uint64(lead)
     end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
-    # Each is a sum, and what attribution adds to it.
-    longest, passage, whole = 0, (0, 0), (0, 0)
-    longest_behind, passage_behind, whole_behind = 0, (0, 0), (0, 0)  # behind the lead, to the end
-    longest_of_all, passage_of_all, whole_of_all = 0, (0, 0), (0, 0)
-    gap, unsaid = np.uint64(0), False
+    longest, passage, whole = 0, 0, 0
+    longest_behind, passage_behind, whole_behind = 0, 0, 0  # behind the lead, to the end
+    longest_of_all, passage_of_all, whole_of_all = 0, 0, 0
     for shingle in range(np.uint64(sure.size)):
         is_inner = (shingle >= first_inner) & (shingle < end_inner)
         is_behind = shingle >= first_inner
         if sure[shingle]:
-            passage_of_all, whole_of_all = _shrink(passage_of_all, off), _shrink(whole_of_all, 1)
+            passage_of_all, whole_of_all = max(0, passage_of_all - off), max(0, whole_of_all - 1)
             if is_behind:
-                passage_behind = _shrink(passage_behind, off)
-                whole_behind = _shrink(whole_behind, 1)
+                passage_behind = max(0, passage_behind - off)
+                whole_behind = max(0, whole_behind - 1)
             if is_inner:
-                passage, whole = _shrink(passage, off), _shrink(whole, 1)
+                passage, whole = max(0, passage - off), max(0, whole - 1)
             continue
-        if shingle >= gap:  # the first of some that are not common
-            gap = shingle + _ONE
-            while gap < np.uint64(sure.size) and not sure[gap]:
-                gap += _ONE
-            ends_page = gap == np.uint64(sure.size)
-            unsaid = _is_unsaid(is_new, counts, shingle, is_new.size if ends_page else gap)
         last = shingle + np.uint64(width) - _ONE
-        gain, silent = 2, unsaid
+        gain = 2
         if is_new[last]:  # a new word that the page also says where it is known adds a half
             first = firsts[last]
             gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
-            silent |= counts[last] == 0
-        half = (gain + 1) >> 1
-        passage_of_all = _extend(passage_of_all, gain, silent)
-        whole_of_all = _extend(whole_of_all, half, silent)
+        passage_of_all, whole_of_all = passage_of_all + gain, whole_of_all + ((gain + 1) >> 1)
         longest_of_all = max(longest_of_all, _length(passage_of_all, whole_of_all, width))
         if is_behind:
-            passage_behind = _extend(passage_behind, gain, silent)
-            whole_behind = _extend(whole_behind, half, silent)
+            passage_behind, whole_behind = passage_behind + gain, whole_behind + ((gain + 1) >> 1)
             longest_behind = max(longest_behind, _length(passage_behind, whole_behind, width))
         if is_inner:
-            passage, whole = _extend(passage, gain, silent), _extend(whole, half, silent)
+            passage, whole = passage + gain, whole + ((gain + 1) >> 1)
             longest = max(longest, _length(passage, whole, width))
     found[NEW], found[NEW_FRAME] = inner, frame
     # A last sentence of its own is more than an editor's name.
@@ -545,7 +457,7 @@ def _examine(
     found = np.zeros((count, COLUMNS), np.int64)
     shingles = np.int64(order.size)
     common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
-    is_new, counts = np.empty(words, np.uint8), np.empty(words, np.uint8)
+    is_new = np.empty(words, np.uint8)
     firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
@@ -572,9 +484,8 @@ def _examine(
             )
         found[row, FALSE_POSITIVES] = _MISTAKEN
         _mark_sure(common, width, sure)
-        _mark_new(sure, firsts, word_hashes, width, repeats, is_new, known, counts)
-        _count_new(sure, firsts, is_new, known, counts, width, lead, tail, off, found[row])
-        found[row, UNSAID] = _count_unsaid(common, is_new, counts, width)
+        _mark_new(sure, firsts, width, repeats, is_new, known)
+        _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )

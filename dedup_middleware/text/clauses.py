@@ -50,11 +50,11 @@ from dedup_middleware.text.polarity import (
 Hashes = NDArray[np.uint64]
 
 #: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
-#: written as a word, plus 1024, 2048 and 4096 for the sorts of words of `attribution`
+#: written as a word
 STOP: Final = 1
 NUMBER: Final = 512
-#: added to the kind of a token that has no polarity: `ends_turn` holds for it
-TURNING: Final = 8192
+#: added to the kind of a token that is in no list: `ends_turn` holds for it
+TURNING: Final = 1024
 _SPACE: Final = ord(" ")
 _HYPHEN: Final = ord("-")
 
@@ -102,9 +102,8 @@ def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
     """The kind of a word by its hash; that of a name if it is in no list, but `sort` says that the
     dictionary tags it as a place."""
     kind = kind_of(table, value)
-    listed = kind & np.uint64(2 * NUMBER - 1) != np.uint64(0)
-    placed = (not listed) & (sort & np.uint8(PLACE) != np.uint8(0))
-    return kind | (np.uint64(2 * NAME) if placed else np.uint64(0))
+    placed = (kind == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
+    return np.uint64(2 * NAME) if placed else kind
 
 
 @subkernel
@@ -150,10 +149,10 @@ def weigh_parts(
     else:
         if last - first > two:
             part = hash_slice(prefixes, powers, last - two, last, start)
-            polar = kind_of(table, part) % np.uint64(NUMBER) >> one
+            polar = kind_of(table, part) >> one
         last -= two if polar else one
         polar = polar if polar else polarity_of(codes[last])
     rest = hash_slice(prefixes, powers, first, last, start)
-    kind = kind_of(table, rest) % np.uint64(NUMBER)
+    kind = kind_of(table, rest)
     words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
     return words, turn_of(polar, part) + turn_of(kind >> one, rest)

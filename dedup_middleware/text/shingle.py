@@ -30,7 +30,6 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting, normalize
-from dedup_middleware.text.attribution import ATTRIBUTION
 from dedup_middleware.text.clauses import (
     NUMBER,
     STOP,
@@ -248,7 +247,6 @@ def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArr
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
     kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
-    kinds.update({word: kinds.get(word, 0) | sort for word, sort in ATTRIBUTION.items()})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
 
 

@@ -22,12 +22,6 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting
-from dedup_middleware.text.attribution import (
-    leave_out_names,
-    leave_out_sources,
-    note_verb,
-    use_of,
-)
 from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import NUMERAL, SEPARATES
 from dedup_middleware.text.clauses import (
@@ -59,9 +53,8 @@ from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.symbols import symbols_dominate
-from dedup_middleware.text.wording import NO_NEWS, SAID, SPEAKS, find_anchors, locate_values
+from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
-_LEAST: Final = 4  # hash of a word
 _LONG: Final = 32  # tokens from this length on are hashed letter by letter
 
 #: whether the text need not be composed, then the parts of `Shingles`: features, counts, figures,
@@ -131,11 +124,11 @@ def keep_words(
     hashes: NDArray[np.uint64],
     clauses: NDArray[np.uint64],
     cuts: NDArray[np.uint8],
-    uses: NDArray[np.uint8],
+    numbers: NDArray[np.uint8],
 ) -> tuple[int, np.uint64, int]:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
     the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
-    to `uses` what `attribution` notes of it. Returns the number of tokens, the hash
+    to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
     of the whole text, and the number of clauses that are written to `clauses`, which has a row for
     each token. `sorts` says which words the dictionary tags as places.
 
@@ -163,14 +156,13 @@ def keep_words(
             starts[kept] = starts[token]
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
+            numbers[kept] = np.uint8(kind & np.uint64(NUMBER) != 0)
             turning = kind & np.uint64(TURNING) != 0
-            uses[kept] = use_of(kind, codes[first])
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
             cut |= np.uint8(ends_clause)
             cuts[kept] = cut
             counts = says & (every | (kind & np.uint64(STOP) == 0))
-            note_verb(uses, kept, says & (not counts) & (cut == np.uint8(0)))
             kept += np.uint64(counts)
             cut = np.uint8(0) if counts else cut
             if ends_clause:
@@ -228,7 +220,7 @@ def read_text(
     names, named = np.empty((0, 4), np.int32), 0
     clauses, written = np.empty((0, 2), np.uint64), 0
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    cuts, uses = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
+    cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
     if ready:
         tagged = np.zeros(codes.size, np.uint8)
         count = cutting.tokenize(
@@ -241,7 +233,7 @@ def read_text(
         named = find_names(codes, flags, starts, ends, tagged, marks, count, names)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = keep_words(
-            codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, uses
+            codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
         )
         script = script_of(codes)
         if script != NONE:
@@ -261,7 +253,7 @@ def read_text(
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    located = locate_values(starts, hashes, uses, kept, stated, spans, kinds, own, line, whole)
+    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
@@ -269,10 +261,7 @@ def read_text(
     words = np.empty(kept, np.uint32)
     for i in range(np.uint64(kept)):
         said = starts[i] < begin or end <= starts[i] < editors
-        word = max(np.uint32(hashes[i]) & ~np.uint32(SAID | SPEAKS), np.uint32(_LEAST))
-        words[i] = word if said else np.uint32(NO_NEWS)
-    leave_out_names(starts, names[:named], own, words)
-    leave_out_sources(uses, cuts, words)
+        words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(NO_NEWS)
     return (
         ready,
         features,

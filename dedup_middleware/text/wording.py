@@ -33,8 +33,6 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 Hashes = NDArray[np.uint64]
 
 NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
-SAID, SPEAKS = 1, 2  # lowest bits of it: of a word of attribution, of one that names who speaks
-IS_NUMBER: Final = 1  # of a word that is a numeral, see `attribution`
 SHORT: Final = 60  # words from which on the names of a page are no values
 NAME: Final = 4  # sorts of values: a word of a name, and
 WORD: Final = 5  # any other word of a short page
@@ -55,7 +53,7 @@ _BEFORE_MONTH: Final = 4  # characters between a day and its month at the most
 def locate_values(
     starts: NDArray[np.int32],
     hashes: Hashes,
-    uses: NDArray[np.uint8],
+    numbers: NDArray[np.uint8],
     count: int,
     figures: Hashes,
     spans: NDArray[np.int32],
@@ -67,8 +65,8 @@ def locate_values(
     """The values of a page, the positions of their words, ascending, and their sorts.
 
     Args:
-        starts: where each word begins among the code points; `hashes` and `uses` are its hash
-            and what is noted of it, `IS_NUMBER` for a numeral written as a word.
+        starts: where each word begins among the code points; `hashes` and `numbers` are its hash
+            and whether it is a numeral written as a word.
         count: number of words.
         figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
             whether it is a year or is in a date line or in a time stamp.
@@ -79,7 +77,7 @@ def locate_values(
     short = count < SHORT
     capacity = np.uint64(figures.size) + np.uint64(1)
     for word in range(np.uint64(count)):
-        capacity += np.uint64(short or uses[word] & IS_NUMBER != 0)
+        capacity += np.uint64(short or numbers[word] != 0)
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
@@ -97,11 +95,10 @@ def locate_values(
             end = max(end, spans[figure, 1])
             found += np.uint64(1)
             figure += np.uint64(1)
-        is_number = uses[word] & IS_NUMBER != 0
-        if not (short or is_number):
+        if not (short or numbers[word]):
             continue
         # A month, a million and a day are parts of figures.
-        spelt = is_number and starts[word] >= end
+        spelt = numbers[word] != 0 and starts[word] >= end
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]

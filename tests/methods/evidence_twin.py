@@ -33,7 +33,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 11], what `examine` returns
+    :param found: int64[n, 10], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     is_report = counted >= 250 and numerals >= 8
@@ -79,10 +79,7 @@ def weigh(
     # Words that are said again and again make a page no longer.
     words = min(wording.words, 2 * (page.size + wording.words - len(wording.order)))
     similarity = similarity_of(found, words, wording.numerals, method.measure)
-    said = found[:, evidence.COMMON] / np.maximum(1, compared - found[:, evidence.UNSAID])
-    said = np.minimum(1.0, (said - mistaken) / np.maximum(1e-6, 1.0 - mistaken))
-    said = np.maximum(share, said)
-    lacking = (1.0 - said) / (1.0 - (0.8 if words < 60 else 0.7))
+    lacking = (1.0 - share) / (1.0 - (0.8 if words < 60 else 0.7))
     similarity = np.minimum(similarity, np.maximum(0.0, 1.0 - (1.0 - 0.8) * lacking))
     if method.measure == "jaccard":
         similarity = np.minimum(similarity, jaccard)

@@ -422,7 +422,6 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     candidates["host"], candidates["title"] = rng.integers(0, 2, count), rng.integers(0, 4, count)
     found = np.zeros((count, evidence.COLUMNS), np.int64)
     few = rng.choice([0.0, 0.05, 0.3])
-    found[:, evidence.UNSAID] = rng.integers(0, 2 + words // 8, count)
     compared = int(len(order) * rng.choice([0.5, 1.0])) or 1
     found[:, evidence.COMMON] = compared * (1 - few * rng.random(count))
     for column, most in (

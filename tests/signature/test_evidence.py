@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import attrs
 import numpy as np
 import pytest
@@ -24,12 +22,11 @@ from dedup_middleware.signature.evidence import (
     NEW_SUBJECT,
     NEW_TITLE,
     NEW_VALUES,
-    UNSAID,
     examine,
     make_evidence,
 )
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
-from dedup_middleware.text.wording import NAME, NO_NEWS, SAID, SPEAKS, WORD
+from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
 _M64 = (1 << 64) - 1
 VALUE = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -177,55 +174,24 @@ def says_nothing(page: Wording, word: int) -> bool:
     return bool(marked & {(word, DATED), (word, STAMP)})
 
 
-def unmarked(page: Wording) -> list[int]:
-    """The hashes of the words without their marks."""
-    return [value & ~(SAID | SPEAKS) for value in page.word_hashes.tolist()]
-
-
 def repeats(page: Wording) -> bool:
     """Whether fewer than half of the words are different ones."""
     word_hashes = page.word_hashes.tolist()
-    same = [one if one == NO_NEWS else one | SAID | SPEAKS for one in word_hashes]
-    firsts = [i for i in range(page.words) if same.index(same[i]) == i]
+    firsts = [i for i in range(page.words) if word_hashes.index(word_hashes[i]) == i]
     unsaid: int = word_hashes.count(NO_NEWS)
     distinct = unsaid + sum(not says_nothing(page, i) for i in firsts)
     return bool(2 * distinct < page.words)
 
 
-def known_words(page: Wording, new: list[bool]) -> set[int]:
-    """Words that the page says where the other one holds them."""
-    if repeats(page):
-        return set()
-    same = unmarked(page)
-    return {same[i] for i in range(page.words) if not new[i] and not says_nothing(page, i)}
-
-
 def halves(page: Wording, new: list[bool]) -> list[int]:
     """What each new word adds to a passage, in halves."""
-    same, known = unmarked(page), known_words(page, new)
+    word_hashes = page.word_hashes.tolist()
+    known = {word_hashes[i] for i in range(page.words) if not new[i] and not says_nothing(page, i)}
+    half = set() if repeats(page) else known
     return [
-        0 if not new[i] or says_nothing(page, i) else 1 if same[i] in known else 2
+        0 if not new[i] or says_nothing(page, i) else 1 if word_hashes[i] in half else 2
         for i in range(page.words)
     ]
-
-
-def is_silent(page: Wording, new: list[bool]) -> list[bool]:
-    """Of each word whether it is attribution, or names a speaker who is known."""
-    same, known, marks = unmarked(page), known_words(page, new), page.word_hashes.tolist()
-    return [
-        bool(marks[i] & SAID or (marks[i] & SPEAKS and same[i] in known)) for i in range(page.words)
-    ]
-
-
-def counting(page: Wording, new: list[bool]) -> list[bool]:
-    """Of each new word whether it counts."""
-    silent, counts = is_silent(page, new), [False] * page.words
-    for is_new, run in groupby(range(page.words), new.__getitem__):
-        said = [i for i in run if is_new and not says_nothing(page, i)]
-        spared = 3 * sum(silent[i] for i in said) >= len(said)
-        for i in said:
-            counts[i] = not (spared and silent[i])
-    return counts
 
 
 def new_subject(page: Wording, stored: PlainFilter) -> set[int]:
@@ -245,42 +211,23 @@ def new_subject(page: Wording, stored: PlainFilter) -> set[int]:
     return found
 
 
-def only_unsaid(new: list[bool], counts: list[bool]) -> bool:
-    """Whether there are new words, none of which counts."""
-    return any(new) and not any(counts)
-
-
 def longest_passage(page: Wording, stored: PlainFilter, lead: int, tail: int) -> int:
-    """Words of the longest passage of mostly new words, in halves. A passage ends where common
-    shingles have taken off all of it; both of its sums have a part of attribution."""
+    """Words of the longest passage of mostly new words, in halves, over all stretches."""
     width, common = page.words - len(page.order) + 1, plain_common(page, stored)
     new = plain_new_words(page, stored)
-    counts, added, off = counting(page, new), halves(page, new), 1 if repeats(page) else 2
-    sure, longest, unsaid = is_sure(common, width), 0, False
-    sums, parts = [0, 0], [0, 0]
-    for i, is_held in enumerate(sure):
-        if not is_held and (i == 0 or sure[i - 1]):
-            end = next((k for k in range(i, len(sure)) if sure[k]), page.words)
-            unsaid = only_unsaid(new[i:end], counts[i:end])
-        if not (lead <= i and i + width <= tail):
-            continue
-        last = i + width - 1
-        for k, cost in enumerate((off, 1)):
-            if is_held:
-                sums[k] = max(0, sums[k] - cost)
-                parts[k] = min(parts[k], sums[k])
-                continue
-            gain = added[last] if new[last] else 2
-            gain = gain if k == 0 else (gain + 1) // 2
-            sums[k] += gain
-            parts[k] += gain if unsaid or (new[last] and not counts[last]) else 0
-        if not is_held:
-            taken = parts if 3 * parts[0] >= sums[0] else [0, 0]
-            longest = max(
-                longest,
-                sums[0] - taken[0] - 2 * (width - 1),
-                (sums[1] - taken[1] - (width - 1)) * 3 // 2,
-            )
+    counted, off = halves(page, new), 1 if repeats(page) else 2
+    longest = 0
+    for least, cost in ((0, off), (2, 2)):
+        weights = []
+        for i, is_held in enumerate(is_sure(common, width)):
+            if lead <= i and i + width <= tail:
+                last = i + width - 1
+                gain = max(counted[last], least * min(1, counted[last])) if new[last] else 2
+                weights.append(-cost if is_held else gain)
+        count = len(weights)
+        sums = [sum(weights[i:j]) for i in range(count) for j in range(i + 1, count + 1)]
+        words = max(sums, default=0) - 2 * (width - 1)
+        longest = max(longest, words // 2 * 3 // 2 if least else words)
     return longest
 
 
@@ -319,14 +266,11 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     found = examine(page, [raw])[0].tolist()
     new = plain_new_words(page, plain)
     lead, tail = min(16, page.words // 6), page.words - min(10, page.words // 6)
-    counts = counting(page, new)
-    counted = [2 * one for one in counts]
+    counted = [2 * (new[i] and not says_nothing(page, i)) for i in range(page.words)]
     end = tail if new[-1] else page.words
     if [new[i] for i in range(lead) if not says_nothing(page, i)][:1] == [False]:
         lead = 0
     assert found[COMMON] == sum(plain_common(page, plain))
-    around = [slice(i, i + WIDTH) for i, one in enumerate(plain_common(page, plain)) if not one]
-    assert found[UNSAID] == sum(only_unsaid(new[one], counts[one]) for one in around)
     assert found[NEW] == sum(counted[lead:end])
     assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:end])
     inner = longest_passage(page, plain, lead, end)
@@ -369,7 +313,7 @@ def page_of(order: NDArray[np.uint64]) -> Wording:
         np.empty(0, np.int32),
         np.empty(0, np.uint8),
         nothing,
-        np.arange(4, 4 * (len(order) + WIDTH), 4, dtype=np.uint32),
+        np.arange(1, len(order) + WIDTH, dtype=np.uint32),
     )
 
 
@@ -430,7 +374,7 @@ def page_with_words(words: NDArray[np.uint64]) -> Wording:
     )], np.uint64)  # fmt: skip
     places = np.arange(len(words), dtype=np.int32)
     sorts = np.full(len(words), WORD, np.uint8)
-    word_hashes = (words << 2).astype(np.uint32)  # without marks
+    word_hashes = words.astype(np.uint32)
     return Wording(order, len(words), words, places, sorts, words[:0], word_hashes)
 
 
