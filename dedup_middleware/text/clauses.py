@@ -149,10 +149,10 @@ def weigh_parts(
     else:
         if last - first > two:
             part = hash_slice(prefixes, powers, last - two, last, start)
-            polar = kind_of(table, part) >> one
+            polar = kind_of(table, part) % np.uint64(NUMBER) >> one
         last -= two if polar else one
         polar = polar if polar else polarity_of(codes[last])
     rest = hash_slice(prefixes, powers, first, last, start)
-    kind = kind_of(table, rest)
+    kind = kind_of(table, rest) % np.uint64(NUMBER)
     words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
     return words, turn_of(polar, part) + turn_of(kind >> one, rest)

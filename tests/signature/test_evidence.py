@@ -268,13 +268,13 @@ def test_same_as_the_twin(data: st.DataObject, pool: list[int]) -> None:
     lead, tail = min(16, page.words // 6), page.words - min(10, page.words // 6)
     counted = [2 * (new[i] and not says_nothing(page, i)) for i in range(page.words)]
     end = tail if new[-1] else page.words
-    if [new[i] for i in range(lead) if not says_nothing(page, i)][:1] == [False]:
-        lead = 0
+    begins_alike = [new[i] for i in range(lead) if not says_nothing(page, i)][:1] == [False]
+    first = 0 if begins_alike else lead
     assert found[COMMON] == sum(plain_common(page, plain))
-    assert found[NEW] == sum(counted[lead:end])
-    assert found[NEW_FRAME] == sum(counted) - sum(counted[lead:end])
-    inner = longest_passage(page, plain, lead, end)
-    behind = longest_passage(page, plain, lead, page.words)
+    assert found[NEW] == sum(counted[first:end])
+    assert found[NEW_FRAME] == sum(counted) - sum(counted[first:end])
+    inner = longest_passage(page, plain, first, end)
+    behind = longest_passage(page, plain, first, page.words)
     assert found[LONGEST] == max(inner, (2 * behind + 2) // 3)
     assert found[LONGEST_OF_ALL] == longest_passage(page, plain, 0, page.words)
     values = list(zip(page.values.tolist(), page.sorts, page.positions.tolist(), strict=True))
