@@ -9,7 +9,6 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.scripts import TEXT_CHUNK
-from dedup_middleware.index.sampling import sample
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import (
     BucketKey,
@@ -20,7 +19,7 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import Candidates, Claim, Entry
 from dedup_middleware.model.records import CONTENT, State
-from tests.index.claiming import entered
+from tests.index.claiming import entered, states
 from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
 
 LEASE = 1000.0
@@ -67,11 +66,6 @@ async def index(harness: Harness) -> Index:
     return await harness.client(PARAMETERS)
 
 
-async def states(index: Index, numbers: list[int]) -> list[int]:
-    """States of pages."""
-    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
-
-
 async def test_lookup_by_key(index: Index) -> None:
     """Committed pages are found by the whole hash of their key, the others are not."""
     one, two = await stored(index, 1, 2)
@@ -83,46 +77,6 @@ async def test_lookup_by_key(index: Index) -> None:
     assert await index.lookup(hashed(3)) == ()
     await index.forget([one])
     assert await index.lookup(hashed(1)) == (again,)
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 10, 39, 40, 99])
-async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> None:
-    """A sample holds committed pages alone, none twice, in order, and the seed decides which."""
-    numbers = await stored(index, *range(1, 51))
-    await index.forget(numbers[:10])
-    await claimed(index, 60)
-    drawn = await sample(index, count, seed=3)
-    assert len(drawn) == min(count, 40)
-    assert drawn.page_ids.tolist() == sorted(set(drawn.page_ids.tolist()) & set(numbers[10:]))
-    assert set(drawn.states.tolist()) <= {State.COMMITTED}
-    sizes = dict(zip(numbers, range(1, 51), strict=True))
-    assert drawn.content["size"].tolist() == [sizes[one] for one in drawn.page_ids.tolist()]
-    same = await sample(index, count, seed=3)
-    assert same.page_ids.tolist() == drawn.page_ids.tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gone", [0, 380])
-async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
-    """Over many samples every committed page is drawn about as often, whether pages are drawn by
-    number or, where most numbers belong to pages that are gone, out of all."""
-    numbers = await stored(index, *range(1, 401))
-    await index.forget(numbers[20:] if gone else numbers[:0])
-    drawn = [(await sample(index, 8, seed=seed)).page_ids for seed in range(250)]
-    kept = numbers[:20] if gone else numbers
-    counts = np.bincount(np.concatenate(drawn).astype(np.int64), minlength=int(max(numbers)) + 1)[
-        kept
-    ]
-    assert counts.sum() == 8 * 250
-    expected = 8 * 250 / len(kept)
-    assert ((counts - expected) ** 2 / expected).sum() < 2 * len(kept)  # chi-square, n degrees
-
-
-async def test_sample_of_nothing(index: Index) -> None:
-    """An empty index gives an empty sample; a negative number of pages is refused."""
-    assert len(await sample(index, 5)) == 0
-    with pytest.raises(ValueError, match="count is -1"):
-        await sample(index, -1)
 
 
 async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None:
@@ -138,10 +92,10 @@ async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None
     assert await index.forget_span(0, 1) == 0
     assert await index.forget_span(middle + 1000, middle) == 0
     assert await index.forget_span(float("-inf"), middle) == 3
-    assert await states(index, first) == [State.RELEASED] * 3
-    assert await states(index, second) == [State.COMMITTED] * 3
+    assert await states(index, *first) == [State.RELEASED] * 3
+    assert await states(index, *second) == [State.COMMITTED] * 3
     assert await index.forget_span(middle, middle + 60) == 3
-    assert await states(index, [*second, held.page_id]) == [State.RELEASED] * 3 + [State.PENDING]
+    assert await states(index, *second, held.page_id) == [State.RELEASED] * 3 + [State.PENDING]
     assert await index.count() == 0
     assert await index.commit(held)
     assert await index.forget_span(float("-inf"), float("inf")) == 1
@@ -155,7 +109,7 @@ async def test_many_pages_are_forgotten_together(harness: Harness, index: Index)
     assert await index.forget([*reversed(odd), *odd, 0, 1 << 39, (1 << 64) - 1]) == len(odd)
     assert await index.forget(odd) == 0
     expected = [State.RELEASED, State.COMMITTED] * (count // 2) + [State.RELEASED] * (count % 2)
-    assert await states(index, numbers) == expected
+    assert await states(index, *numbers) == expected
     assert await index.count() == count - len(odd)
     forgotten = await index.forget_addresses(lambda address: address.startswith("https://host-2/"))
     left = [key for key in range(1, count + 1) if key % 2 == 0]
@@ -241,7 +195,7 @@ async def test_faults_are_found(harness: Harness, index: Index) -> None:
     assert (tables["simhash/0"].misplaced, tables["simhash/0"].junk) == (1, 4)
     assert (tables["band/1"].gone + tables["band/1"].unknown, tables["band/1"].records) == (1, 4)
     assert (tables["key"].records, tables["key"].misplaced) == (2, 0)
-    assert await states(index, numbers) == [State.COMMITTED] * 3
+    assert await states(index, *numbers) == [State.COMMITTED] * 3
 
 
 async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:
