@@ -37,7 +37,6 @@ from dedup_middleware.tools.files.signing import Signed, fields_of
 
 #: what the name of a file ends in until the run is complete
 PART = ".part"
-_RAW = 1000  # characters of a rejected row that are shown
 _BATCH = 1000  # entries of the journal in one transaction
 _BESIDE = ("-wal", "-shm")  # endings of what SQLite has next to its file
 
@@ -287,8 +286,7 @@ class Lines:
 
 def rejected_line(path: Path, row: Row, error: str) -> bytes:
     """A row that could not be read, where it is, and why."""
-    raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
-    return _line({"file": str(path), "row": row.number, "error": error, "raw": raw[:_RAW]})
+    return _line({"file": str(path), "row": row.number, "error": error, "raw": row.shown})
 
 
 def _line(fields: dict[str, Any]) -> bytes:
