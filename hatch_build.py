@@ -38,8 +38,13 @@ def platform_tag() -> str:
 
 
 def lacks_compiler() -> bool:
-    """Whether a C or C++ compiler is missing where ``ziglang`` has one that the kernels can use."""
-    if sys.platform != "linux" or platform.machine() not in {"x86_64", "aarch64"}:
+    """Whether a C or C++ compiler is missing where ``ziglang`` has one that the kernels can use.
+
+    Without Python's header files no compiler is of use, and none is downloaded.
+    """
+    has_headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    is_known = sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"}
+    if not (is_known and has_headers):
         return False
     named = (os.environ.get(name) or sysconfig.get_config_var(name) or "" for name in ("CC", "CXX"))
     return not all(shutil.which((shlex.split(one) or [""])[0]) for one in named)
