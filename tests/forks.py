@@ -2,7 +2,7 @@
 
 An interpreter that starts `scrapy crawl` imports for a second of processor time, and tests start a
 hundred. A child is a process of its own, with its own environment, folder, output, signals, reactor
-and connections; what it shares with its parent is code that was loaded (`tests/torture/preload.py`).
+and connections; it shares code that its parent has loaded (`tests/torture/preload.py`).
 Tests of what a start imports, compiles or prints start an interpreter instead.
 """
 
