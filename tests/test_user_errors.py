@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.tools.commands.context import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
+from tests.forks import run
 from tests.itemcrawl import Crawled, crawl
 from tests.servers import RedisServer
 from tests.texts import article
@@ -47,14 +46,7 @@ class Pages(scrapy.Spider):
 def run_spider(folder: Path, *arguments: str) -> tuple[int, str]:
     """`scrapy runspider` as a user starts it: its exit code and its log."""
     (folder / "pages.py").write_text(SPIDER)
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "runspider", "pages.py", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
+    done = run(["-m", "scrapy", "runspider", "pages.py", *arguments], cwd=folder, env=os.environ)
     return done.returncode, done.stderr
 
 

@@ -263,6 +263,7 @@ ANNOUNCED = (
 LEADER = f"{ANNOUNCED} Statutes follow practice. " + " ".join(sentences(5, 12)) + " " + ARTICLE[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("titled", [True, False])
 async def test_a_short_notice_of_another_subject(titled: bool) -> None:
     """Two words at the end of a notice, and its title, are other ones than in a long page that
