@@ -124,10 +124,10 @@ def test_stored_twice_by_a_process_that_came_late(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     Ledger(path, 1).write(STORED, address(0, 0))
     Ledger(path, 2).write(STORED, address(0, 1))
-    index, late = held(address(0, 1)), checks.Lives(late=frozenset({1}))
+    index, late = held(address(0, 1)), checks.Lives(late=frozenset({address(0, 0)}))
     checks.check_once(path, index, late, [])
     with pytest.raises(checks.BrokenPromiseError, match="stored twice"):
-        checks.check_once(path, index, checks.Lives(late=frozenset({3})), [])
+        checks.check_once(path, index, checks.Lives(late=frozenset({address(3, 0)})), [])
     with pytest.raises(checks.BrokenPromiseError, match="not in the index"):
         checks.check_once(path, held(), late, [])
 
@@ -152,8 +152,8 @@ async def test_a_late_process_writes_it_down(tmp_path: Path) -> None:
         clock.now += 59.0
         await index.renew(claims[:1], 60.0)
     assert file.read_text().splitlines() == [
-        f"commit {claims[1].page_id} 61.000",
-        f"renew {claims[0].page_id} 61.000",
+        "https://a/1 commit 61.000",
+        "https://a/0 renew 61.000",
     ]
 
 

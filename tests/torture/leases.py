@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dedup_middleware.index.base import Index
-from dedup_middleware.model.claims import Claim, Claimed
+from dedup_middleware.model.claims import Claim, Claimed, Entry
 
 
 class Watched:
@@ -19,7 +19,7 @@ class Watched:
     from the moment at which the server has the first one.
 
     :param lease: seconds
-    :param file: gets a line for each: what was asked, the page, and the seconds; none: no file
+    :param file: gets a line for each: the address of the page, what was asked, and the seconds
     """
 
     def __init__(
@@ -30,16 +30,18 @@ class Watched:
         self._file = file
         self._clock = clock
         self._asked: dict[int, float] = {}
+        self._addresses: dict[int, str | None] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
-    async def propose(self, *arguments: Any, **named: Any) -> Any:
+    async def propose(self, entry: Entry, *arguments: Any, **named: Any) -> Any:
         """See :meth:`.Index.propose`."""
         now = self._clock()
-        made = await self._index.propose(*arguments, **named)
+        made = await self._index.propose(entry, *arguments, **named)
         if isinstance(made, Claimed):
             self._asked[made.claim.page_id] = now
+            self._addresses[made.claim.page_id] = entry.address
         return made
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
@@ -60,4 +62,4 @@ class Watched:
         seconds = now - self._asked.get(claim.page_id, now)
         if seconds > self._lease:
             with self._file.open("a", encoding="utf-8") as file:
-                file.write(f"{what} {claim.page_id} {seconds:.3f}\n")
+                file.write(f"{self._addresses.get(claim.page_id)} {what} {seconds:.3f}\n")
