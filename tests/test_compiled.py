@@ -131,7 +131,7 @@ def test_results_are_those_of_numba(left_out: tuple[str, ...], wheel: Path, tmp_
     if not left_out:
         chosen += [
             "signature/test_figures.py", "text/test_shingle.py", "text/test_trie.py",
-            "methods/test_content_evidence.py",
+            "methods/test_content_evidence.py", "methods/test_evidence_rule.py",
         ]  # fmt: skip
     files = [f"tests/{name}" for name in chosen]
     printed = run(

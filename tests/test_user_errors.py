@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from scrapy.settings import Settings
 
 from dedup_middleware import Addon, DedupPipeline, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.tools.commands.context import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
@@ -216,7 +218,7 @@ async def test_bytes_in_a_json_feed_are_warned_of_once(
 
 
 async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture) -> None:
-    """One line; the record has the facts of the drop and not the item."""
+    """One line; the record has the facts of the drop, and the page in none of its attributes."""
     caplog.set_level(logging.INFO)
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
@@ -228,6 +230,7 @@ async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture)
     (record,) = [one for one in caplog.records if "Dropped: " in one.getMessage()]
     assert "\n" not in record.getMessage()
     assert not hasattr(record, "item")
+    assert item("b.example", 1)["text"] not in str(vars(record))
     assert record.__dict__["dedup"] == {
         "key": "https://b.example/1",
         "outcome": "duplicate",
@@ -235,6 +238,16 @@ async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture)
         "match": "https://a.example/1",
         "similarity": 1.0,
     }
+
+
+def test_addon_installs_the_formatter_unless_the_project_has_one() -> None:
+    """A formatter of the project's settings is kept."""
+    settings = Settings()
+    Addon().update_settings(settings)
+    assert settings["LOG_FORMATTER"] is DropLogFormatter
+    own = Settings({"LOG_FORMATTER": "project.Formatter"})
+    Addon().update_settings(own)
+    assert own["LOG_FORMATTER"] == "project.Formatter"
 
 
 async def refusal(url: str) -> str:
