@@ -8,6 +8,10 @@ busiest master, less what they take when idle: the lower quartile over the batch
 the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
 24.6 KB for each command that a server has carried out, whatever it holds.
 
+``python -m benchmarks.cluster --instructions PAGES BATCHES``: the instructions that the servers
+execute for a new page instead of their time, counted by valgrind, which must be installed. They do
+not depend on what else the machine does. Those of the kernel, for sockets, are not among them.
+
 ``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow, of one
 master and of six with 64 parts, also with ``latencystats``.
 
@@ -22,6 +26,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -48,8 +53,10 @@ _PARAMETERS = {"bands": "8"}
 _PART = 20_000  # pages loaded at a time
 _IDLE = 2.0  # seconds
 _FIRST = 3  # batches that are not counted
+_SETTLING = 25  # the same of instructions: until tables that have just grown are moved
 _IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
+_PATIENCE = 60.0  # seconds for an answer of a server under valgrind
 _HISTOGRAM = 24_600  # bytes of ``latencystats`` for a command
 
 
@@ -227,6 +234,70 @@ async def measure(size: int, batches: int) -> Table:
     return table
 
 
+def _dumped(servers: Sequence[RedisServer], folder: Path) -> list[int]:
+    """Instructions of each server since the last call."""
+    counted = []
+    for server in servers:
+        for file in folder.glob(f"{server.pid}.*"):
+            file.unlink()
+        subprocess.run(
+            ["callgrind_control", "-d", str(server.pid)], check=True, capture_output=True
+        )
+        texts = (file.read_text() for file in folder.glob(f"{server.pid}.*"))
+        totals = (re.search(r"^totals: (\d+)", text, re.MULTILINE) for text in texts)
+        counted.append(sum(int(total[1]) for total in totals if total))
+    return counted
+
+
+async def count_instructions(size: int, batches: int) -> Table:
+    """The table of all places, of new pages: instructions instead of time.
+
+    :param size: pages in each index
+    :param batches: that are counted
+    """
+    table = Table(title=f"instructions of the servers a new page, with {size} pages in the index")
+    for name in ("", "in sum", "busiest", "times"):
+        table.add_column(name, justify="left" if not name else "right")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wrapper = folder / "server"
+        wrapper.write_text(
+            "#!/bin/sh\nexec valgrind -q --tool=callgrind --instr-atstart=no "
+            f'--callgrind-out-file={folder}/%p {redis_binary()} "$@"\n'
+        )
+        wrapper.chmod(0o700)
+        os.environ["DEDUP_TEST_REDIS"] = str(wrapper)
+        first = 0.0
+        with places(folder) as made:
+            for place in made:
+                index = open_index(attrs.evolve(place.options, timeout=_PATIENCE))
+                await grown(place, index, [size])
+                for turn in range(-_SETTLING, batches):
+                    if not turn:
+                        for server in place.servers:
+                            instrument = ["callgrind_control", "-i", "on", str(server.pid)]
+                            subprocess.run(instrument, check=True, capture_output=True)
+                        _dumped(place.servers, folder)
+                        began = time.perf_counter()
+                    entries = fresh(_IN_FLIGHT, 10_000_000 + turn * _IN_FLIGHT).entries()
+                    results = await asyncio.gather(*(decide(index, entry) for entry in entries))
+                    assert sum(results) == len(entries)
+                took = time.perf_counter() - began
+                counted = np.array(_dumped(place.servers, folder), np.float64)
+                await asyncio.sleep(_IDLE)
+                counted -= np.array(_dumped(place.servers, folder)) * (took / _IDLE)
+                counted /= batches * _IN_FLIGHT
+                first = first or counted.sum()
+                cells = (
+                    f"{counted.sum():,.0f}",
+                    f"{counted.max():,.0f}",
+                    f"{counted.sum() / first:.2f}",
+                )
+                table.add_row(place.name, *cells)
+                await index.close()
+    return table
+
+
 def choose_server(name: str) -> None:
     """Have all servers of this process be of another kind.
 
@@ -245,6 +316,7 @@ def main() -> None:
     )
     parser.add_argument("numbers", type=int, nargs="*", metavar="N")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--server", metavar="NAME")
     arguments = parser.parse_args()
     if arguments.server:
@@ -253,10 +325,11 @@ def main() -> None:
         [redis_binary(), "--version"], capture_output=True, check=True, text=True
     )
     numbers = arguments.numbers
+    measured = count_instructions if arguments.instructions else measure
     work = (
         measure_memory(numbers)
         if arguments.memory
-        else measure(*numbers, *(40_000, 40)[len(numbers) :])
+        else measured(*numbers, *(40_000, 40)[len(numbers) :])
     )
     console = Console()
     console.print(version.stdout.partition(" sha")[0])
