@@ -49,7 +49,7 @@ from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
 from dedup_middleware.text.traditional import simplified
 from dedup_middleware.text.trie import Trie, open_dictionary
 
-FORMAT: Final = 16
+FORMAT: Final = 17
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
