@@ -3,18 +3,21 @@
 For an editable installation they are put into the package's folder. ``DEDUP_SHIP_KERNELS=1``
 demands it and ends with an error where it is not possible, for a release; ``0`` makes a wheel of
 Python alone, which fits every machine. Without it kernels that an editable installation of the same
-sources has are taken, else they are compiled if that works here; one line says why not.
+sources has are taken, else they are compiled if that works here; one line says why not. Where Linux
+has no C compiler, as in slim images, that of the package ``ziglang`` is used, for the build alone.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,39 @@ def platform_tag() -> str:
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
+def lacks_compiler() -> bool:
+    """Whether a C or C++ compiler is missing where ``ziglang`` has one that the kernels can use.
+
+    Without Python's header files no compiler is of use, and none is downloaded.
+    """
+    has_headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    is_known = sys.platform == "linux" and platform.machine() in {"x86_64", "aarch64"}
+    if not (is_known and has_headers):
+        return False
+    named = (os.environ.get(name) or sysconfig.get_config_var(name) or "" for name in ("CC", "CXX"))
+    return not all(shutil.which((shlex.split(one) or [""])[0]) for one in named)
+
+
+def zig_compiler(cache: str) -> dict[str, str]:
+    """Environment in which setuptools compiles with ``ziglang``.
+
+    By itself it compiles for the processor of this machine, and an image may be moved to another.
+
+    :param cache: a folder for what Zig builds of its libraries, else the user's cache
+    """
+    zig = f"{shlex.quote(sys.executable)} -m ziglang"
+    flags = "-mcpu=baseline -fno-sanitize=undefined"
+    return {
+        "CC": f"{zig} cc {flags}",
+        "CXX": f"{zig} c++ {flags}",
+        "LDSHARED": f"{zig} cc {flags} -shared",
+        "LDCXXSHARED": f"{zig} c++ {flags} -shared",
+        "AR": f"{zig} ar",
+        "ZIG_GLOBAL_CACHE_DIR": cache,
+        "ZIG_LOCAL_CACHE_DIR": cache,
+    }
+
+
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
     """Compiles the kernels before the wheel is made."""
 
@@ -43,10 +79,13 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         return os.environ.get("DEDUP_SHIP_KERNELS", "") if self.target_name == "wheel" else "0"
 
     def dependencies(self) -> list[str]:
-        """What the build needs: all that the package needs to run, and setuptools for pycc."""
+        """What the build needs: all that the package needs to run, setuptools for pycc, and a C
+        compiler where there is none."""
         if self._wanted() == "0":
             return []
-        return [*self.metadata.core.dependencies, "setuptools"]
+        # 75: C++ is compiled by another command than C
+        compiler = ["setuptools>=75", "ziglang>=0.13"] if lacks_compiler() else ["setuptools"]
+        return [*self.metadata.core.dependencies, *compiler]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile the kernels, add them to the wheel, and name its platform."""
@@ -71,14 +110,16 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
 
     def _compile(self, folder: Path) -> bool:
         """Compile the kernels into a folder; whether that was possible."""
-        done = subprocess.run(
-            [sys.executable, "-m", "dedup_middleware.base.aot", str(folder)],
-            check=False,
-            cwd=self.root,
-            env={**os.environ, "DEDUP_COMPILE": "1"},
-            capture_output=True,
-            text=True,
-        )
+        with tempfile.TemporaryDirectory() as cache:
+            zig = zig_compiler(cache) if lacks_compiler() and find_spec("ziglang") else {}
+            done = subprocess.run(
+                [sys.executable, "-m", "dedup_middleware.base.aot", str(folder)],
+                check=False,
+                cwd=self.root,
+                env={**os.environ, **zig, "DEDUP_COMPILE": "1"},
+                capture_output=True,
+                text=True,
+            )
         if done.returncode == 0:
             return True
         if self._wanted():

@@ -128,6 +128,7 @@ PROCESSES = {
     "Popen",
     "Probes",
     "create_subprocess_exec",
+    "Forked",
     "ProcessPoolExecutor",
     "Process",
     "multiprocessing",
@@ -135,6 +136,17 @@ PROCESSES = {
     "subprocess",
 }
 SPARK = "tests/spark/"
+# Their crawls are forked (tests/forks.py); each takes some seconds.
+FORKS = (
+    "tests/crawler/test_news.py",
+    "tests/test_commands.py",
+    "tests/test_compose.py",
+    "tests/test_moving_crawl.py",
+    "tests/test_sample_crawl.py",
+    "tests/test_sharing.py",
+    "tests/test_shutdown.py",
+    "tests/test_user_errors.py",
+)
 # In this order, before all other files: with several processes the long ones begin first, and those
 # that wait for others together with those that compute.
 SLOWEST = (
@@ -173,11 +185,16 @@ SLOWEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without the garbage collector: next to nothing of thousands of tests is garbage."""
+    """Collect without the garbage collector: next to nothing of thousands of tests is garbage.
+
+    It leaves alone what is there then: each full collection while tests run looked at a million
+    objects of tests and modules, a third of a second.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
@@ -239,10 +256,13 @@ def _turn_of(file: str) -> int:
 
 
 class Groups(LoadFileScheduling):
-    """One process runs a file, and one all of Spark's files, so that Java starts once."""
+    """One process runs a file. One runs all of Spark's files, so that Java starts once, and one
+    those of ``FORKS``, so that what they fork from loads once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
+        if nodeid.startswith(SPARK):
+            return SPARK
+        return FORKS[0] if nodeid.startswith(FORKS) else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

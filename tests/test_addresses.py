@@ -147,6 +147,8 @@ def test_other_settings(caplog: pytest.LogCaptureFixture) -> None:
     [
         ("a\0b", "can't be printed"),
         (" ", "name the file"),
+        ("//x.db", "sqlite:x.db"),
+        ("~/x.db", "instead of ~"),
         ("{folder}", "is a directory"),
         ("{folder}/file/index.db", "a part of its path is a file"),
         ("{folder}/" + "x" * 300, "its name is too long"),

@@ -3,116 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from dedup_middleware import Deduplicator, IndexUnavailableError, Options
-from dedup_middleware.core.availability import Breaker, Outage, Unsettled, stop
+from dedup_middleware import Deduplicator, Options
+from dedup_middleware.core.availability import Outage, Unsettled, stop
 from dedup_middleware.core.settlement import OpenClaims, keep_alive
-from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.claims import Candidates, Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Document, Verdict
 from dedup_middleware.model.keys import content_key
-from tests.test_deduplicator import Counts, page
+from tests.outages import (
+    OPTIONS,
+    Counts,
+    Impatient,
+    ScriptedIndex,
+    deduplicator,
+    loop_errors,
+    page,
+    unaccounted,
+)
 from tests.texts import article
 
-OPTIONS = Options(index_url="memory:", pending_wait=0.2, lease=30.0)
 TEXTS = [article(number, 12) for number in range(30)]
 LONG = article(40, 60)
-
-
-class ScriptedIndex(MemoryIndex):
-    """Every call lets others run, and fails when the script says so.
-
-    :param fails: gives for each call whether it fails
-    """
-
-    def __init__(self, fails: Callable[[], bool] = lambda: False) -> None:
-        super().__init__()
-        self.fails = fails
-        self.closed = 0
-
-    async def _turn_of_others(self) -> None:
-        await asyncio.sleep(0)
-        if self.fails():
-            raise IndexUnavailableError("cut off by the script")
-
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        await self._turn_of_others()
-        return await super().propose(entry, distance, lease, probes, known)
-
-    async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
-        await self._turn_of_others()
-        return await super().look(page_ids, texts=texts)
-
-    async def commit(self, claim: Claim) -> bool:
-        await self._turn_of_others()
-        return await super().commit(claim)
-
-    async def release(self, claim: Claim) -> bool:
-        await self._turn_of_others()
-        return await super().release(claim)
-
-    async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        await self._turn_of_others()
-        return await super().renew(claims, lease)
-
-    async def close(self) -> None:
-        self.closed += 1
-        await super().close()
-
-
-class Impatient(Breaker):
-    """Tries again at once, so that a script of a few calls holds several outages."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: 0.0, first=0.0, longest=0.0)
-
-
-def deduplicator(index: ScriptedIndex, counts: Counts) -> Deduplicator:
-    """One that makes no pauses."""
-    dedup = Deduplicator(OPTIONS, index=index, count=counts)
-    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
-    return dedup
-
-
-@contextlib.contextmanager
-def loop_errors() -> Iterator[list[dict[str, Any]]]:
-    """What the event loop reports of tasks whose errors no caller has seen."""
-    found: list[dict[str, Any]] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: found.append(context))
-    yield found
-
-
-def unaccounted(counts: Counts, dedup: Deduplicator) -> int:
-    """Pages that were remembered, less those settled, still remembered, or forgotten."""
-    of = counts.of
-    known = (
-        of["unchecked/settled"]
-        + of["unchecked/forgotten"]
-        + len(dedup._settlement.catch_up.backlog)
-    )
-    return of["unchecked/remembered"] - known
 
 
 async def test_close_right_after_an_outage() -> None:

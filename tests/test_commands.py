@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dedup_middleware import Deduplicator, Document, IndexRefusedError, Options
 from dedup_middleware.index.memory.index import MemoryIndex
+from tests.forks import run
 from tests.texts import article
 
 
 def dedup(*arguments: str, index: str) -> subprocess.CompletedProcess[str]:
     """Run `scrapy dedup ...` outside any project."""
-    return subprocess.run(
-        [sys.executable, "-m", "scrapy", "dedup", *arguments, "-s", f"DEDUP_INDEX_URL={index}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["-m", "scrapy", "dedup", *arguments, "-s", f"DEDUP_INDEX_URL={index}"]
+    return run(words, cwd=Path.cwd(), env=os.environ)
 
 
 async def fill(index: str) -> None:

@@ -131,7 +131,7 @@ def test_results_are_those_of_numba(left_out: tuple[str, ...], wheel: Path, tmp_
     if not left_out:
         chosen += [
             "signature/test_figures.py", "text/test_shingle.py", "text/test_trie.py",
-            "methods/test_content_evidence.py",
+            "methods/test_content_evidence.py", "methods/test_evidence_rule.py",
         ]  # fmt: skip
     files = [f"tests/{name}" for name in chosen]
     printed = run(
@@ -212,6 +212,53 @@ def test_wheel_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made.initialize("standard", data)
     assert data == {"force_include": {}}
     assert said == ["The kernels are compiled on first use, not now: no compiler"]
+
+
+@pytest.mark.parametrize(
+    ("c", "cxx", "machine", "headers", "zig"),
+    [
+        ("sh -pthread", "sh", "x86_64", True, False),
+        ("sh", "missing-c++ -pthread", "x86_64", True, True),
+        ("missing-cc", "sh", "aarch64", True, True),
+        ("missing-cc", "missing-c++", "ppc64le", True, False),
+        ("missing-cc", "missing-c++", "x86_64", False, False),
+    ],
+)
+def test_compiler_of_zig(
+    c: str,
+    cxx: str,
+    machine: str,
+    headers: bool,
+    zig: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Linux without a C or C++ compiler, as in a slim image, builds with that of ``ziglang``, for a
+    processor of any age and with a cache of its own; nothing compiles without Python's headers."""
+    include = tmp_path / "include"
+    include.mkdir()
+    if headers:
+        (include / "Python.h").touch()
+    made, said = hook(tmp_path, monkeypatch, "")
+    (tmp_path / "python").write_text(
+        '#!/bin/sh\necho "$CC; $LDCXXSHARED; $ZIG_GLOBAL_CACHE_DIR;" >&2\nexit 1\n'
+    )
+    monkeypatch.delenv("LDCXXSHARED", raising=False)
+    monkeypatch.setenv("CC", c)
+    monkeypatch.setenv("CXX", cxx)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(include))
+    monkeypatch.setattr(hatch_build, "find_spec", lambda _: object())
+    assert ("ziglang>=0.13" in made.dependencies()) is zig
+    made.initialize("editable", {})
+    compiler, linker, cache = (one.strip() for one in said[0].partition(": ")[2].split(";")[:3])
+    if zig:
+        assert compiler == f"{tmp_path}/python -m ziglang cc -mcpu=baseline -fno-sanitize=undefined"
+        assert " -m ziglang c++ " in linker
+        assert not Path(cache).exists()
+    else:
+        assert (compiler, linker, cache) == (c, "", "")
 
 
 def test_release_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,77 +9,19 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, UNCHECKED
-from dedup_middleware.model.records import PageRecords
+from tests.outages import Counts, UnsteadyIndex, page, stored
 from tests.texts import article, english
 
 OPTIONS = Options(index_url="memory:", pending_wait=5.0)
-
-
-class Counts:
-    """Collects what the deduplicator counts."""
-
-    def __init__(self) -> None:
-        self.of: Counter[str] = Counter()
-
-    def __call__(self, name: str, n: float) -> None:
-        self.of[name] += n  # type: ignore[assignment]
-
-
-class UnsteadyIndex(MemoryIndex):
-    """An index that can be cut off."""
-
-    down = False
-    calls = 0
-
-    def _check(self) -> None:
-        self.calls += 1
-        if self.down:
-            raise IndexUnavailableError("cut off by the test")
-
-    async def open(self, parameters: Any) -> dict[str, str]:
-        self._check()
-        return await super().open(parameters)
-
-    async def fetch(self, numbers: NDArray[np.uint64]) -> PageRecords:
-        self._check()
-        return await super().fetch(numbers)
-
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        self._check()
-        return await super().propose(entry, distance, lease, probes, known)
-
-    async def commit(self, claim: Claim) -> bool:
-        self._check()
-        return await super().commit(claim)
-
-    async def release(self, claim: Claim) -> bool:
-        self._check()
-        return await super().release(claim)
-
-
-def page(key: str, text: str, title: str = "") -> Document:
-    """A document with a text."""
-    return Document(key=f"https://{key}", title=title, text=text)
 
 
 async def until_committed(index: MemoryIndex, pages: int) -> None:
@@ -88,13 +30,6 @@ async def until_committed(index: MemoryIndex, pages: int) -> None:
     while await index.count() < pages:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
-
-
-async def stored(dedup: Deduplicator, document: Document) -> None:
-    """Decide a new page and commit it."""
-    verdict = await dedup.decide(document)
-    assert verdict.outcome == NEW
-    assert await dedup.commit(verdict)
 
 
 async def test_copy_of_a_stored_page_is_a_duplicate() -> None:

@@ -252,3 +252,18 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
         parse_time(since[1])
     again = await crawl(three_pages, pipelines, **settings)
     assert again.stat("revisit") == 3
+
+
+@pytest.mark.parametrize("index", ["sqlite", "memory"])
+async def test_without_stats_a_warning_says_that_failed_feeds_are_not_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, index: str
+) -> None:
+    """Scrapy says only there whether a feed is stored; an index in memory ends with the crawl."""
+    settings = failing(tmp_path, "")
+    if index == "memory":
+        settings["DEDUP_INDEX_URL"] = "memory:"
+    stats = "scrapy.statscollectors.DummyStatsCollector"
+    await crawl(three_pages, {}, **settings, STATS_CLASS=stats)
+    warned = [line for line in caplog.messages if "counts nothing" in line]
+    assert len(warned) == (index == "sqlite")
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3

@@ -14,7 +14,8 @@ from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.documents import DUPLICATE, NEW, REVISIT, UNCHECKED
-from tests.moving import Move, outcome, page, stored
+from tests.moving import Move, outcome
+from tests.outages import page, stored
 from tests.texts import article, english
 
 OPTIONS = Options(pending_wait=5.0)

@@ -16,7 +16,8 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.documents import DUPLICATE, NEW, REVISIT
 from tests.index.harness import ClusterHarness, Harness
 from tests.index.windows import REDIS, Windows, in_time
-from tests.moving import outcome, page, stored
+from tests.moving import outcome
+from tests.outages import page, stored
 from tests.servers import RedisServer, running_cluster, running_redis
 from tests.texts import article
 

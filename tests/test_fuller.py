@@ -6,7 +6,6 @@ import contextlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scrapy import signals
@@ -18,22 +17,11 @@ from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.plugin.signals import dedup_superseded
 from tests.crawler.test_storage import article as row
-from tests.test_pipeline import Crawl, make_crawler
+from tests.test_pipeline import make_crawler, opened
+from tests.test_signals import page
 from tests.texts import article, english
 
 FLASH, REPORT = article(1, 8), article(1, 8) + article(2, 12)
-
-
-async def opened(**settings: Any) -> Crawl:
-    """An open crawl on a memory index."""
-    crawl = Crawl(make_crawler(DEDUP_HASH_KEY="5eed", **settings))
-    await crawl.pipeline.open_spider()
-    return crawl
-
-
-def page(host: str, text: str) -> dict[str, Any]:
-    """An item of a host."""
-    return {"url": f"https://{host}/1", "title": "桥", "text": text}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +34,7 @@ def page(host: str, text: str) -> dict[str, Any]:
 )
 async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) -> None:
     """It is new, wherever it contains the other one; by default both stay in the index."""
-    crawl = await opened(DEDUP_ACTION="mark")
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ACTION="mark")
     await crawl.item(page("flash", flash))
     item = await crawl.item(page("report", report))
     assert item["dedup"]["outcome"] == "new"
@@ -67,7 +55,7 @@ async def test_a_page_that_holds_a_stored_one_names_it(flash: str, report: str) 
 )
 async def test_a_page_that_lacks_something_supersedes_nothing(text: str) -> None:
     """Half of the stored page, or other figures, are not enough."""
-    crawl = await opened(DEDUP_ACTION="mark")
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ACTION="mark")
     stored = "昨日降水12毫米，水位上升35厘米，共有278户居民转移。" + FLASH
     await crawl.item(page("flash", stored))
     other = "昨日降水17毫米，水位上升31厘米，共有216户居民转移。" + text
@@ -78,7 +66,7 @@ async def test_a_page_that_lacks_something_supersedes_nothing(text: str) -> None
 
 async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
     """Only then is the other page forgotten and storage notified; copies of it are dropped."""
-    crawl = await opened(DEDUP_ON_FULLER="replace")
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
     reported: list[list[str]] = []
 
     async def receive(keys: list[str]) -> None:
@@ -105,7 +93,7 @@ async def test_storage_is_not_told_of_what_the_index_still_holds(
 ) -> None:
     """The index could not forget the page: were its row deleted, the index would call a text stored
     that is in no row once the fuller page changes."""
-    crawl = await opened(DEDUP_ON_FULLER="replace")
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
     reported: list[list[str]] = []
 
     async def receive(keys: list[str]) -> None:
@@ -139,7 +127,7 @@ async def test_storage_is_not_told_of_a_page_that_has_a_new_version() -> None:
 
 async def test_an_error_of_a_receiver_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the item counts as stored."""
-    crawl = await opened(DEDUP_ON_FULLER="replace")
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
 
     def fail(keys: list[str]) -> None:
         raise RuntimeError("the receiver's own matter")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import attrs
 import pytest
 import scrapy
 from itemadapter import ItemAdapter
-from pydantic import BaseModel
 
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.model.documents import Document, Verdict
 from dedup_middleware.plugin.items import fill, mark
 from dedup_middleware.plugin.pagefields import document_of, read_fields
+from tests.itemkinds import AttrsItem, DataclassItem, PydanticItem, ScrapyItem
 
 OPTIONS = Options().field_names
 
@@ -23,48 +22,6 @@ OPTIONS = Options().field_names
 def to_document(adapter: ItemAdapter, names: FieldNames) -> Document | None:
     """The page in an item."""
     return document_of(read_fields(adapter, names))
-
-
-class ScrapyItem(scrapy.Item):
-    """Scrapy's own kind."""
-
-    url = scrapy.Field()
-    title = scrapy.Field()
-    text = scrapy.Field()
-    html = scrapy.Field()
-    dedup = scrapy.Field()
-
-
-@dataclasses.dataclass
-class DataclassItem:
-    """A dataclass."""
-
-    url: str | None = None
-    title: str | None = None
-    text: Any = None
-    html: Any = None
-    dedup: Any = None
-
-
-@attrs.define
-class AttrsItem:
-    """An attrs class."""
-
-    url: str | None = None
-    title: str | None = None
-    text: Any = None
-    html: Any = None
-    dedup: Any = None
-
-
-class PydanticItem(BaseModel):
-    """A pydantic model."""
-
-    url: str | None = None
-    title: str | None = None
-    text: Any = None
-    html: Any = None
-    dedup: Any = None
 
 
 KINDS = [dict, ScrapyItem, DataclassItem, AttrsItem, PydanticItem]

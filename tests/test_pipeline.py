@@ -62,11 +62,17 @@ class Crawl:
         return self.crawler.stats.get_value(f"dedup/{name}", 0)
 
 
+async def opened(**settings: Any) -> Crawl:
+    """An open crawl on a memory index."""
+    crawl = Crawl(make_crawler(**settings))
+    await crawl.pipeline.open_spider()
+    return crawl
+
+
 @pytest.fixture
 async def crawl() -> AsyncIterator[Crawl]:
     """An open crawl on a memory index."""
-    running = Crawl(make_crawler())
-    await running.pipeline.open_spider()
+    running = await opened()
     yield running
     await running.pipeline.close_spider()
 

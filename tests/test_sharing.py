@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.forks import Forked
 from tests.mirrors import Mirrors, headline
 
 ROOT = Path(__file__).parent.parent
@@ -22,38 +21,35 @@ ARTICLES = 40
 HASH_KEY = "5eed"
 
 
-def crawl(start: str, out: Path, *settings: str, **environment: str) -> subprocess.Popen[bytes]:
+def crawl(start: str, out: Path, *settings: str, **environment: str) -> Forked:
     """Start a spider process on a site, which writes into a directory of its own."""
     given = [part for setting in settings for part in ("-s", setting)]
     fast = ("-s", "AUTOTHROTTLE_ENABLED=0", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=8")
     return run_news(out, ("-a", f"start={start}", *fast, *given), environment)
 
 
-def crawl_sample(out: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+def crawl_sample(out: Path, *arguments: str, **environment: str) -> Forked:
     """Start a spider process on the sample site."""
     return run_news(out, arguments, environment)
 
 
-def run_news(
-    out: Path, arguments: tuple[str, ...], environment: dict[str, str]
-) -> subprocess.Popen[bytes]:
+def run_news(out: Path, arguments: tuple[str, ...], environment: dict[str, str]) -> Forked:
     """Start `scrapy crawl news`; its feed and its log go into ``out``.
 
     A new index has the same hash key in each run: with a random one a copy is missed in one crawl
     of 80.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with (out / "stdout").open("wb") as stdout, (out / "log").open("wb") as log:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "scrapy", "crawl", "news"),
-                *("-s", f"DEDUP_HASH_KEY={HASH_KEY}", *arguments),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "NEWS_DIR": str(out), **environment},
-            stdout=stdout,
-            stderr=log,
-        )
+    stdout, log = out / "stdout", out / "log"
+    for file in (stdout, log):
+        file.write_bytes(b"")
+    return Forked(
+        ["-m", "scrapy", "crawl", "news", "-s", f"DEDUP_HASH_KEY={HASH_KEY}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "NEWS_DIR": str(out), **environment},
+        stdout=stdout,
+        stderr=log,
+    )
 
 
 def stored(out: Path) -> list[dict[str, Any]]:
@@ -63,7 +59,7 @@ def stored(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def finish(processes: list[subprocess.Popen[bytes]]) -> None:
+def finish(processes: list[Forked]) -> None:
     """Wait for all processes to end well."""
     for process in processes:
         assert process.wait(timeout=600) == 0

@@ -19,15 +19,8 @@ from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
 from tests.itemcrawl import SETTINGS
 from tests.servers import running_redis
-from tests.test_pipeline import Crawl, item, make_crawler
+from tests.test_pipeline import item, make_crawler, opened
 from tests.texts import article
-
-
-async def opened(**settings: Any) -> Crawl:
-    """An open crawl on a memory index."""
-    crawl = Crawl(make_crawler(**settings))
-    await crawl.pipeline.open_spider()
-    return crawl
 
 
 @pytest.mark.parametrize("kind", [list, tuple, lambda title: title[0]])

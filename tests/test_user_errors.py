@@ -5,22 +5,24 @@ from __future__ import annotations
 import io
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scrapy
 from rich.console import Console
+from scrapy.settings import Settings
 
-from dedup_middleware import Addon, DedupPipeline, Options
+from dedup_middleware import Addon, DedupPipeline, Document, Options
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.tools.commands.context import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
+from tests.forks import run
 from tests.itemcrawl import Crawled, crawl
 from tests.servers import RedisServer
 from tests.texts import article
@@ -44,14 +46,7 @@ class Pages(scrapy.Spider):
 def run_spider(folder: Path, *arguments: str) -> tuple[int, str]:
     """`scrapy runspider` as a user starts it: its exit code and its log."""
     (folder / "pages.py").write_text(SPIDER)
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "runspider", "pages.py", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
+    done = run(["-m", "scrapy", "runspider", "pages.py", *arguments], cwd=folder, env=os.environ)
     return done.returncode, done.stderr
 
 
@@ -144,6 +139,17 @@ async def test_fields_that_never_match_are_named(
     assert ", ".join(fields) in record.getMessage()
 
 
+async def test_fields_with_another_object_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A selector or a response in the field of the HTML is no page, though the name is right."""
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for number in range(3):
+            yield {"url": f"u{number}", "html": scrapy.Selector(text="<p>x"), "text": ""}
+
+    await crawl(pages, {})
+    assert "Their fields: url, html (a Selector), text (empty). Name those" in caplog.text
+
+
 async def test_items_without_text_among_others_cause_no_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -189,6 +195,9 @@ async def test_start_says_what_the_index_holds(
     assert f"{new.as_uri()} is overwritten" in caplog.text
     await again(str(tmp_path / "%(name)s.jsonl"))
     assert "is overwritten" in caplog.text
+    for place in ("%(time)s.jsonl", "%(batch_time)s-%(batch_id)d.jsonl"):  # new in each crawl
+        await again(str(tmp_path / place))
+        assert "is overwritten" not in caplog.text
     await again(DEDUP_REVISIT="keep")
     assert "is overwritten" not in caplog.text
     assert (await again(DEDUP_RESET=1)).stat("new") == 3
@@ -215,8 +224,77 @@ async def test_bytes_in_a_json_feed_are_warned_of_once(
     assert "later crawls" not in caplog.text
 
 
+async def test_pages_of_a_killed_crawl_are_named_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A crawl that begins at once waits for their leases, and would not say why."""
+    caplog.set_level(logging.INFO)
+    where = settings_for(tmp_path)
+    killed = Deduplicator(Options.from_mapping(where))
+    await killed.open()
+    verdict = await killed.decide(Document(key="u1", text=article(1)))
+    assert verdict.claim is not None
+
+    async def nothing(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        return
+        yield {}
+
+    said = "1 pages are on their way to storage, in other crawls or in one that was killed"
+    await crawl(nothing, {}, LOG_LEVEL="INFO", DEDUP_LEASE=50, **where)
+    assert f"{said}: similar pages wait for them, {50} seconds at the most" in caplog.text
+    await killed.close()
+    caplog.clear()
+    await crawl(nothing, {}, LOG_LEVEL="INFO", **where)
+    assert "on their way" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("place", "feed", "said"),
+    [
+        ("a.csv", {"format": "csv"}, "which CSV holds as text in the encoding of the feed"),
+        ("a.xml", {"format": "xml"}, "which XML holds as b'...'"),
+        pytest.param(
+            "a.jl", {}, "which JSON can't hold",
+            marks=pytest.mark.skipif(scrapy.version_info < (2, 19), reason="a feed has a format"),
+        ),
+        ("a.pickle", {"format": "pickle"}, ""),
+    ],
+)  # fmt: skip
+async def test_bytes_in_feeds_of_other_formats(
+    place: str, feed: dict[str, Any], said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A page in another encoding is lost by CSV, and XML has no page at all; not where the fields
+    of all feeds leave it out. The format is that of the name where none is given."""
+
+    async def page(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        yield {"url": "u", "html": f"<meta charset=gbk><p>{'新桥已经修好。' * 30}".encode("gbk")}
+
+    feeds = {str(tmp_path / place): feed}
+    await crawl(page, {}, FEEDS=feeds, FEED_EXPORT_FIELDS=["url", "text"])
+    assert "holds bytes" not in caplog.text
+    await crawl(page, {}, FEEDS=feeds)
+    assert caplog.text.count("holds bytes") == bool(said)
+    assert said in caplog.text
+
+
+async def test_slips_in_the_beginning_of_a_name(caplog: pytest.LogCaptureFixture) -> None:
+    """They may be settings of something else, so they are only warned of."""
+    slips = {"DEDUPE_THRESHOLD": 0.9, "dedup_action": "mark", "DEUP_ENABLED": 1}
+    others = {"DEDUPE_FOLDER": "x", "PDUDE_ENABLED": 1, "FEED_ACTION": 1}
+
+    async def nothing(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        return
+        yield {}
+
+    await crawl(nothing, {}, **slips, **others)
+    for name in slips:
+        meant = f"DEDUP_{name.upper().partition('_')[2]}"
+        assert f"{name} is no setting of dedup-middleware; do you mean {meant}?" in caplog.text
+    assert not any(name in caplog.text for name in others)
+
+
 async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture) -> None:
-    """One line; the record has the facts of the drop and not the item."""
+    """One line; the record has the facts of the drop, and the page in none of its attributes."""
     caplog.set_level(logging.INFO)
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
@@ -228,6 +306,7 @@ async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture)
     (record,) = [one for one in caplog.records if "Dropped: " in one.getMessage()]
     assert "\n" not in record.getMessage()
     assert not hasattr(record, "item")
+    assert item("b.example", 1)["text"] not in str(vars(record))
     assert record.__dict__["dedup"] == {
         "key": "https://b.example/1",
         "outcome": "duplicate",
@@ -235,6 +314,16 @@ async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture)
         "match": "https://a.example/1",
         "similarity": 1.0,
     }
+
+
+def test_addon_installs_the_formatter_unless_the_project_has_one() -> None:
+    """A formatter of the project's settings is kept."""
+    settings = Settings()
+    Addon().update_settings(settings)
+    assert settings["LOG_FORMATTER"] is DropLogFormatter
+    own = Settings({"LOG_FORMATTER": "project.Formatter"})
+    Addon().update_settings(own)
+    assert own["LOG_FORMATTER"] == "project.Formatter"
 
 
 async def refusal(url: str) -> str:

@@ -12,6 +12,7 @@ WORDS = (
     "harbour council bridge market library garden railway museum teacher farmer storm river "
     "budget concert bakery engine lantern orchard valley festival engineer survey mountain ferry"
 ).split()
+NOUNS = [f"{one}{other}" for one in WORDS for other in ("", "ing", "ward", "man", "side")]
 
 
 def article(seed: int, sentences: int = 14) -> str:
@@ -29,3 +30,9 @@ def english(seed: int, words: int = 220) -> str:
     """An English text of its own for each seed."""
     rng = random.Random(seed)
     return " ".join(rng.choice(WORDS) for _ in range(words)) + "."
+
+
+def sentences(seed: int, count: int) -> list[str]:
+    """English sentences of eight words, different for each seed."""
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(NOUNS, k=8)) + "." for _ in range(count)]

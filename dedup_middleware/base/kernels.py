@@ -244,7 +244,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
     def _load(self, sig: object, target_context: object) -> Any:
         try:
-            # numba would load all that it compiles with, a quarter of a second; this is enough.
+            # Without this line numba loads its whole compiler first: a quarter of a second.
             rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
                 return self._load_overload(sig, target_context)

@@ -135,8 +135,17 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         raise fail(attribute, hide_password(value), "take out the characters that can't be printed")
     if not value.startswith(SCHEMES):
         raise fail(attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}")
-    if value.startswith("sqlite:") and not value[7:].strip():
+    path = value.removeprefix("sqlite:")
+    if path == value:
+        return
+    if not path.strip():
         raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
+    if re.match("//[^/]", path):  # it would be a file in the root
+        relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
+        fix = f"a file has no host: write {relative} or, from the root, {absolute}"
+        raise fail(attribute, hide_password(value), fix)
+    if path.startswith("~/"):  # which no shell has replaced behind the colon
+        raise fail(attribute, hide_password(value), "write the path of the folder instead of ~")
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:

@@ -57,8 +57,9 @@ class _AwayError(Exception):
     """The former index can't be asked."""
 
 
-# Pages that were carried over for one page, or had been before, as candidates of the index of now;
-# and ids, in the former index, of the pages stored there under the key of the page.
+# What the former index knows of one page: the stored pages that are like it, as candidates of the
+# index of now, into which they were carried over; and the ids, in the former index, of the pages
+# stored there under its own key.
 Brought = tuple[Candidates, tuple[int, ...]]
 _NOTHING: Brought = (NO_CANDIDATES, ())
 

@@ -18,6 +18,7 @@ from dedup_middleware.model.buckets import (
     PAYLOAD_LIMIT,
     SIMHASH_TABLES,
     BucketKey,
+    BucketKeys,
     cut_address,
 )
 from dedup_middleware.model.records import (
@@ -39,6 +40,7 @@ TABLE_SHIFT = 40  # bits of a bucket key below its table: 16 name the bucket, 24
 PACKED_KEY_BITS = TABLE_SHIFT + 8
 MOST_BUCKET_KEYS = 255  # of a page
 _PAGE_ID = PAGE_ID_BITS // 8
+_NO_WORDS = np.empty(0, np.uint64)
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
 
@@ -158,18 +160,18 @@ def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return starts
 
 
-def pack_bucket_key(bucket_key: BucketKey) -> int:
-    """A place as one number of 48 bits: its table, and the first 40 bits of the hash.
+def packed_keys(bucket_keys: Iterable[Sequence[BucketKey]]) -> NDArray[np.uint64]:
+    """Bucket keys of pages, one page behind the other, each as one number of 48 bits: its table,
+    and the first 40 bits of the hash.
 
-    >>> hex(pack_bucket_key(BucketKey(7 << 16 | 0x1234, 0x56789A)))
+    >>> hex(packed_keys([[BucketKey(7 << 16 | 0x1234, 0x56789A)]])[0])
     '0x7123456789a'
     """
-    suffix = (
-        bucket_key.suffix >> SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS
-        if bucket_key.is_simhash
-        else bucket_key.suffix
-    )
-    return bucket_key.bucket << BAND_SUFFIX_BITS | suffix
+    words = np.concatenate([_NO_WORDS, *(BucketKeys.of(some).words for some in bucket_keys)])
+    buckets, suffixes = words[::2] << np.uint64(BAND_SUFFIX_BITS), words[1::2]
+    # Of the longer suffix of a SimHash record the first bits.
+    first = suffixes >> np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
+    return np.asarray(buckets | np.where(is_simhash(buckets), first, suffixes), np.uint64)
 
 
 def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
@@ -177,15 +179,12 @@ def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
 
     :param times: seconds since 1970 at which each page was stored; none: not known
     """
-    bucket_keys = [
-        pack_bucket_key(bucket_key) for entry in entries for bucket_key in entry.bucket_keys
-    ]
     return Pages(
         np.frombuffer(b"".join(entry.content for entry in entries), CONTENT),
         [cut_address(entry.address) if entry.address else None for entry in entries],
         [entry.payload for entry in entries],
         np.array(times or [0] * len(entries), np.uint32),
-        np.array(bucket_keys, np.uint64),
+        packed_keys(entry.bucket_keys for entry in entries),
         starts_of(np.array([len(entry.bucket_keys) for entry in entries], np.int64)),
     )
 

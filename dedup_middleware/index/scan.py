@@ -179,24 +179,9 @@ def scan_answers(
     marks, rows = found[3].view(np.int64), found[4].view(np.int64)
     starts, row_starts = np.zeros((2, len(own) + 1), np.int64)
     scanned = _gather(
-        data,
-        lengths,
-        own,
-        suffixes,
-        simhash_counts,
-        raw,
-        met_counts,
-        tables,
-        counts,
-        distance,
-        page_ids,
-        masks,
-        marks,
-        starts,
-        met,
-        rows,
-        row_starts,
-    )
+        data, lengths, own, suffixes, simhash_counts, raw, met_counts, tables, counts, distance,
+        page_ids, masks, marks, starts, met, rows, row_starts,
+    )  # fmt: skip
     return ScanHits(page_ids, masks, starts.tolist(), met, rows, row_starts.tolist(), scanned)
 
 
@@ -223,42 +208,15 @@ def _enter(
 
 @kernel(
     types.int64(
-        R8,
-        RI64,
-        R64,
-        R64,
-        RI64,
-        R8,
-        RI64,
-        R64,
-        RI64,
-        types.int64,
-        *[U64] * 2,
-        *[I64] * 2,
-        U64,
-        I64,
-        I64,
+        R8, RI64, R64, R64, RI64, R8, RI64, R64, RI64, types.int64,
+        U64, U64, I64, I64, U64, I64, I64,
     )
-)
+)  # fmt: skip
 def _gather(
-    data: Any,
-    lengths: Any,
-    own: Any,
-    suffixes: Any,
-    simhash_counts: Any,
-    raw: Any,
-    met_counts: Any,
-    tables: Any,
-    counts: Any,
-    distance: Any,
-    page_ids: Any,
-    masks: Any,
-    marks: Any,
-    starts: Any,
-    met: Any,
-    rows: Any,
-    row_starts: Any,
-) -> Any:
+    data: Any, lengths: Any, own: Any, suffixes: Any, simhash_counts: Any, raw: Any,
+    met_counts: Any, tables: Any, counts: Any, distance: Any,
+    page_ids: Any, masks: Any, marks: Any, starts: Any, met: Any, rows: Any, row_starts: Any,
+) -> Any:  # fmt: skip
     """Fill the arrays of :class:`ScanHits`; how many SimHash records were compared.
 
     ``marks``: of every candidate its row, or whether it has none.

@@ -132,7 +132,7 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
 def stored_names(journal: JournalStore) -> Callable[[Drop], str | None]:
     """A function that names the stored page of an entry, None if it has none.
 
-    An index without addresses names pages by their ids, and near misses often are.
+    Of an entry with a page id alone, as of many near misses, the journal is asked for the key.
     """
     addresses: dict[int, str] = {}
 

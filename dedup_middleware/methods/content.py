@@ -23,7 +23,7 @@ What a site writes on all of its pages makes them alike without saying the same.
 therefore, a page under another title must be held to 95 %, and one of fewer than 128 shingles is
 new even if its text is the same, since that may be all that extraction found. What three stored
 pages of the host hold too, although none of them makes the page a duplicate, is no evidence:
-similarity is measured on the rest. Both only ever keep a page that the plain rule drops.
+similarity is measured on the rest. Both can only keep a page that would be dropped otherwise.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.statscollectors import DummyStatsCollector
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
@@ -90,8 +91,16 @@ class Feeds:
         return None if self._has_storage else LEFT_OUT
 
     def _spider_opened(self) -> None:
-        if self._exporter is not None:
-            self._slots = list(self._exporter.slots)
+        if self._exporter is None:
+            return
+        self._slots = list(self._exporter.slots)
+        if self._options is not None and isinstance(self._stats, DummyStatsCollector):
+            logger.warning(
+                "STATS_CLASS = %s counts nothing, and only Scrapy's stats say whether a feed could "
+                "be stored: the pages of one that could not would stay in the index, and later "
+                "crawls would drop their copies. Use a stats collector that counts",
+                type(self._stats).__name__,
+            )
 
     def _slot_closed(self, slot: FeedSlot) -> None:
         self._unsaved.discard(slot)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import difflib
 import logging
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import attrs
 import numpy as np
 from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import PREFIX, setting_name
 from dedup_middleware.model.records import State
 from dedup_middleware.plugin.items import PageItem
-from dedup_middleware.plugin.pagefields import PageFields
+from dedup_middleware.plugin.pagefields import PageFields, field_value
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -25,8 +28,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNREAD = 20  # items without a page, and none with one, after which a warning is logged
-_NEWEST = 256  # page ids looked at for the newest page
-_TEXT_FORMATS = {"json", "jsonlines", "jsonl", "jl"}  # that can't hold bytes
+_LATEST = 256  # page ids looked at for the newest page and those on their way
+_JSON = "which JSON can't hold: the feed %s loses these items"
+# What becomes of bytes in feeds of these formats.
+_BYTES = {
+    **dict.fromkeys(("json", "jsonlines", "jsonl", "jl"), _JSON),
+    "csv": "which CSV holds as text in the encoding of the feed: %s loses pages in other encodings",
+    "xml": "which XML holds as b'...': the feed %s has no text of them",
+}
 _EVER = float(2**32 - 1)
 
 
@@ -40,15 +49,33 @@ async def reset(index: Index, options: Options) -> None:
     )
 
 
+def tell_slips(settings: BaseSettings) -> None:
+    """Warn of names of settings with a slip in ``DEDUP_``: those with it are refused."""
+    known = {setting_name(field.name) for field in attrs.fields(Options)}
+    for name in map(str, settings):
+        prefix, _, rest = name.upper().partition("_")
+        meant = PREFIX + rest
+        is_near = difflib.get_close_matches(prefix, [PREFIX.rstrip("_")], cutoff=0.8)
+        if is_near and meant in known and name not in known:
+            logger.warning("%s is no setting of dedup-middleware; do you mean %s?", name, meant)
+
+
 async def tell_contents(index: Index, options: Options, settings: BaseSettings) -> None:
     """Log what the index holds, and warn if a feed is about to lose it."""
     if options.index_url.startswith("memory:"):
         return
     count = await index.count()
+    newest, pending = await _latest(index)
+    if pending:
+        logger.info(
+            "%d pages are on their way to storage, in other crawls or in one that was killed: "
+            "similar pages wait for them, %g seconds at the most (DEDUP_LEASE)",
+            pending,
+            options.lease,
+        )
     if not count:
         logger.info("The index holds no pages yet: %s", options.safe_index_url)
         return
-    newest = await _newest(index)
     logger.info(
         "The index holds %d pages of earlier crawls%s: %s; see them with `scrapy dedup report`",
         count,
@@ -65,15 +92,21 @@ async def tell_contents(index: Index, options: Options, settings: BaseSettings) 
         )
 
 
-async def _newest(index: Index) -> str | None:
-    """Day on which the newest page was stored; None: it is not among the last page ids."""
+async def _latest(index: Index) -> tuple[str | None, int]:
+    """Of the last page ids: the day on which the newest page was stored, None if there is none
+    among them, and how many are claimed and not settled."""
     numbers = await index.page_ids()
-    last = np.arange(max(numbers.start, numbers.stop - _NEWEST), numbers.stop, dtype=np.uint64)
+    last = np.arange(max(numbers.start, numbers.stop - _LATEST), numbers.stop, dtype=np.uint64)
+    if not len(last):
+        return None, 0
     pages = await index.fetch(last)
+    pending = int((pages.states == State.PENDING).sum())
     times = pages.times[pages.states == State.COMMITTED]
     if not len(times):
-        return None
-    return datetime.datetime.fromtimestamp(float(times.max())).astimezone().date().isoformat()
+        return None, pending
+    return datetime.datetime.fromtimestamp(
+        float(times.max())
+    ).astimezone().date().isoformat(), pending
 
 
 def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
@@ -84,10 +117,20 @@ def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
 
 def _may_exist(place: str) -> bool:
     """Whether a feed may hold rows of an earlier crawl; of files here it is known."""
+    if "%(time)" in place or "%(batch_time)" in place:
+        return False
     path = urlsplit(place)
     if path.scheme not in {"", "file"} or "%(" in place:  # elsewhere, or named by the crawl
         return True
     return Path(file_uri_to_path(place) if path.scheme else place).exists()
+
+
+def _shown(page: PageItem, name: str) -> str:
+    """The name of a field; of one that should hold the page, also what it holds instead."""
+    value = field_value(page.adapter, name)
+    if value is None or name not in (page.names.text, page.names.html):
+        return name
+    return f"{name} (a {type(value).__name__})" if value else f"{name} (empty)"
 
 
 class FieldCheck:
@@ -101,16 +144,18 @@ class FieldCheck:
         self._last: PageItem | None = None
         self._was_read = False
         self._bytes_seen = False
+        everywhere = settings.getdictorlist("FEED_EXPORT_FIELDS")
         self._feeds = {
-            str(place): feed.get("fields")
+            str(place): (feed.get("format") or PurePath(place).suffix[1:], only)
             for place, feed in settings.getdict("FEEDS").items()
-            if isinstance(feed, Mapping) and feed.get("format") in _TEXT_FORMATS
+            if isinstance(feed, Mapping)
+            for only in [feed.get("fields") or everywhere]
         }
 
     def look(self, fields: PageFields, page: PageItem) -> None:
         """Look at the fields of an item that is to be checked."""
         html = fields.html
-        if html is None and fields.text is None:
+        if html is None and not fields.text:
             self._unread_item(page)
             return
         self._was_read = True
@@ -118,14 +163,16 @@ class FieldCheck:
             return
         self._bytes_seen = True
         name = page.names.html
-        feeds = [place for place, only in self._feeds.items() if not only or name in only]
-        if feeds:
+        losses: dict[str, list[str]] = {}
+        for place, (kind, only) in self._feeds.items():
+            if kind in _BYTES and (not only or name in only):
+                losses.setdefault(_BYTES[kind], []).append(place)
+        for loss, places in losses.items():
             logger.warning(
-                "The field %r holds bytes, which JSON can't hold: the feed %s loses these items. "
-                "Leave the field out of the feed (its 'fields' option), remove it in a later "
-                "pipeline, or export to another format",
+                f"The field %r holds bytes, {loss}. Leave the field out of the feed (its 'fields' "
+                "option), remove it in a later pipeline, or export to another format",
                 name,
-                ", ".join(feeds),
+                ", ".join(places),
             )
 
     def end(self) -> None:
@@ -145,7 +192,7 @@ class FieldCheck:
             "%s. Name those that hold the page: DEDUP_TEXT_FIELD (now %r) or DEDUP_HTML_FIELD "
             "(now %r), and DEDUP_KEY_FIELD (now %r); of a single class of items in DEDUP_ITEMS",
             self._unread,
-            ", ".join(map(str, page.adapter)) or "none",
+            ", ".join(_shown(page, str(name)) for name in page.adapter) or "none",
             page.names.text,
             page.names.html,
             page.names.key,

@@ -65,7 +65,8 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
         (key,) = key
     return PageFields(
         "" if key is None else str(key),
-        # Of any type: without its title a short page would be a copy of one with another title.
+        # A title of any type counts: a short page that seems to have none could be dropped as a
+        # copy of a page with another title.
         "" if title is None else " ".join(title) if _is_texts(title) else str(title),
         text if isinstance(text, str) else None,
         html if isinstance(html, (str, bytes)) and html else None,

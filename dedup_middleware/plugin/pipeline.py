@@ -172,8 +172,9 @@ class DedupPipeline:
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
         from dedup_middleware.plugin.feeds import Feeds
-        from dedup_middleware.plugin.notices import FieldCheck
+        from dedup_middleware.plugin.notices import FieldCheck, tell_slips
 
+        tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_other_storage())
         recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)

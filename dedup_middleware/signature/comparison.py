@@ -158,9 +158,9 @@ def conflicts(a: Word, b: Word) -> Word:
 
     A place differs when each of the two has a value there that the other lacks. Only places up to
     the last that both sketches are sure to know are counted. Names count as figures do, unless both
-    pages have one of the names in another place too: then one mention was edited. Of the first and
-    the second entries of figures those that differ in more places count, so that no figure counts
-    twice.
+    pages have one of the names in another place too: then one mention was edited. A figure
+    has two entries: the differences of the first and of the second ones are counted apart, and the
+    larger number is returned.
     """
     known = min(_known(a), _known(b))
     firsts, names, seconds, i, j = 0, 0, 0, 0, 0

@@ -128,23 +128,22 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     """
     ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
-        wording.order,
-        wording.words,
-        wording.values,
-        wording.positions,
-        wording.sorts,
-        wording.title,
-        wording.word_hashes,
-        np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8),
-        np.array(ends, np.int64),
-    )
+        wording.order, wording.words, wording.values, wording.positions, wording.sorts,
+        wording.title, wording.word_hashes,
+        np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
+    )  # fmt: skip
     return found
 
 
 @subkernel
+def _holds_twice(data: Any, start: Any, size: Any, value: Any, places: Any) -> Any:
+    held = holds(data, start, size, mix(value ^ places[0]))
+    return held & holds(data, start, size, mix(value ^ places[1]))
+
+
+@subkernel
 def _holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
-    held = holds(data, start, size, mix(value ^ _VALUE[0]))
-    return held & holds(data, start, size, mix(value ^ _VALUE[1]))
+    return _holds_twice(data, start, size, value, _VALUE)
 
 
 @subkernel
@@ -443,16 +442,9 @@ def _count_new(
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
 def _examine(
-    order: Any,
-    words: Any,
-    values: Any,
-    positions: Any,
-    sorts: Any,
-    title: Any,
-    word_hashes: Any,
-    data: Any,
-    ends: Any,
-) -> Any:
+    order: Any, words: Any, values: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
+    data: Any, ends: Any,
+) -> Any:  # fmt: skip
     count = ends.size - 1
     found = np.zeros((count, COLUMNS), np.int64)
     shingles = np.int64(order.size)
@@ -496,7 +488,6 @@ def _examine(
         found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
-                held = holds(data, start, size, mix(title[i] ^ _TITLE[0]))
-                held &= holds(data, start, size, mix(title[i] ^ _TITLE[1]))
+                held = _holds_twice(data, start, size, title[i], _TITLE)
                 found[row, NEW_TITLE] += np.int64(held == 0)
     return found

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dedup_middleware.index.pages import is_simhash, starts_of
+from dedup_middleware.index.pages import packed_keys, starts_of
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
-from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
+from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.pairing import BITS, WORDS
 
 if TYPE_CHECKING:
@@ -46,18 +46,10 @@ def to_content(column: Any) -> NDArray[np.void]:
 
 
 def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
-    """Bucket keys of n pages as a column of n lists, packed as by :func:`.pack_bucket_key`."""
-    pairs = np.concatenate([np.empty(0, np.uint64), *(one.words for one in bucket_keys)]).reshape(
-        -1, 2
-    )
-    bits = np.uint64(BAND_SUFFIX_BITS)
-    places = pairs[:, 0] << bits
-    # Of the longer suffix of a SimHash record the first bits.
-    rest = np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
-    places |= np.where(is_simhash(places), pairs[:, 1] >> rest, pairs[:, 1])
+    """Bucket keys of n pages as a column of n lists, packed as by :func:`.packed_keys`."""
     starts = starts_of(np.array([len(one) for one in bucket_keys], np.int64))
     return pa.ListArray.from_arrays(
-        pa.array(starts.astype(np.int32)), pa.array(places.astype(np.int64))
+        pa.array(starts.astype(np.int32)), pa.array(packed_keys(bucket_keys).astype(np.int64))
     )
 
 

@@ -127,7 +127,7 @@ def _adapted(source: Source, job: Job) -> dict[str, str]:
     return {
         "spark.sql.files.maxPartitionBytes": str(part),
         "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(job.batch_rows or 1000),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
     }
 
@@ -163,9 +163,7 @@ def _signed_schema(rows: DataFrame) -> StructType:
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
     # Without what only affects speed: the result would be the same.
-    telling = attrs.evolve(
-        job, output="", partitions=0, batch_rows=0, hot=20_000, settle=1, alone=0
-    )
+    telling = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
     stored = "" if job.against is None else read_portable(job.against).checksum
     return fingerprint_of(
         source.identity,

@@ -40,7 +40,6 @@ class Job:
     :param alone: pages times cores that the driver decides by itself, at the most, where Spark runs
         on this machine (see :mod:`.alone`); 0: none
     :param partitions: number of partitions; 0: set by the size of the input
-    :param batch_rows: rows of an Arrow batch; 0: set by the size of a row
 
     :raises SparkError: a value can't be used
     """
@@ -56,16 +55,14 @@ class Job:
     settle: int = 2_000_000
     alone: int = 800_000
     partitions: int = 0
-    batch_rows: int = 0
 
     def __attrs_post_init__(self) -> None:
         if self.keep not in KEEP:
             raise SparkError(f"keep={self.keep!r} can't be used: choose one of {', '.join(KEEP)}")
-        by_input = "0 (set by the input)"
         for name, least, shown in (
-            *(("hot", 2, "2"), ("most", 1, "1"), ("settle", 1, "1"), ("alone", 0, "0 (none)")),
-            *(("partitions", 0, by_input), ("batch_rows", 0, by_input)),
-        ):
+            ("hot", 2, "2"), ("most", 1, "1"), ("settle", 1, "1"), ("alone", 0, "0 (none)"),
+            ("partitions", 0, "0 (set by the input)"),
+        ):  # fmt: skip
             value = getattr(self, name)
             if value < least:
                 raise SparkError(f"{name}={value!r} can't be used: give {shown} or more")

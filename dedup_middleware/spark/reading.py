@@ -42,7 +42,7 @@ from dedup_middleware.spark.signing import (
     quoted,
 )
 from dedup_middleware.spark.stages import file_states, fingerprint_of, listed, read_bytes
-from dedup_middleware.tools.files.rows import BatchError, format_of, read_warc
+from dedup_middleware.tools.files.rows import BatchError, format_of, named_columns, read_warc
 from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema, to_binary
 
 _ROWS = 64  # pages of a WARC file in memory at once
@@ -155,8 +155,7 @@ def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> l
             raise SparkError(f"{file}: its line of names can't be read: {error}") from None
         except UnicodeEncodeError:
             raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
-        if names.count("") > 1:  # as spreadsheets write the columns behind the last one
-            names = [name or f"column {place}" for place, name in enumerate(names, 1)]
+        names = named_columns(names)
         if first[1] and names and names != first[1]:
             raise SparkError(
                 f"the columns of {file} ({', '.join(names)}) are not those of {first[0]} "

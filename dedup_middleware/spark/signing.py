@@ -37,7 +37,6 @@ ORDER = PREFIX + "order"
 READ = (BASE, FAULT)  # columns of the input that the result does not have
 FILE_SHIFT = 44  # bits of a position below the number of its file
 LATEST = (1 << 63) - 1
-_RAW = 1000  # characters of a rejected row that are shown
 NOWHERE = BucketKeys.of(())
 
 _PLACES = pa.list_(pa.int64())
@@ -206,8 +205,7 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
 
 
 def _rejected(row: Row, error: str) -> tuple[Any, ...]:
-    raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
-    raw, error = (one.encode("utf-8", "replace").decode() for one in (raw[:_RAW], error))
+    raw, error = (one.encode("utf-8", "replace").decode() for one in (row.shown, error))
     return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None, None)
 
 

@@ -43,7 +43,7 @@ PLAIN = 4  # of all edges of a page, and of its own row: COULD is SURE in each, 
 
 EDGES = pa.schema({
     "page": "int64", "candidate": "int64", "tables": "int64", "flags": "int64",
-    "similarity": "float64", "content": "binary", "payload": "binary",
+    "content": "binary", "payload": "binary",
 })  # fmt: skip
 
 
@@ -134,7 +134,6 @@ def _edges(
         np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
         np.append(0, flags[rows]) | plain,
-        np.append(0.0, judged.similarity[rows]),
         np.concatenate((own, edges.content)),
         [payload, *edges.payloads],
     )

@@ -153,9 +153,12 @@ def fold_and_align(
     table: NDArray[np.uint32],
     expansions: NDArray[np.uint32],
 ) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int32]]:
-    """What `fold` gives, and where its code points come from: rows of a place in the normal form
-    and of what to add, from there on to the next row, to find the place in `raw`. It is 0 before
-    the first row, and leads behind the end for what is one of several for one code point."""
+    """What `fold` gives, and where its code points come from: rows (place, shift).
+
+    From a row's place in the normal form up to the next row's, ``place + shift`` is the place in
+    `raw`; before the first row the shift is 0. Where one code point of `raw` has become several,
+    theirs leads behind its end.
+    """
     capacity = raw.size + raw.size // 8 + STEP + LONGEST
     codes, flags = np.empty(capacity, np.uint32), np.empty(capacity, np.uint8)
     shifts = np.empty((2 * raw.size, 2), np.int32)

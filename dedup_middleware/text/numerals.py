@@ -105,19 +105,8 @@ CENT: Final = np.array(list(map(pack, ("cent", "ciento", "cento"))))
 OF: Final = pack("of")
 # Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
 # in front of a formal unit: 陆 and 伍 are words and names.
-_DIGITS: Final = {
-    "〇": 0,
-    "零": 0,
-    **{c: i for i, c in enumerate("一二三四五六七八九", 1)},
-    "两": 2,
-    "兩": 2,
-}
-_FORMAL: Final = {
-    **{c: i for i, c in enumerate("壹贰叁肆伍陆柒捌玖", 1)},
-    "貳": 2,
-    "參": 3,
-    "陸": 6,
-}
+_DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
+_FORMAL: Final = dict(zip("壹贰叁肆伍陆柒捌玖貳參陸", (*range(1, 10), 2, 3, 6), strict=True))
 _KILO: Final = ord("千")
 _METRIC: Final = np.array(sorted(map(ord, "米克瓦")), np.int64)  # units that it multiplies
 _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
@@ -454,24 +443,20 @@ def word_before(codes: Codes, i: int) -> int:
 
 
 @subkernel
-def month(packed: int) -> int:
-    """1 to 12 for the English name of a month or its abbreviation, else 0."""
-    if packed == 0:
-        return 0
-    for place in range(_MONTH_WORDS.size):
-        if _MONTH_WORDS[place] == packed:
-            return _MONTH_NUMBERS[place]
-    return 0
-
-
-@subkernel
-def _exponent(packed: int, words: NDArray[np.int64], exponents: NDArray[np.int64]) -> int:
+def _number_of(packed: int, words: NDArray[np.int64], numbers: NDArray[np.int64]) -> int:
+    """The number that stands for a word, or 0."""
     if packed == 0:
         return 0
     for place in range(words.size):
         if words[place] == packed:
-            return exponents[place]
+            return numbers[place]
     return 0
+
+
+@subkernel
+def month(packed: int) -> int:
+    """1 to 12 for the English name of a month or its abbreviation, else 0."""
+    return _number_of(packed, _MONTH_WORDS, _MONTH_NUMBERS)
 
 
 @subkernel
@@ -479,11 +464,11 @@ def scale_after(codes: Codes, i: int) -> tuple[int, int]:
     """The power of ten of the word at i (thousand, mln, тыс.), and where it ends; 0 for none."""
     if is_cyrillic(codes, i):
         word, end = cyrillic_word_after(codes, i)
-        power = _exponent(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
+        power = _number_of(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
         short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
         return power, (end + 1 if short and is_cyrillic(codes, end + 2) else end)
     word, end = word_after(codes, i)
-    return _exponent(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
+    return _number_of(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
 
 
 @subkernel

@@ -232,8 +232,8 @@ def _locate_symbols(
 
 @subkernel
 def _placed_as(rows: NDArray[np.int64], row: int) -> int:
-    """The row whose place a figure has: a day and the month behind it have that of each other, so
-    that 5 March is March 5."""
+    """The row whose place a figure takes: its own, but a month behind its day changes places with
+    it, so that 5 March and March 5 have the same entries."""
     if row + 1 < rows.shape[0] and rows[row + 1, 3] < rows[row, 3]:
         return row + 1
     if row > 0 and rows[row, 3] < rows[row - 1, 3]:

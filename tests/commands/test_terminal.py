@@ -93,10 +93,10 @@ def test_keys_of_strangers(command: str, settings: dict[str, Any]) -> None:
     assert "has no entry of https://a/\N{REPLACEMENT CHARACTER}[2J" in done.err
 
 
-def printed(encoding: str, *arguments: str, **settings: Any) -> Done:
+def printed(encoding: str, *arguments: str, errors: str = "strict", **settings: Any) -> Done:
     """Run a command whose output has an encoding."""
     raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding, write_through=True)
+    out = io.TextIOWrapper(raw, encoding, errors, write_through=True)
     with contextlib.redirect_stdout(out), pytest.raises(SystemExit) as end:
         execute(["scrapy", "dedup", *arguments], Settings(settings))
     text = raw.getvalue().decode(encoding)
@@ -104,10 +104,16 @@ def printed(encoding: str, *arguments: str, **settings: Any) -> Done:
     return Done(int(end.value.code or 0), text, "")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_terminals_with_few_characters(encoding: str, settings: dict[str, Any]) -> None:
-    """What their encoding lacks is written as an escape; JSON stays JSON."""
-    done = printed(encoding, "explain", "https://c/1", **settings)
+@pytest.mark.parametrize(
+    ("encoding", "errors"),
+    [("ascii", "strict"), ("latin-1", "strict"), ("ascii", "surrogateescape")],
+)
+def test_terminals_with_few_characters(
+    encoding: str, errors: str, settings: dict[str, Any]
+) -> None:
+    """What their encoding lacks is written as an escape; JSON stays JSON. With ``LC_ALL=C`` Python
+    lets bytes through that are no text, and fails with characters as elsewhere."""
+    done = printed(encoding, "explain", "https://c/1", errors=errors, **settings)
     assert done.code == 0
     assert "https://a/1" in done.out
     assert "\\u6807\\u9898" in done.out

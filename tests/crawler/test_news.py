@@ -6,8 +6,6 @@ import contextlib
 import gzip
 import json
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +14,8 @@ from typing import Any
 
 import attrs
 import pytest
+
+from tests.forks import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,15 +171,10 @@ def crawl(folder: Path, url: str, overrides: dict[str, Any] | None = None, **giv
     """Crawl a site in a process of its own and read what is left."""
     (folder / "scrapy.cfg").write_text((ROOT / "scrapy.cfg").read_text())
     arguments = json.dumps({"start": url + "/"} | given)
-    command = [sys.executable, "-c", RUNNER, arguments, json.dumps(QUICK | (overrides or {}))]
-    done = subprocess.run(
-        command,
+    done = run(
+        ["-c", RUNNER, arguments, json.dumps(QUICK | (overrides or {}))],
         cwd=folder,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     output, _, stats = done.stdout.rstrip().rpartition("\n")
@@ -333,14 +328,10 @@ def test_a_bad_argument_ends_in_order(tmp_path: Path, argument: str) -> None:
     """One line says what is wrong, and the exit code is 1; nothing is fetched, no table, no
     traceback."""
     (tmp_path / "scrapy.cfg").write_text((ROOT / "scrapy.cfg").read_text())
-    done = subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "news", "-a", argument, "-s", "ADDONS={}"],
+    done = run(
+        ["-m", "scrapy", "crawl", "news", "-a", argument, "-s", "ADDONS={}"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
     )
     assert done.returncode == 1
     assert f"-a {argument} can't be used" in done.stderr

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
+from tests.index.harness import Clock
+from tests.texts import article
 from tests.torture import checks
 from tests.torture.articles import VARIANTS, address
+from tests.torture.leases import Watched
 from tests.torture.ledger import DROPPED, FAILED, KEPT_OUT, STORED, Ledger, records
 from tests.torture.task import Progress, Task, block_pages
 
@@ -109,6 +116,45 @@ def test_stored_twice(tmp_path: Path) -> None:
     with pytest.raises(checks.BrokenPromiseError, match="stored twice"):
         checks.check_once(path, index, checks.Lives(), [])
     assert checks.extras(path, killed) == (1, 1)
+
+
+def test_stored_twice_by_a_process_that_came_late(tmp_path: Path) -> None:
+    """It is excused by what the process wrote down of its lease, and by nothing else; a page that
+    no other one of its article stands for in the index is missing all the same."""
+    path = tmp_path / "ledger"
+    Ledger(path, 1).write(STORED, address(0, 0))
+    Ledger(path, 2).write(STORED, address(0, 1))
+    index, late = held(address(0, 1)), checks.Lives(late=frozenset({address(0, 0)}))
+    checks.check_once(path, index, late, [])
+    with pytest.raises(checks.BrokenPromiseError, match="stored twice"):
+        checks.check_once(path, index, checks.Lives(late=frozenset({address(3, 0)})), [])
+    with pytest.raises(checks.BrokenPromiseError, match="not in the index"):
+        checks.check_once(path, held(), late, [])
+
+
+async def test_a_late_process_writes_it_down(tmp_path: Path) -> None:
+    """One that stands still for longer than its lease says so when it renews or commits; one that
+    comes in time says nothing."""
+    file, clock = tmp_path / "late", Clock()
+    index = Watched(MemoryIndex(), 60.0, file, clock)
+    async with Deduplicator(Options(index_url="memory:"), index=cast("Index", index)) as dedup:
+        claims = []
+        for number in range(3):
+            verdict = await dedup.decide(Document(f"https://a/{number}", text=article(number)))
+            assert verdict.claim is not None
+            claims.append(verdict.claim)
+        clock.now += 59.0
+        assert await index.renew(claims[:1], 60.0) == [True]
+        assert await index.commit(claims[2])
+        assert not file.exists()
+        clock.now += 2.0
+        assert await index.commit(claims[1])
+        clock.now += 59.0
+        await index.renew(claims[:1], 60.0)
+    assert file.read_text().splitlines() == [
+        "https://a/1 commit 61.000",
+        "https://a/0 renew 61.000",
+    ]
 
 
 def test_record_without_its_end_is_none(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import attrs
 import numpy as np
 
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import Pages, joined, pages_of
 from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.file_reader import read_portable
+from dedup_middleware.tools.portable.portable import export_index
 from tests.index.claiming import entered
 from tests.index.harness import (
     bucket_keys_of,
@@ -100,3 +102,14 @@ async def loaded(index: Index, pages: Pages) -> Index:
     await index.open(MADE_WITH)
     await index.load(pages)
     return index
+
+
+async def exported(path: Path) -> Path:
+    """A file to which an index of a hundred pages was exported."""
+    entries = [
+        a_page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1, address=f"https://a/{key}")
+        for key in range(100)
+    ]
+    index = await loaded(MemoryIndex(), pages_of(entries, [TIME] * 100))
+    await export_index(index, path)
+    return path

@@ -16,19 +16,8 @@ from collections import Counter
 
 import attrs
 
-from tests.index.cluster_model import (
-    ATTEMPTS,
-    PENDING,
-    PROTOCOL,
-    BrokenError,
-    Client,
-    Crawl,
-    Kind,
-    Message,
-    Rules,
-    State,
-    put,
-)
+from tests.index.cluster_model import PROTOCOL, BrokenError, Crawl, Rules
+from tests.index.cluster_states import ATTEMPTS, PENDING, Client, Kind, Message, State, put
 
 
 @attrs.frozen

@@ -22,92 +22,24 @@ leases lapse between any two messages; :mod:`tests.index.cluster_interleavings` 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
-from typing import NamedTuple
 
 import attrs
 
-ATTEMPTS = 16  # ids that a page may use; one that needs more is said never to end
-
-MISSING, PENDING, COMMITTED, GONE = range(4)  # states of an id on its home shard
-
-
-class Kind(IntEnum):
-    """What a message does."""
-
-    READ = 0
-    LOOK = 1
-    CREATE = 2
-    APPEND = 3
-    CHALLENGE = 4
-    STORE = 6  # to the storage, not to a shard
-    COMMIT = 7
-    WITHDRAW = 8
-    REMOVE = 9  # of the sweeper: every record of ids that are gone, out of one bucket
-
-
-class Phase(IntEnum):
-    """What a client waits for, or how it ended."""
-
-    READING = 0
-    LOOKING = 1
-    ANNOUNCING = 2
-    CHECKING = 3
-    WITHDRAWING = 4
-    STANDING = 5  # keeps its announcement until those with greater ids are settled
-    STORING = 6
-    COMMITTING = 7
-    WAITING = 8
-    STORED = 9
-    DROPPED = 10
-    FAILED = 11  # the lease had lapsed when it committed, or its item was not stored after all
-    DEAD = 12
-    SWEEPING = 13  # reads a bucket
-    PROBING = 14  # asks which of its records belong to pages that are gone
-    REMOVING = 15
-    SWEPT = 16
-    READING_REST = 17
-
-
-ENDS = frozenset({Phase.STORED, Phase.DROPPED, Phase.FAILED, Phase.DEAD, Phase.SWEPT})
-
-
-class Message(NamedTuple):
-    """``target`` is a bucket or an id, ``mask`` the ids that a ``REMOVE`` takes out."""
-
-    kind: Kind
-    target: int
-    mask: int = 0
-
-
-class Client(NamedTuple):
-    """One page on its way, or the sweeper. Sets of ids and pages are bit masks."""
-
-    phase: Phase
-    attempt: int = 0
-    unanswered: tuple[Message, ...] = ()
-    seen: int = 0  # ids in the buckets
-    held: int = 0  # of these, alive and not stored
-    stored: int = 0  # of these, stored
-    known: int = 0  # judged to be unlike
-    waits: int = 0
-    refused: bool = False
-    bucket: int = 0  # of the sweeper: the next one
-
-
-class State(NamedTuple):
-    """Everything at one moment. ``buckets`` are masks of ids, ``homes`` states by id."""
-
-    buckets: tuple[int, ...]
-    homes: tuple[int, ...]
-    clients: tuple[Client, ...]
-    stored: int = 0  # pages
-    stalled: int = 0  # pages whose lease lapsed after they had claimed
-    lost: bool = False  # whether a master has lost writes
-    crashes: int = 0  # that may still happen
-    lapses: int = 0  # of leases of living clients
-    failures: int = 0  # of items that are not stored after all
-
+from tests.index.cluster_states import (
+    ATTEMPTS,
+    COMMITTED,
+    ENDS,
+    GONE,
+    MISSING,
+    PENDING,
+    Client,
+    Kind,
+    Message,
+    Phase,
+    State,
+    ids,
+    put,
+)
 
 _IN_BUCKETS = frozenset({Kind.READ, Kind.APPEND, Kind.REMOVE})
 # Of each message to a home shard the state that it needs, and the state that it leaves.
@@ -277,7 +209,7 @@ class Crawl:
     def _has_checked(self, _: State, at: int, client: Client) -> Client:
         own = at * ATTEMPTS + client.attempt
         like = self._like(at, client.held | client.stored)
-        earlier = sum(1 << other for other in _ids(client.held) if self.age(other) < self.age(own))
+        earlier = sum(1 << other for other in ids(client.held) if self.age(other) < self.age(own))
         yields = client.stored & like or (
             self.rules.greater_yields and earlier & (like if client.known else earlier)
         )
@@ -310,9 +242,7 @@ class Crawl:
     def _like(self, at: int, others: int) -> int:
         """Those of some ids whose pages are like a page."""
         return sum(
-            1 << other
-            for other in _ids(others)
-            if self.groups[other // ATTEMPTS] == self.groups[at]
+            1 << other for other in ids(others) if self.groups[other // ATTEMPTS] == self.groups[at]
         )
 
     def _judge(self, state: State, at: int, client: Client) -> Client:
@@ -362,7 +292,7 @@ class Crawl:
     def may_go_on(self, state: State, client: Client) -> bool:
         """Whether a waiting client may look again."""
         return client.phase in (Phase.WAITING, Phase.STANDING) and any(
-            state.homes[other] != PENDING for other in _ids(client.waits)
+            state.homes[other] != PENDING for other in ids(client.waits)
         )
 
     def go_on(self, state: State, at: int) -> State:
@@ -448,13 +378,13 @@ class Crawl:
     # What is promised.
 
     def _check_store(self, state: State, at: int) -> None:
-        for other in _ids(state.stored):
+        for other in ids(state.stored):
             is_excused = state.lost or state.stalled & (1 << other | 1 << at)
             if self.groups[other] == self.groups[at] and not is_excused:
                 raise BrokenError(f"pages {other} and {at} are like and both stored")
 
     def _check_drop(self, state: State, at: int, matches: int) -> None:
-        if not any(state.stored >> other // ATTEMPTS & 1 for other in _ids(matches)):
+        if not any(state.stored >> other // ATTEMPTS & 1 for other in ids(matches)):
             raise BrokenError(f"page {at} is dropped for one that is not stored")
 
     def _check_attempts(self, page: int, attempt: int) -> None:
@@ -490,19 +420,7 @@ class Crawl:
                         raise BrokenError(f"the record of id {number} is gone from bucket {bucket}")
 
 
-def put(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]
-    """A copy of a tuple with another value at one place."""
-    return (*values[:at], value, *values[at + 1 :])
-
-
-def _ids(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
 def _sending(client: Client, phase: Phase, kind: Kind, targets: int) -> Client:
     """The client sends the same message to some ids, and gathers the answers anew."""
-    messages = tuple(Message(kind, target) for target in _ids(targets))
+    messages = tuple(Message(kind, target) for target in ids(targets))
     return client._replace(phase=phase, unanswered=messages, held=0, stored=0, refused=False)

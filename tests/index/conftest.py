@@ -69,6 +69,14 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture
+async def cluster(cluster_masters: list[RedisServer]) -> AsyncIterator[ClusterHarness]:
+    """A fresh index over three masters."""
+    harness = ClusterHarness(cluster_masters)
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
 async def index(harness: Harness) -> Index:
     """A client of a fresh store of each kind."""
     return await harness.client()

@@ -281,6 +281,12 @@ class ClusterHarness(BytesHarness):
     def connect(self) -> Index:
         return ClusterIndex(self.options, window=self.window)
 
+    async def opened(self) -> ClusterIndex:
+        """A client whose steps can be called one by one."""
+        index = await self.client()
+        assert isinstance(index, ClusterIndex)
+        return index
+
     def prefixes(self) -> list[bytes]:
         """Prefixes of the keys of all shards."""
         return [self.spread.prefix(shard) for shard in range(self.spread.shards)]

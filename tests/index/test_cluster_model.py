@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from tests.index.cluster_interleavings import explore, walk
-from tests.index.cluster_model import PROTOCOL, BrokenError, Crawl, Phase, Rules
+from tests.index.cluster_model import PROTOCOL, BrokenError, Crawl, Rules
+from tests.index.cluster_states import Phase
 
 BOTH = (0, 1)  # the two buckets that all pages share
 LIKE_PAIR = Crawl((BOTH,) * 2, (0, 0), (0, 1))

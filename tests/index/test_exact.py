@@ -32,6 +32,7 @@ from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import BAND_RECORD, CONTENT, SIMHASH_RECORD, State
+from tests.index import bulk
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import (
@@ -69,13 +70,6 @@ def page(
     return Entry(
         bucket_keys_of(key, simhash, bands), content.tobytes(), f"https://a/{key}", exact=True
     )
-
-
-async def store(index: Index, entry: Entry) -> int:
-    """Number of a page that is committed, whatever else is stored."""
-    claim = await entered(index, entry, LEASE)
-    assert await index.commit(claim)
-    return claim.page_id
 
 
 async def propose(index: Index, entry: Entry) -> Claimed | Candidates:
@@ -116,7 +110,7 @@ def is_settled(made: Claimed | Candidates, number: int) -> bool:
 
 async def test_stored_exact_copy_is_named(index: Index) -> None:
     """Every index returns the copy with all it takes to judge: row, address, tables."""
-    number = await store(index, page(1))
+    number = await bulk.stored(index, page(1))
     made = await propose(index, page(2))
     assert is_settled(made, number)
     pages = candidates_of(made).pages
@@ -131,7 +125,7 @@ async def test_nothing_else_is_looked_into(
 ) -> None:
     """The other buckets are not even read: what is damaged there does not matter. A page that is
     not settled meets the damage."""
-    number = await store(redis_index, page(1))
+    number = await bulk.stored(redis_index, page(1))
     redis_harness.put_bucket(page(2).bucket_keys[2].bucket, b"odd")
     assert is_settled(await propose(redis_index, page(2)), number)
     assert candidates_of(await propose(redis_index, page(2))).near.corrupt == 0
@@ -156,8 +150,8 @@ async def test_other_page_settles_nothing(
 ) -> None:
     """A page with another text, or with another title on the same host, is only a candidate: all
     tables are read, and all neighbours returned."""
-    first = await store(redis_index, page(1, host=3, title=4))
-    far = await store(redis_index, page(2, 7, (1 << 40, 6 << 50), exact=50))
+    first = await bulk.stored(redis_index, page(1, host=3, title=4))
+    far = await bulk.stored(redis_index, page(2, 7, (1 << 40, 6 << 50), exact=50))
     new = page(3, **{"host": 3, "title": 4, **other})  # type: ignore[arg-type]
     assert await numbers_met(redis_index, new) == [first, far]
     await redis_harness.close()
@@ -167,7 +161,7 @@ async def test_other_title_elsewhere_and_same_title_settle(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """Another title on another host, and the same title on the same host, settle a page."""
-    number = await store(redis_index, page(1, host=3, title=4))
+    number = await bulk.stored(redis_index, page(1, host=3, title=4))
     assert is_settled(await propose(redis_index, page(2, host=4, title=5)), number)
     assert is_settled(await propose(redis_index, page(2, host=3, title=4)), number)
     await redis_harness.close()
@@ -177,8 +171,8 @@ async def test_page_itself_goes_before_its_copies(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """For a page whose key is stored all neighbours are returned, itself included."""
-    copy = await store(redis_index, page(1))
-    itself = await store(redis_index, page(2))
+    copy = await bulk.stored(redis_index, page(1))
+    itself = await bulk.stored(redis_index, page(2))
     made = await propose(redis_index, page(2))
     assert isinstance(made, Candidates)
     assert made.near.page_ids.tolist() == [copy, itself]
@@ -190,7 +184,7 @@ async def test_oldest_of_copies_is_named(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """Of several stored exact copies the oldest; one that was given back is none."""
-    numbers = [await store(redis_index, page(key)) for key in (1, 2, 3)]
+    numbers = [await bulk.stored(redis_index, page(key)) for key in (1, 2, 3)]
     assert await redis_index.forget(numbers[:1]) == 1
     assert is_settled(await propose(redis_index, page(4)), numbers[1])
     await redis_harness.close()
@@ -237,7 +231,7 @@ async def test_copy_whose_row_is_gone_or_damaged_settles_nothing(
 ) -> None:
     """A page whose row has expired, or is damaged, reads as one that is gone, and keeps no page
     from a claim."""
-    number = await store(redis_index, page(1))
+    number = await bulk.stored(redis_index, page(1))
     for damage in (True, False):
         if damage:
             redis_harness.damage_page(number)
@@ -258,7 +252,7 @@ async def test_damaged_band_or_key_bucket_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
     """Bytes that are no record where the copy is looked for are met and counted as ever."""
-    number = await store(redis_index, page(1))
+    number = await bulk.stored(redis_index, page(1))
     key, band = page(2).bucket_keys[0].bucket, page(2).bucket_keys[5]
     (raw,) = await redis_index.read_buckets((band,))
     for bucket, good in ((key, b""), (band.bucket, raw)):
@@ -276,7 +270,9 @@ async def test_settled_and_other_pages_in_one_call(
 ) -> None:
     """New pages, exact copies, near copies and short pages proposed together get the answers that
     each would get alone."""
-    stored = {i: await store(redis_index, page(i, i << 40, (i << 50, i << 52))) for i in (1, 2, 3)}
+    stored = {
+        i: await bulk.stored(redis_index, page(i, i << 40, (i << 50, i << 52))) for i in (1, 2, 3)
+    }
     short = Entry((BucketKey(1, 77), BucketKey(1 << 16, 5)), page(1).content, None, exact=True)
     made = await asyncio.gather(
         propose(redis_index, page(11, 1 << 40, (1 << 50, 1 << 52))),
@@ -421,7 +417,7 @@ async def test_generations(harness: Harness) -> None:
     not met any more."""
     span = harness.window / 2
     index = await harness.client()
-    number = await store(index, page(1))
+    number = await bulk.stored(index, page(1))
     await harness.pass_time(span)
     made = await propose(index, page(2))
     assert is_settled(made, number)
@@ -436,7 +432,7 @@ async def test_record_without_the_fields_settles_nothing(redis_server: RedisServ
     harness = RedisHarness(redis_server)
     few = RecordLayout(("size", "simhash", "exact", "key"))
     index = await harness.client({**PARAMETERS, RECORD: few.parameter})
-    number = await store(index, page(1))
+    number = await bulk.stored(index, page(1))
     harness.put_bucket(page(2).bucket_keys[2].bucket, b"odd")
     made = await propose(index, page(2))
     assert number == 1
@@ -465,7 +461,7 @@ async def test_exact_copy_goes_before_an_older_page_that_holds_as_much(harness: 
     whole = attrs.evolve(whole, sketch=new.sketch, figures=new.figures, bands=new.bands, size=size)
     whole = attrs.evolve(whole, exact=whole.exact, simhash=new.simhash)
     for one in (whole, copy):
-        await store(index, Entry(method.bucket_key_array(one), content_bytes(one), one.key))
+        await bulk.stored(index, Entry(method.bucket_key_array(one), content_bytes(one), one.key))
     entry = Entry(method.bucket_key_array(new), content_bytes(new), new.key, exact=True)
     ruling, claim = await driver.decide(new, entry)
     assert claim is None

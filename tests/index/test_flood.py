@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 
 import attrs
 import numpy as np
@@ -33,22 +32,13 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import entered
 from tests.index.harness import Harness, RedisHarness, bucket_keys_of, entry, in_steps
+from tests.outages import Counts
 from tests.servers import RedisServer
 from tests.texts import article
 
 OPTIONS = Options(index_url="memory:")
 FLOOD = 100_000  # more than fit: the bucket is as full as any larger flood could make it
 FITS = BUCKET_LIMIT // 11
-
-
-class Counts:
-    """Collects what is counted."""
-
-    def __init__(self) -> None:
-        self.of: Counter[str] = Counter()
-
-    def __call__(self, name: str, n: float) -> None:
-        self.of[name] += n  # type: ignore[assignment]
 
 
 def page_of(seed: int, host: str = "a") -> Fingerprint:

@@ -20,7 +20,7 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import Candidates, Claim, Entry
 from dedup_middleware.model.records import CONTENT, State
-from tests.index.claiming import entered
+from tests.index.claiming import entered, states
 from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
 
 LEASE = 1000.0
@@ -65,11 +65,6 @@ async def stored(index: Index, *keys: int) -> list[int]:
 async def index(harness: Harness) -> Index:
     """An open index that says how many bands its pages have."""
     return await harness.client(PARAMETERS)
-
-
-async def states(index: Index, numbers: list[int]) -> list[int]:
-    """States of pages."""
-    return (await index.fetch(np.array(numbers, np.uint64))).states.tolist()
 
 
 async def test_lookup_by_key(index: Index) -> None:
@@ -138,10 +133,10 @@ async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None
     assert await index.forget_span(0, 1) == 0
     assert await index.forget_span(middle + 1000, middle) == 0
     assert await index.forget_span(float("-inf"), middle) == 3
-    assert await states(index, first) == [State.RELEASED] * 3
-    assert await states(index, second) == [State.COMMITTED] * 3
+    assert await states(index, *first) == [State.RELEASED] * 3
+    assert await states(index, *second) == [State.COMMITTED] * 3
     assert await index.forget_span(middle, middle + 60) == 3
-    assert await states(index, [*second, held.page_id]) == [State.RELEASED] * 3 + [State.PENDING]
+    assert await states(index, *second, held.page_id) == [State.RELEASED] * 3 + [State.PENDING]
     assert await index.count() == 0
     assert await index.commit(held)
     assert await index.forget_span(float("-inf"), float("inf")) == 1
@@ -155,7 +150,7 @@ async def test_many_pages_are_forgotten_together(harness: Harness, index: Index)
     assert await index.forget([*reversed(odd), *odd, 0, 1 << 39, (1 << 64) - 1]) == len(odd)
     assert await index.forget(odd) == 0
     expected = [State.RELEASED, State.COMMITTED] * (count // 2) + [State.RELEASED] * (count % 2)
-    assert await states(index, numbers) == expected
+    assert await states(index, *numbers) == expected
     assert await index.count() == count - len(odd)
     forgotten = await index.forget_addresses(lambda address: address.startswith("https://host-2/"))
     left = [key for key in range(1, count + 1) if key % 2 == 0]
@@ -241,7 +236,7 @@ async def test_faults_are_found(harness: Harness, index: Index) -> None:
     assert (tables["simhash/0"].misplaced, tables["simhash/0"].junk) == (1, 4)
     assert (tables["band/1"].gone + tables["band/1"].unknown, tables["band/1"].records) == (1, 4)
     assert (tables["key"].records, tables["key"].misplaced) == (2, 0)
-    assert await states(index, numbers) == [State.COMMITTED] * 3
+    assert await states(index, *numbers) == [State.COMMITTED] * 3
 
 
 async def test_a_lost_band_is_found(harness: Harness, index: Index) -> None:

@@ -179,6 +179,7 @@ def test_growth_makes_no_array_of_all_buckets() -> None:
     assert buckets.get(count - 1) == bytes(8)
 
 
+@pytest.mark.slow
 def test_buckets_take_little_more_than_their_records() -> None:
     """What buckets have left is used again: at no time they take more than 1.7 times their records.
     Where they doubled and left their words behind it was 2.7 times."""

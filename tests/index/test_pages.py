@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.index.pages import fitting, joined, pack_bucket_key, pages_of, records_of
+from dedup_middleware.index.pages import fitting, joined, packed_keys, pages_of, records_of
 from dedup_middleware.model.buckets import BUCKET_LIMIT, BucketKey, record
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.index.bulk import (
@@ -47,9 +47,11 @@ def test_records_of_pages(values: list[tuple[int, int, int]], first: int) -> Non
 
 def test_bucket_keys_as_numbers() -> None:
     """A slot's number holds its table and the first 40 bits of its hash, so its bucket too."""
-    for bucket_key in bucket_keys_of(7, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50)):
-        assert pack_bucket_key(bucket_key) >> 24 == bucket_key.bucket
-        assert (pack_bucket_key(bucket_key) & 0xFFFFFF) == (
+    bucket_keys = bucket_keys_of(7, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+    packed = packed_keys([bucket_keys[:2], (), bucket_keys[2:]]).tolist()
+    for bucket_key, number in zip(bucket_keys, packed, strict=True):
+        assert number >> 24 == bucket_key.bucket
+        assert (number & 0xFFFFFF) == (
             bucket_key.suffix >> 24 if bucket_key.is_simhash else bucket_key.suffix
         )
 

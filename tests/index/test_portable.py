@@ -33,6 +33,7 @@ from tests.index.bulk import (
     MADE_WITH,
     TIME,
     a_page,
+    exported,
     loaded,
     read_all,
     rows_of,
@@ -342,10 +343,4 @@ async def test_simhash_that_is_only_in_the_tables(tmp_path: Path) -> None:
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     """A file of a hundred pages."""
-    entries = [
-        a_page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1, address=f"https://a/{key}")
-        for key in range(100)
-    ]
-    index = await loaded(MemoryIndex(), pages_of(entries, [TIME] * 100))
-    await export_index(index, tmp_path / "file.parquet")
-    return tmp_path / "file.parquet"
+    return await exported(tmp_path / "file.parquet")

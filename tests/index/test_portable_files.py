@@ -26,6 +26,7 @@ from dedup_middleware.tools.portable.portable import export_index, import_index
 from tests.index.bulk import (
     TIME,
     a_page,
+    exported,
     loaded,
     read_all,
 )
@@ -34,13 +35,7 @@ from tests.index.bulk import (
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     """A file of a hundred pages."""
-    entries = [
-        a_page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1, address=f"https://a/{key}")
-        for key in range(100)
-    ]
-    index = await loaded(MemoryIndex(), pages_of(entries, [TIME] * 100))
-    await export_index(index, tmp_path / "file.parquet")
-    return tmp_path / "file.parquet"
+    return await exported(tmp_path / "file.parquet")
 
 
 async def refusal(path: Path) -> str:

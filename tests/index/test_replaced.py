@@ -30,8 +30,8 @@ from dedup_middleware.model.records import PageRecords, State
 from tests.index.claiming import BUCKET_KEYS, states
 from tests.index.harness import RedisHarness, SQLiteHarness, bucket_keys_of, entry
 from tests.index.redis_use import LEASE, claimed, opened, refusal
+from tests.outages import Counts
 from tests.servers import RedisServer, running_redis
-from tests.test_deduplicator import Counts
 from tests.texts import article
 
 

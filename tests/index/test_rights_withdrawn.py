@@ -20,8 +20,8 @@ from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 from tests.docblocks import ROOT
 from tests.index.harness import shorten_leases
 from tests.index.redis_use import RIGHTS
+from tests.outages import Counts
 from tests.servers import RedisServer
-from tests.test_deduplicator import Counts
 from tests.texts import article
 
 COMMANDS = [right.removeprefix("+") for right in RIGHTS.split()]

@@ -62,3 +62,11 @@ def share_key(a: Signature, b: Signature) -> bool:
 def is_duplicate(method: SignatureMethod, a: Signature, b: Signature) -> bool:
     """Whether the similarity of two pages reaches the threshold."""
     return method.compare(a, b) >= method.threshold
+
+
+def similarity(method: SignatureMethod, a: str, b: str) -> float:
+    """Similarity of two texts that have signatures."""
+    first, second = method.sign(method_input(a)), method.sign(method_input(b))
+    assert first is not None
+    assert second is not None
+    return method.compare(first, second)

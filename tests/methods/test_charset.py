@@ -21,7 +21,7 @@ from dedup_middleware.methods.literature.charset import (
     pack,
 )
 from dedup_middleware.methods.literature.counting import Planes
-from tests.methods.inputs import method_input, page
+from tests.methods.inputs import method_input, page, similarity
 
 METHODS = [CharacterSet(), MachineCode(), MachineCode(encoding="gb2312")]
 
@@ -30,14 +30,6 @@ def varied(seed: int, characters: int = 400) -> str:
     """A text whose characters come from the whole list."""
     rng = random.Random(seed)
     return "".join(rng.choices(level_1(), k=characters))
-
-
-def similarity(method: SignatureMethod, a: str, b: str) -> float:
-    """Similarity of two texts that have signatures."""
-    first, second = method.sign(method_input(a)), method.sign(method_input(b))
-    assert first is not None
-    assert second is not None
-    return method.compare(first, second)
 
 
 def test_list_has_3764_characters() -> None:

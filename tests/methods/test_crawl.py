@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from dedup_middleware.base.options import METHODS
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.literature.base import BySignature
 from dedup_middleware.methods.literature.registry import LITERATURE, settable
+from tests.forks import run
 from tests.methods.crawling import story, variants
 
 ROOT = Path(__file__).parents[2]
@@ -79,14 +78,7 @@ Crawls = dict[str, dict[str, list[Any]]]
 
 def crawl(url: str, *methods: str) -> Crawls:
     """What crawls of the methods dropped (see :mod:`.crawling`)."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.methods.crawling", url, *methods],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(["-m", "tests.methods.crawling", url, *methods], cwd=ROOT, env=os.environ)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     result: Crawls = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.methods.literature.digests import Md5
 from dedup_middleware.methods.literature.hashsets import (
     LIMIT,
@@ -22,15 +21,7 @@ from dedup_middleware.methods.literature.hashsets import (
     smallest,
     structure_leaves,
 )
-from tests.methods.inputs import method_input, page
-
-
-def similarity(method: SignatureMethod, a: str, b: str) -> float:
-    """Similarity of two texts that have signatures."""
-    first, second = method.sign(method_input(a)), method.sign(method_input(b))
-    assert first is not None
-    assert second is not None
-    return method.compare(first, second)
+from tests.methods.inputs import method_input, page, similarity
 
 
 def test_md5_is_that_of_the_body() -> None:

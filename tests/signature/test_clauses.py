@@ -14,6 +14,7 @@ from dedup_middleware.signature.comparison import (
 )
 from tests.signature import oracles
 from tests.signature.differing import turned_clauses
+from tests.text.oracles import mixed
 
 Clauses = list[tuple[int, int]]
 pages = st.lists(
@@ -28,13 +29,6 @@ pages = st.lists(
 def made(page: Clauses) -> NDArray[np.uint8]:
     """The sketch of some clauses."""
     return clause_sketch(np.array(page, np.uint64).reshape(-1, 2))
-
-
-def mixed(value: int) -> int:
-    """The mixer of SplitMix64."""
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & oracles.WORD
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & oracles.WORD
-    return value ^ value >> 31
 
 
 def plain_sums(page: Clauses) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ from dedup_middleware.evaluation.comparers import options_for
 from dedup_middleware.evaluation.corpus import SourceDocument
 from dedup_middleware.evaluation.stream import Decision, Truth
 from dedup_middleware.evaluation.stream import deduplicate as crawl
-from dedup_middleware.index.pages import pack_bucket_key
+from dedup_middleware.index.pages import packed_keys
 from dedup_middleware.methods.base import probe_bucket_keys
 from dedup_middleware.model.buckets import (
     KEY_TABLE,
@@ -230,7 +230,7 @@ def test_a_split_bucket_loses_no_pair(spark: SparkSession) -> None:
         (
             i,
             int(np.uint64(v).astype(np.int64)),
-            [pack_bucket_key(s) for s in simhash_bucket_keys(v)],
+            packed_keys([simhash_bucket_keys(v)]).tolist(),
         )
         for i, v in enumerate(values)
     ]
@@ -264,8 +264,8 @@ def test_a_pair_comes_from_its_lowest_common_block(spark: SparkSession, crowded:
         bucket_keys = [key, *(simhash_bucket_keys(simhash) if signed else ()), *bands]
         bucket_keys += [shared] if i % 2 else []
         probes = probe_bucket_keys(simhash, (48, 16, 0)) if signed and i % 3 == 0 else ()
-        packed = [pack_bucket_key(one) for one in probes]
-        rows.append((i, simhash, [pack_bucket_key(one) for one in bucket_keys], packed or None))
+        packed = packed_keys([probes]).tolist()
+        rows.append((i, simhash, packed_keys([bucket_keys]).tolist(), packed or None))
         simhashes.append(simhash)
         places.append((set(bucket_keys), set(probes)))
     pages = spark.createDataFrame(rows, f"{PAGES}, probes array<bigint>").select(

@@ -52,6 +52,13 @@ any_character = (
 texts = st.lists(st.one_of(st.sampled_from(FRAGMENTS), any_character), max_size=40).map("".join)
 
 
+def mixed(value: int) -> int:
+    """The mixer of SplitMix64."""
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
 def same_class(character: str) -> bool:
     """Whether UAX #29 alone says how to cut here, and as `uniseg` knows it: not a joiner, nor of
     a script cut into groups, nor of another class in its version of Unicode."""

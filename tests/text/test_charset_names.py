@@ -61,6 +61,7 @@ def test_a_charset_of_pages_is_known(charset: str) -> None:
     assert codecs.lookup(codec)
 
 
+@pytest.mark.slow
 def test_no_name_raises() -> None:
     """Every name that Python knows, and nonsense, as header and in the page."""
     for charset in (*KNOWN, *NONSENSE):

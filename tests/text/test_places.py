@@ -23,7 +23,7 @@ from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, c
 from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, SYMBOLS, WIDE, WIDTH
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.symbols import DIVIDERS
-from tests.text.oracles import MASK, texts
+from tests.text.oracles import MASK, mixed, texts
 
 KEYS = constants(0, 3)
 _ROW_KEYS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
@@ -36,13 +36,6 @@ made = functools.cache(Shingler)
 def shingler() -> Shingler:
     """One without a dictionary, which figures do not need."""
     return made(segmenter="char", stop_words="")
-
-
-def mixed(value: int) -> int:
-    """The mixer of SplitMix64."""
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
-    return value ^ value >> 31
 
 
 def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, cast
 
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 from scrapy.settings import Settings
@@ -17,9 +17,12 @@ from scrapy.settings import Settings
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.documents import DUPLICATE, REVISIT, Document
 from tests.torture.articles import address, text_of
 from tests.torture.crawling import TorturedSpider
+from tests.torture.leases import Watched
 from tests.torture.ledger import DROPPED
 from tests.torture.store import StorageError, Store
 from tests.torture.task import Page, Progress, Task
@@ -56,7 +59,8 @@ async def _work(task: Task) -> None:
     tasks: set[asyncio.Task[None]] = set()
 
     async with contextlib.AsyncExitStack() as stack:
-        dedup = Deduplicator(options)
+        watched = Watched(open_index(options), task.lease, task.late)
+        dedup = Deduplicator(options, index=cast("Index", watched))
         stack.push_async_callback(dedup.close)
         try:
             await dedup.open()

@@ -14,7 +14,7 @@ import attrs
 
 from tests.torture import checks
 from tests.torture.start import SCRAPY, Forked, Fresh, Life, fork_context
-from tests.torture.task import NO_FAULTS, Faults, Task, block_of, ledger_of
+from tests.torture.task import NO_FAULTS, Faults, Task, block_of, late_of, ledger_of
 
 _ADMITTED = re.compile(r"(\S+) was stored although it is ")
 TURN = 0.004  # seconds between two looks at the processes
@@ -333,6 +333,12 @@ class Driver:
             started=self._started,
             killed=frozenset(life.number for life in self._killed),
             stopped=frozenset(life.number for life in self._lives if life.stopped),
+            late=frozenset(
+                line.split()[0]
+                for number in range(1, self._started + 1)
+                if (file := late_of(self.folder, number)).exists()
+                for line in file.read_text().splitlines()
+            ),
         )
         last = int((self.folder / "limit").read_text())
         articles = range((last + 1) * effort.articles)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import attrs
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.records import State
+from tests.forks import Forked
 from tests.torture.articles import number_of, shares
 from tests.torture.spider import BATCH, RESPONSE
 
@@ -107,9 +107,9 @@ class Torture:
         self.settings = settings
         self.folder = folder
         self.url = url
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Forked] = []
 
-    def start(self, process: int, *settings: str) -> subprocess.Popen[bytes]:
+    def start(self, process: int, *settings: str) -> Forked:
         """Start a spider, or start it again.
 
         :param settings: further ones, as ``NAME=VALUE``
@@ -123,13 +123,14 @@ class Torture:
             f"SCRAPER_SLOT_MAX_ACTIVE_SIZE={(plan.batches - 2) * RESPONSE + 1}",
             *self.settings,
         ]
-        with (self.folder / f"errors-{process}").open("ab") as errors:
-            return subprocess.Popen(
-                [sys.executable, "-m", "tests.torture.spider", *map(str, words), *settings],
-                cwd=ROOT,
-                stderr=errors,
-                stdout=errors,
-            )
+        errors = self.folder / f"errors-{process}"
+        return Forked(
+            ["-m", "tests.torture.spider", *map(str, words), *settings],
+            cwd=ROOT,
+            env=os.environ,
+            stdout=errors,
+            stderr=errors,
+        )
 
     def done(self) -> int:
         """Pages that are through."""

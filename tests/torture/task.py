@@ -94,6 +94,11 @@ class Task:
         return Path(self.folder) / f"first-{self.process}"
 
     @property
+    def late(self) -> Path:
+        """Where the process writes how long it left leases alone that were shorter."""
+        return late_of(Path(self.folder), self.process)
+
+    @property
     def log(self) -> Path:
         """Where messages and tracebacks go."""
         return Path(self.folder) / f"log-{self.slot}"
@@ -111,6 +116,11 @@ class Task:
     def ledger(self) -> Ledger:
         """Where the process writes what it did."""
         return Ledger(ledger_of(Path(self.folder)), self.process)
+
+
+def late_of(folder: Path, process: int) -> Path:
+    """A file that is there if a process has renewed a lease, or used one, when it was over."""
+    return folder / f"late-{process}"
 
 
 def ledger_of(folder: Path) -> Path:

@@ -39,7 +39,14 @@ _ONLY_READ = np.uint16(1 << 15)  # more, at the place of an item: nothing is add
 _LONG = 256  # bytes of a bucket; searching for a page's few records is worth a script then
 _PAGE_ID = PAGE_ID_BITS // 8
 _BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8
-_COLUMNS = np.arange(SIMHASH_RECORD)
+_COLUMNS = np.arange(FIELD + SIMHASH_RECORD)
+_PLAIN, _PLACES, _AS_PAIRS = range(3)  # how visit.lua gets the items of a call
+_PAIRS = 1000  # items of a call at most that are sent as pairs: these must fit on Lua's stack
+
+
+def _joined(rows: NDArray[np.uint8], widths: NDArray[np.int64]) -> bytes:
+    """The first bytes of each row, so many, one after the other."""
+    return rows[_COLUMNS[: rows.shape[1]] < widths[:, None]].tobytes()
 
 
 @attrs.frozen(eq=False)
@@ -47,7 +54,8 @@ class _Columns:
     """Items in the order in which ``visit.lua`` takes them: by shard, group of tables, and bucket.
 
     ``groups``: first item of each group of each shard, and behind the last one; ``fields``: the
-    same for different fields; ``sizes``: bytes of the records before each item.
+    same for different fields; ``sizes``: bytes of the records before each item; ``pairs``: of each
+    item its field and its record.
     """
 
     shards: NDArray[np.int64]
@@ -59,6 +67,7 @@ class _Columns:
     places: NDArray[np.uint16]
     writes: bool
     records: bytes
+    pairs: bytes
     sizes: NDArray[np.int64]
 
     @classmethod
@@ -93,21 +102,25 @@ class _Columns:
         places = (number - np.repeat(firsts, counts)).astype("<u2")
         widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
         raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
+        names = buckets.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:]
         writes = bool(page_ids.any())
+        pairs = b""
         if writes:
             places[page_ids == 0] += _ONLY_READ
             raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
             widths = widths + _PAGE_ID
+            pairs = _joined(np.hstack((names, raw)), widths + FIELD)
         return cls(
             shards[starts],
             numbers[starts],
             groups,
             fields,
             heads,
-            buckets[is_new].astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:],
+            names[is_new],
             places,
             writes,
-            raw[_COLUMNS[: raw.shape[1]] < widths[:, None]].tobytes(),
+            _joined(raw, widths),
+            pairs,
             np.append(0, np.cumsum(widths)),
         )
 
@@ -121,8 +134,11 @@ class _Columns:
             fields = [names[at : at + FIELD] for at in range(c * FIELD, d * FIELD, FIELD)]
             yield shard, number, slice(a, b), fields
 
-    def calls(self) -> Iterator[tuple[int, slice, tuple[bytes, bytes], list[int]]]:
-        """Of each shard its items, groups and data as its call takes them, its groups of tables."""
+    def calls(self, *, pairs: bool) -> Iterator[tuple[int, slice, tuple[bytes, bytes], list[int]]]:
+        """Of each shard its items, groups and data as its call takes them, its groups of tables.
+
+        :param pairs: items that can be sent as pairs are
+        """
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
@@ -130,12 +146,18 @@ class _Columns:
             places = self.places[items]
             # Each item has a field of its own, and is written if any is.
             is_plain = len(places) == fields.stop - fields.start and places.max() < _ONLY_READ
-            data = (
-                self.names[fields].tobytes()
-                + (b"" if is_plain else places.tobytes())
-                + self.records[int(self.sizes[items.start]) : int(self.sizes[items.stop])]
-            )
-            groups = bytes((not is_plain,)) + self.heads[start:stop].tobytes()
+            first, last = int(self.sizes[items.start]), int(self.sizes[items.stop])
+            if is_plain and pairs and self.writes and len(places) <= _PAIRS:
+                form = _AS_PAIRS
+                data = self.pairs[first + FIELD * items.start : last + FIELD * items.stop]
+            else:
+                form = _PLAIN if is_plain else _PLACES
+                data = (
+                    self.names[fields].tobytes()
+                    + (b"" if is_plain else places.tobytes())
+                    + self.records[first:last]
+                )
+            groups = bytes((form,)) + self.heads[start:stop].tobytes()
             yield int(self.shards[start]), items, (groups, data), self.numbers[start:stop].tolist()
 
 
@@ -203,7 +225,7 @@ def visit(
         return made
     place = generations.index(newest) + 1 if index.window else 1
     head = bytes((len(ends), place, returns, columns.writes))
-    for shard, items, (heads, data), held in columns.calls():
+    for shard, items, (heads, data), held in columns.calls(pairs=len(ends) == 1):
         own = (b"counters", *(group_hash(one, end) for one in held for end in ends))
         made.calls.append(index.script_call("visit", shard, own, head + heads, data, leases=False))
         made.parts.append(order[items])

@@ -177,17 +177,9 @@ class Buckets:
         # A kernel that needs growth has changed nothing.
         while True:
             result: int = kernels.propose(
-                self._store,
-                self._raw,
-                words,
-                places,
-                distance,
-                page_id,
-                ids,
-                upto,
-                look.found,
-                look.count,
-            )
+                self._store, self._raw, words, places, distance, page_id, ids, upto,
+                look.found, look.count,
+            )  # fmt: skip
             if result != NEEDS_GROWTH:
                 look.count = result >> 2 & COUNT
                 look.scanned = result >> 2 + COUNT_BITS

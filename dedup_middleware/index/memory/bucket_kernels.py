@@ -166,6 +166,19 @@ def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
 
 
 @subkernel
+def _without_rest(store: Any, bucket: Any, width: Any) -> Any:
+    """The head of a bucket without the bytes behind its last whole record: no record behind them
+    could be read."""
+    head = store[FIRST + bucket]
+    rest = (head >> LENGTH_SHIFT & LENGTH) % width
+    if rest != _ZERO:
+        head -= rest << LENGTH_SHIFT
+        store[FIRST + bucket] = head
+        store[BYTES] -= rest
+    return head
+
+
+@subkernel
 def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
     """Write the records of a page; how many were left out."""
     out = 0
@@ -174,15 +187,9 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
         if _is_common(store, bucket, suffix):
             continue
         width = _width(bucket)
-        head = store[FIRST + bucket]
+        is_new = store[FIRST + bucket] >> LENGTH_SHIFT & LENGTH == _ZERO
+        head = _without_rest(store, bucket, width)
         length = head >> LENGTH_SHIFT & LENGTH
-        is_new = length == _ZERO
-        odd = length % width
-        if odd != _ZERO:  # no record behind it could be read
-            length -= odd
-            head -= odd << LENGTH_SHIFT
-            store[FIRST + bucket] = head
-            store[BYTES] -= odd
         if length + width > _LIMIT:
             out += 1
             continue
@@ -235,16 +242,9 @@ def _is_known(known: Any, upto: Any, page_id: Any) -> Any:
 
 @subkernel
 def _equal(
-    store: Any,
-    at: Any,
-    length: Any,
-    suffix: Any,
-    table: Any,
-    known: Any,
-    upto: Any,
-    found: Any,
+    store: Any, at: Any, length: Any, suffix: Any, table: Any, known: Any, upto: Any, found: Any,
     count: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Add the pages with this suffix in a band, key or exact bucket."""
     for i in range(length >> _THREE):
         word = store[at + i]
@@ -257,17 +257,9 @@ def _equal(
 
 @subkernel
 def _near(
-    store: Any,
-    at: Any,
-    length: Any,
-    suffix: Any,
-    table: Any,
-    distance: Any,
-    known: Any,
-    upto: Any,
-    found: Any,
-    count: Any,
-) -> Any:
+    store: Any, at: Any, length: Any, suffix: Any, table: Any, distance: Any, known: Any,
+    upto: Any, found: Any, count: Any,
+) -> Any:  # fmt: skip
     """Take note of the pages within a distance in a SimHash bucket."""
     byte, left = at << _THREE, length // _SIMHASH
     found[_SCANNED] += left
@@ -330,17 +322,9 @@ def look(
     )
 )
 def propose(
-    store: Any,
-    raw: Any,
-    words: Any,
-    places: Any,
-    distance: Any,
-    page_id: Any,
-    known: Any,
-    upto: Any,
-    found: Any,
-    count: Any,
-) -> Any:
+    store: Any, raw: Any, words: Any, places: Any, distance: Any, page_id: Any, known: Any,
+    upto: Any, found: Any, count: Any,
+) -> Any:  # fmt: skip
     """Look, and enter the page unless it is blocked.
 
     Bits of the result: 0 it is blocked; 1 any of the counts in `found` is above 0; then the number
@@ -365,15 +349,9 @@ def extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, c
         if bucket >= store[HEADS]:
             return False
         start, size = np.uint64(cuts[i]), np.uint64(cuts[i + _ONE] - cuts[i])
-        head = store[FIRST + bucket]
+        is_new = store[FIRST + bucket] >> LENGTH_SHIFT & LENGTH == _ZERO
+        head = _without_rest(store, bucket, width)
         length = head >> LENGTH_SHIFT & LENGTH
-        is_new = length == _ZERO
-        odd = length % width if size > _ZERO else _ZERO
-        if odd != _ZERO:  # no record behind it could be read
-            length -= odd
-            head -= odd << LENGTH_SHIFT
-            store[FIRST + bucket] = head
-            store[BYTES] -= odd
         fits = size
         if length + size > _LIMIT:
             fits = (_LIMIT - min(_LIMIT, length)) // width * width

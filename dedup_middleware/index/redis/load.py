@@ -130,10 +130,10 @@ def packed(page_ids: NDArray[np.uint64]) -> bytes:
 
 
 def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
-    """Where to cut what has these sizes, so that a call does not hold too many bytes.
+    """Split things of these sizes into calls, each with a limited number of bytes and of things.
 
-    :param most: bytes in a call
-    :param count: parts in a call
+    :param most: bytes in a call; more only of a single thing
+    :param count: things in a call
 
     >>> list(cuts([5, 5, 5, 20, 1, 1, 1, 1], 10, 3))
     [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]

@@ -56,7 +56,7 @@ def clean(text: str) -> str:
 
 
 def cleaned(text: str) -> tuple[str, bytes]:
-    """The same and its UTF-8, which it takes to know."""
+    """Markup as :func:`clean` makes it, and the UTF-8 bytes that were made on the way."""
     text = text[:MAX_SIZE]
     try:
         data = text.encode("utf-8")

@@ -115,9 +115,13 @@ class Command(ScrapyCommand):
             print(parser.format_help(), end="")
             return
         arguments = parser.parse_args(args[1:])
-        if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        out = sys.stdout
+        if isinstance(out, io.TextIOWrapper) and (
+            out.errors == "strict"
+            or (out.errors == "surrogateescape" and out.encoding.lower() not in ("utf-8", "utf8"))
+        ):
             # What its encoding lacks is written as an escape: no command may end for that.
-            sys.stdout.reconfigure(errors="backslashreplace")
+            out.reconfigure(errors="backslashreplace")
         with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
             self.exitcode = asyncio.run(self._run(command, arguments, tasks))
 

@@ -30,14 +30,13 @@ from dedup_middleware.journal.entries import (
 )
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import make_drop, make_kept, make_notes
-from dedup_middleware.model.documents import DUPLICATE, Document, Verdict, as_dict
+from dedup_middleware.model.documents import DUPLICATE, Verdict, as_dict
 from dedup_middleware.text.decode import decode
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
 
 #: what the name of a file ends in until the run is complete
 PART = ".part"
-_RAW = 1000  # characters of a rejected row that are shown
 _BATCH = 1000  # entries of the journal in one transaction
 _BESIDE = ("-wal", "-shm")  # endings of what SQLite has next to its file
 
@@ -166,10 +165,8 @@ class JournalOutput(Output):
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict, time: float) -> None:
         """A row was dropped."""
-        document = _document(signed)
-        self._drops.append(
-            make_drop(verdict, document, fields_of(row), self._options.html_field, time)
-        )
+        fields, html_field = fields_of(row), self._options.html_field
+        self._drops.append(make_drop(verdict, signed.document, fields, html_field, time))
         self._count(signed.key, time, f"{DROPPED}{verdict.reason}")
 
     def kept(self, signed: Signed, verdict: Verdict, time: float) -> None:
@@ -177,7 +174,7 @@ class JournalOutput(Output):
         page = make_kept(verdict, self._options, time)
         if page is not None:
             self._kept.append(page)
-        self._drops += make_notes(verdict, _document(signed), self._options, time)
+        self._drops += make_notes(verdict, signed.document, self._options, time)
         self._count(signed.key, time, STORED)
 
     def _count(self, key: str, time: float, name: str) -> None:
@@ -227,7 +224,7 @@ class ClusterOutput(Output):
 
     def decided(self, signed: Signed, verdict: Verdict, time: float) -> None:
         """A row was kept or dropped."""
-        document = Document(signed.key, title=signed.title, text="")
+        document = attrs.evolve(signed.document, text="")
         entries = make_notes(verdict, document, self._options, time)
         if verdict.outcome == DUPLICATE:
             entries.append(make_drop(verdict, document, None, None, time))
@@ -244,10 +241,6 @@ class ClusterOutput(Output):
         for entry, name in zip(self._unnamed, names, strict=True):
             self._clusters.add(entry, kept_name(name, entry.number))
         self.write_raw(self._encode(list(self._clusters.all())))
-
-
-def _document(signed: Signed) -> Document:
-    return Document(signed.key, title=signed.title, text=signed.text or "")
 
 
 class Lines:
@@ -293,8 +286,7 @@ class Lines:
 
 def rejected_line(path: Path, row: Row, error: str) -> bytes:
     """A row that could not be read, where it is, and why."""
-    raw = row.raw.decode("utf-8", "replace") if isinstance(row.raw, bytes) else repr(row.raw)
-    return _line({"file": str(path), "row": row.number, "error": error, "raw": raw[:_RAW]})
+    return _line({"file": str(path), "row": row.number, "error": error, "raw": row.shown})
 
 
 def _line(fields: dict[str, Any]) -> bytes:

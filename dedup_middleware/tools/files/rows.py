@@ -31,6 +31,7 @@ _ENDINGS = {
 }  # fmt: skip
 LONGEST_LINE = 200_000_000  # bytes
 _LONGEST_FIELD = 100_000_000  # characters
+_SHOWN = 1000  # characters of a rejected row
 
 
 class BatchError(DedupError):
@@ -49,6 +50,12 @@ class Row:
     raw: bytes | dict[str, Any]
     error: str = ""
     done: int = 0
+
+    @property
+    def shown(self) -> str:
+        """Its beginning, for people who look for what is wrong with it."""
+        raw = self.raw.decode("utf-8", "replace") if isinstance(self.raw, bytes) else repr(self.raw)
+        return raw[:_SHOWN]
 
 
 def format_of(path: Path, chosen: str | None) -> str:
@@ -142,8 +149,7 @@ def read_csv(path: Path) -> Iterator[Row]:
                 f"{path}: the first line is blank: remove it, so that the names of the columns "
                 "come first"
             )
-        if names.count("") > 1:  # as spreadsheets write the columns behind the last one
-            names = [name or f"column {place}" for place, name in enumerate(names, 1)]
+        names = named_columns(names)
         _check_names(path, names)
         number, begun = 0, rows.line_num
         for number, values in enumerate(rows, 1):
@@ -175,6 +181,14 @@ class _Quotes:
             self.is_open ^= line.count('"') % 2 == 1
             yield line
         self.has_ended = True
+
+
+def named_columns(names: list[str]) -> list[str]:
+    """Names of columns; if several have none, as spreadsheets write those behind the last one, they
+    are named by their places."""
+    if names.count("") < 2:
+        return names
+    return [name or f"column {place}" for place, name in enumerate(names, 1)]
 
 
 def _check_names(path: Path, names: list[str]) -> None:

@@ -27,7 +27,6 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.documents import Document
 from dedup_middleware.tools.files.results import (
     ClusterOutput,
     JournalOutput,
@@ -165,10 +164,9 @@ class Outputs:
         if signed.page is None:
             self._rejected.write(rejected_line(path, row, signed.error))
             return
-        document = Document(signed.key, title=signed.title, text=signed.text or "")
         verdict = await dedup.decide_fingerprint(signed.page)
         await dedup.commit(verdict)  # a new page counts as stored at once
-        verdict = attrs.evolve(verdict, document=document)
+        verdict = attrs.evolve(verdict, document=signed.document)
         self._reasons[verdict.reason] += 1
         now = time.time()
         if self._clusters is not None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
+from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.tools.files.rows import Row
@@ -38,6 +39,11 @@ class Signed:
     text: str | None = None
     page: Fingerprint | None = None
     error: str = ""
+
+    @property
+    def document(self) -> Document:
+        """The page as the journal knows it; without a text if that is not known."""
+        return Document(self.key, title=self.title, text=self.text or "")
 
 
 class Signer:

@@ -3,11 +3,12 @@
 -- KEYS: counters, then of each group of tables its hashes of all generations, the oldest first.
 -- ARGV: prefix, head, data. The head: number of
 -- generations, place of the one that is written, 1: return what was found, 1: records are added, 1: places are
--- sent, 0: each item has a field of its own, in their order (a byte each); of each group (2 bytes each) the
--- number of items, of different fields, of items of SimHash tables, which come first, the first item of a table
--- of anchors, the last one. The data: the fields (3 bytes each), group by group; then of the items, group by
--- group, the place of their field among those of the group (2 bytes; READ more: the item is only read); then
--- their records, of a call that adds none suffixes alone.
+-- sent, 0: each item has a field of its own, in their order, 2: it has, and the data are pairs (a byte each); of
+-- each group (2 bytes each) the number of items, of different fields, of items of SimHash tables, which come
+-- first, the first item of a table of anchors, the last one. The data: the fields (3 bytes each), group by group;
+-- then of the items, group by group, the place of their field among those of the group (2 bytes; READ more: the
+-- item is only read); then their records, of a call that adds none suffixes alone. Pairs, of a call with one
+-- generation, are field and record of each item, all of which are added.
 -- Each item sees what the items before it have added. Returns a list, of each item with something to say:
 -- its place, a number; where its bucket is not as it should be a string instead: the place (2 bytes), bytes
 -- behind its last whole records (1; 255: or more), number of full buckets (1). Then the records that
@@ -19,6 +20,7 @@ local NEWEST = 16 -- records among which that of an earlier try of this call may
 local SHORT = 1024 -- bytes up to which a bucket is copied for each record that is added
 local READ = 32768
 local STACK = 4000 -- arguments of a command
+local FEW = 8 * COMMON_ANCHOR -- bytes below which no anchor of a bucket is common
 local FLAGS, GROUP, NUMBERS = 5, 10, 5 -- bytes before those of the groups, bytes of a group, its numbers
 local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep, read = string.find, string.sub, redis.call, string.rep, struct.unpack
@@ -33,20 +35,28 @@ local GROUPS = (#HEAD - FLAGS) / GROUP
 local heads = { read('<BBBBB' .. rep('I2I2I2I2I2', GROUPS), HEAD) }
 local GENERATIONS, WRITTEN, ANSWERS, WRITES = heads[1], heads[2], heads[3] == 1, heads[4] == 1
 local NARROW, WIDE = WRITES and 'c8' or 'c3', WRITES and 'c11' or 'c6'
-local count, size, form = 0, 0, ''
-for at = FLAGS, FLAGS + NUMBERS * (GROUPS - 1), NUMBERS do
-  local items, wides = heads[at + 1], heads[at + 3]
-  count, size = count + items, size + heads[at + 2]
-  form = wides == 0 and form .. rep(NARROW, items) or form .. rep(WIDE, wides) .. rep(NARROW, items - wides)
+local PAIRS = heads[5] == 2
+local fields, places, records, data_at
+if PAIRS then
+  data_at = 1
+else
+  local count, size, form = 0, 0, ''
+  for at = FLAGS, FLAGS + NUMBERS * (GROUPS - 1), NUMBERS do
+    local items, wides = heads[at + 1], heads[at + 3]
+    count, size = count + items, size + heads[at + 2]
+    form = wides == 0 and form .. rep(NARROW, items) or form .. rep(WIDE, wides) .. rep(NARROW, items - wides)
+  end
+  fields = { read(rep('c3', size), DATA) }
+  data_at = 3 * size + 1
+  if heads[5] == 1 then
+    places = { read('<' .. rep('I2', count), DATA, data_at) }
+    data_at = data_at + 2 * count
+  end
+  records = { read(form, DATA, data_at) }
 end
-local fields = { read(rep('c3', size), DATA) }
-local places, record_at = nil, 3 * size + 1
-if heads[5] == 1 then
-  places = { read('<' .. rep('I2', count), DATA, record_at) }
-  record_at = record_at + 2 * count
-end
-local records = { read(form, DATA, record_at) }
-local overflow, found, answers = 0, {}, 0
+-- A table that is made with room for what it gets is not made anew again and again as it grows.
+local overflow, answers = 0, 0
+local found = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local first_item, first_field = 0, 0 -- of a group, less 1
 for group = 1, GROUPS do
   local at = FLAGS + NUMBERS * (group - 1)
@@ -54,17 +64,60 @@ for group = 1, GROUPS do
   local last_wide = first_item + heads[at + 3]
   local first_anchor, last_anchor = first_item + heads[at + 4], first_item + heads[at + 5]
   local hash = FIRST + (group - 1) * GENERATIONS
-  local held = {}
-  for generation = 1, GENERATIONS do
-    held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, first_field + 1, last_field))
+  local held, writes, n = {}, {}, 0
+  -- Of a call with pairs the items that need care, each with its record: those of a bucket that holds the
+  -- same suffix, is long, or is not as it should be. The others are done with here.
+  local left
+  if PAIRS then
+    local size, wides = last_item - first_item, heads[at + 3]
+    writes = { read(rep('c3c11', wides) .. rep('c3c8', size - wides), DATA, data_at) }
+    data_at, first_field = writes[2 * size + 1], 0
+    fields = { unpack(writes, 1, size) }
+    for i = 1, size do
+      fields[i] = writes[2 * i - 1]
+    end
+    local values = call('HMGET', KEYS[hash + 1], unpack(fields))
+    held[1] = values
+    for i = 1, size do
+      local made, value = writes[2 * i], values[i]
+      if value then
+        local length, record = #value, made
+        made = nil
+        if length >= FEW and (length >= SHORT or i >= heads[at + 4] and i <= heads[at + 5]) then
+          made = nil
+        elseif i > wides then
+          if length % 8 == 0 and not find(value, sub(record, 6), 6, true) then
+            made = value .. record
+          end
+        elseif length % 11 == 0 then
+          made = find(value, record, 1, true) and value or value .. record
+          if ANSWERS then
+            found[answers + 1], found[answers + 2], answers = first_item + i - 1, value, answers + 2
+          end
+        end
+        if not made then
+          left = left or {}
+          left[#left + 1] = i
+          left[#left + 1] = record
+        end
+      end
+      if made then
+        writes[n + 1], writes[n + 2], n = fields[i], made, n + 2
+      end
+    end
+  else
+    for generation = 1, GENERATIONS do
+      held[generation] = call('HMGET', KEYS[hash + generation], unpack(fields, first_field + 1, last_field))
+    end
   end
-  local newest, writes, n = held[WRITTEN], {}, 0
+  local newest = held[WRITTEN]
   -- Of a bucket that is written the place of its value in "writes".
   local written = places and {}
   -- Records added to a bucket that no item has read since: joined one by one, they would copy it each time.
   local added, sizes
-  for i = first_item + 1, last_item do
-    local place, record, adds = i - first_item, records[i], WRITES
+  for k = 1, left and #left / 2 or PAIRS and 0 or last_item - first_item do
+    local i = first_item + (left and left[2 * k - 1] or k)
+    local place, record, adds = i - first_item, left and left[2 * k] or records[i], WRITES
     if places then
       place = places[i]
       if place >= READ then
@@ -193,7 +246,7 @@ for group = 1, GROUPS do
   for from = 1, n, STACK do
     call('HSET', KEYS[hash + WRITTEN], unpack(writes, from, math.min(n, from + STACK - 1)))
   end
-  first_item, first_field = last_item, last_field
+  first_item, first_field = last_item, PAIRS and 0 or last_field
 end
 if overflow > 0 then
   local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
