@@ -59,7 +59,7 @@ def _prefixes(words: str) -> NDArray[np.uint32]:
 #: of agencies, and of Russian months
 _PUBLISHED: Final = _prefixes(
     "published posted updated last_updated last_modified first_published опубликован обновлен "
-    "обновлён дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
+    "дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
     "发布日期 发布于 更新时间 更新于 發布時間 来源 來源 稿源"
 )
 _COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")

@@ -32,7 +32,7 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.normalize import compose
 from dedup_middleware.text.store import load_or_build
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 LONGEST: Final = 18  # no character's normal form has more code points (U+FDFA)
 NEIGHBOURS, NO_ROOM = -1, -2
 STEP: Final = 32

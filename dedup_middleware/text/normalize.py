@@ -9,7 +9,7 @@ In this order:
    UAX #15), because canonical reordering is quadratic in their number;
 3. NFKC, lower case, NFKC (width, ligatures, compatibility forms);
 4. Folds: decimal digits of all scripts become ASCII digits, apostrophes become ', the minus sign
-   becomes a hyphen, and a final sigma becomes a sigma.
+   becomes a hyphen, a final sigma becomes a sigma, and ё becomes е, as most sites write it.
 
 `normalize` states this in plain Python. Pages rarely pay for it: the table of `characters`
 holds the answer for every character whose form does not depend on its neighbours.
@@ -60,7 +60,7 @@ class Special:
 def special() -> Special:
     """Read the special code points from unicodedata, once a process."""
     dropped, marks = set[int](), set[int]()
-    folds = {0x3C2: 0x3C3, 0x2018: 0x27, 0x2019: 0x27, 0x2BC: 0x27, 0x2212: 0x2D}
+    folds = {0x3C2: 0x3C3, 0x451: 0x435, 0x2018: 0x27, 0x2019: 0x27, 0x2BC: 0x27, 0x2212: 0x2D}
     for code in (*range(0x20000), *range(0xE0000, 0xE1000)):
         character = chr(code)
         category = unicodedata.category(character)

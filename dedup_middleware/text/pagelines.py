@@ -18,7 +18,7 @@ _SENTENCE_ENDS: Final = ("。", "。”")
 _MOST_CREDIT: Final = 8  # words of a picture's credit
 # What may stand before and around such a line.
 OPENING: Final = "([（【▲△"
-AROUND: Final = "()[]（）【】▲△.。!！:：… "
+AROUND: Final = "()[]（）【】▲△.。!！:：…»›→> "
 # Headings and buttons, in lower case and without the punctuation behind them.
 BUTTONS: Final = frozenset(
     """
@@ -37,7 +37,12 @@ BUTTONS: Final = frozenset(
     publicidade | compartilhar | comentários | advertentie | reklama | реклама | поделиться |
     комментарии | распечатать | подписаться | 广告 | 分享 | 分享到 | 评论 | 打印 | 收藏 | 展开全文 |
     阅读全文 | 点击查看更多 | 返回顶部 | 加载中 | 廣告 | 留言 | 列印 | 広告 | シェア | シェアする |
-    광고 | 공유 | 댓글
+    광고 | 공유 | 댓글 | read the full story | read full story | read the full article |
+    full story | читать далее | читать дальше | читать полностью | подробнее | mehr lesen |
+    zum artikel | lire plus | lire l'article | lire l’article | seguir leyendo | sigue leyendo |
+    continuar leyendo | leggi tutto | continua a leggere | ler mais | continue lendo | lees verder |
+    czytaj dalej | devamını oku | 查看全文 | 点击查看全文 | 点击阅读全文 | 阅读更多 | 阅读原文 |
+    閱讀全文 | 閱讀更多 | 繼續閱讀 | 続きを読む | 더보기 | اقرأ المزيد | קרא עוד | đọc tiếp
     """.replace("\n    ", " ")
     .strip()
     .split(" | ")
@@ -58,7 +63,8 @@ _INVITING: Final = frozenset(
     (
         "and or und et y e o и our the us page channel account group feed seite kanal canal página "
         "canale pagina for more latest all news update updates story stories to stay keep up date "
-        "informed connected in touch with here too today now daily breaking at via on"
+        "informed connected in touch with here too today now daily breaking at via on чтобы быть в "
+        "курсе событий первыми первым узнавать узнать новости не пропустить пропускать самое важное"
     ).split()
 )
 _DAY: Final = (

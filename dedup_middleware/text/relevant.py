@@ -61,6 +61,29 @@ _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
+# A Russian sentence that says which agency or paper reported what stands before it, and no more.
+_ABOUT: Final = "б этом"
+_SOURCE: Final = (
+    r"тасс|итар-тасс|риа новости|интерфакс|лента\.ру|lenta\.ru|газета\.ru|рбк|регнум|regnum|росбалт"
+    r"|коммерсантъ?|ведомости|известия|российская газета|газета|агентство|издание|reuters|рейтер"
+    r"|the associated press|associated press|ap|afp|франс пресс|france[ -]presse|bloomberg"
+)
+_REPORTED: Final = re.compile(
+    r"(?:(?<=[.!?»\"”])[ \t]|^)об этом (?:сообща[ею]т|сообщил[аио]?|переда[её]т|пишет|говорится в)"
+    r"(?: (?:ия|иа|агентств[оа]|корреспондент|газета|издание|сообщении))?"
+    rf" [«\"“]?(?:{_SOURCE})[»\"”]?"
+    r"(?: со ссылкой на (?:пресс-службу|(?:свой |собственный )?источник|источники))?"
+    r"\.(?=\s|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# An invitation to read the rest, behind the dots of a text that was cut.
+_MORE_OF_IT: Final = re.compile(
+    r"(?:\.{3,}|…|[\[(](?:\.{3}|…)[\])])\s*(?:read more|continue reading|weiterlesen"
+    r"|lire la suite|leer más|seguir leyendo|leggi tutto|continua a leggere|leia mais|читать далее"
+    r"|читать полностью|подробнее|阅读全文|查看全文|閱讀全文)[\s.…»›→>\])]*\Z",
+    re.IGNORECASE,
+)
+_LONGEST_MORE: Final = 48  # characters of it
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
 
@@ -75,7 +98,22 @@ def relevant(text: str) -> str:
     if "&" in text:
         for _ in range(_MOST_ESCAPED):
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+    if _ABOUT in text:
+        text = _without_reports(text)
+    if (more := _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))) is not None:
+        text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
+
+
+def _without_reports(text: str) -> str:
+    """The text without sentences that name nothing but who reported it; as it is if that were more
+    than half of it.
+
+    >>> _without_reports("Мост закрыт до мая. Об этом сообщает ТАСС. Объезд найден.")
+    'Мост закрыт до мая. Объезд найден.'
+    """
+    found = _REPORTED.sub("", text)
+    return found if len(found) >= _MOST_SHARE * len(text) else text
 
 
 def _without_lines(text: str) -> str:

@@ -76,7 +76,7 @@ NUMBER_WORDS: Final = _COMPOUNDS | frozenset(
     "quattro cinque sette otto dieci venti trenta quaranta cinquanta sessanta settanta ottanta "
     "novanta milioni "
     "dois três quatro oito dez vinte trinta quarenta cinquenta sessenta oitenta noventa milhões "
-    "два две двух двое три трех трёх четыре четырех четырёх пять пяти шесть шести семь семи "
+    "два две двух двое три трех четыре четырех пять пяти шесть шести семь семи "
     "восемь "
     "восьми девять девяти десять десяти двадцать тридцать сорок пятьдесят шестьдесят семьдесят "
     "восемьдесят девяносто сто двести триста тысяча тысячи тысяч миллион миллиона миллионов "
@@ -88,7 +88,7 @@ NUMBER_WORDS: Final = _COMPOUNDS | frozenset(
     "tercera tercero cuarta cuarto quinta quinto sexta sexto séptima octava novena décima "
     "seconda terzo terza terceiro terceira quarta второй вторая второе второго вторую втором "
     "третий третья третье третьего третью третьем четвертый четвертая четвертое четвертого "
-    "четвертую четвёртый четвёртая четвёртое четвёртого пятый пятая пятое пятого шестой шестая "
+    "четвертую пятый пятая пятое пятого шестой шестая "
     "шестого седьмой седьмая седьмого восьмой восьмая девятый девятая десятый десятая "
     # Turkish, Greek, Arabic, Hebrew, Hindi, Vietnamese and Korean
     "iki üç dört beş yedi sekiz dokuz yirmi otuz kırk elli altmış yetmiş seksen doksan milyon "

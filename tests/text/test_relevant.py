@@ -87,3 +87,35 @@ def test_a_very_long_text_is_left_as_it_is() -> None:
     text = "&amp;" * 40_000
     assert relevant(text) == "&" * 40_000
     assert relevant(text + "&") == text + "&"
+
+
+@pytest.mark.parametrize(
+    ("text", "compared"),
+    [
+        (
+            "Мост закрыт до мая. Об этом сообщает ТАСС. Объезд найден.",
+            "Мост закрыт до мая. Объезд найден.",
+        ),
+        ("The bridge is closed until May ... Read more »", "The bridge is closed until May "),
+        (
+            "Мост закрыт, люди и машины стоят у реки уже третий день.\nЧитать далее »",
+            "Мост закрыт, люди и машины стоят у реки уже третий день.",
+        ),
+    ],
+)
+def test_what_a_site_says_of_its_source_and_of_the_rest(text: str, compared: str) -> None:
+    """A sentence that names an agency and nothing else, and an invitation to read the rest."""
+    assert relevant(text) == compared
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Мост закрыт до мая, объезд найден. Об этом сообщает ТАСС со ссылкой на мэра города.",
+        "Мост закрыт до мая, объезд найден. Об этом сообщил мэр.",
+        "The minister wants ... more",
+    ],
+)
+def test_what_says_more_is_compared(text: str) -> None:
+    """With another word a sentence names a source of its own."""
+    assert relevant(text) == text
