@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import scrapy
 from rich.console import Console
@@ -239,9 +240,10 @@ async def test_pages_of_a_killed_crawl_are_named_at_the_start(
         return
         yield {}
 
-    said = "1 pages are on their way to storage, in other crawls or in one that was killed"
-    await crawl(nothing, {}, LOG_LEVEL="INFO", DEDUP_LEASE=50, **where)
-    assert f"{said}: similar pages wait for them, {50} seconds at the most" in caplog.text
+    said = "Pages on their way to storage, in other crawls or in one that was killed: 1. Similar"
+    await crawl(nothing, {}, LOG_LEVEL="INFO", DEDUP_PENDING_WAIT=50, **where)
+    assert said in caplog.text
+    assert "for 50 seconds at the most (DEDUP_PENDING_WAIT)" in caplog.text
     await killed.close()
     caplog.clear()
     await crawl(nothing, {}, LOG_LEVEL="INFO", **where)
@@ -275,6 +277,24 @@ async def test_bytes_in_feeds_of_other_formats(
     await crawl(page, {}, FEEDS=feeds)
     assert caplog.text.count("holds bytes") == bool(said)
     assert said in caplog.text
+    caplog.clear()  # None of a feed's own are all fields, whatever those of all feeds are
+    all_fields = {str(tmp_path / place): {**feed, "fields": None}}
+    await crawl(page, {}, FEEDS=all_fields, FEED_EXPORT_FIELDS=["url", "text"])
+    assert caplog.text.count("holds bytes") == bool(said)
+
+
+async def test_fields_of_feeds_that_are_not_there(caplog: pytest.LogCaptureFixture) -> None:
+    """A setting that Scrapy does not read, and objects that are neither true nor false, end no
+    crawl."""
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for number in range(21):
+            yield {"url": f"u{number}", "html": np.zeros(2)}
+
+    crawled = await crawl(pages, {}, FEED_EXPORT_FIELDS={"url", "html"})
+    assert crawled.stats["item_scraped_count"] == 21
+    assert "Their fields: url, html (a ndarray). Name those" in caplog.text
+    assert crawled.stat("error/internal") == 0
 
 
 async def test_slips_in_the_beginning_of_a_name(caplog: pytest.LogCaptureFixture) -> None:

@@ -140,12 +140,14 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         return
     if not path.strip():
         raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
-    if re.match("//[^/]", path):  # it would be a file in the root
-        relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
-        fix = f"a file has no host: write {relative} or, from the root, {absolute}"
-        raise fail(attribute, hide_password(value), fix)
-    if path.startswith("~/"):  # which no shell has replaced behind the colon
+    if re.match("(//)?~", path):  # which no shell has replaced behind the colon
         raise fail(attribute, hide_password(value), "write the path of the folder instead of ~")
+    if re.match("//([^/]|$)", path):  # it would be a file in the root
+        relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
+        fix = "a file has no host: leave out the slashes, or write one for a path from the root"
+        if path != "//" and relative != absolute:  # nothing had to be hidden
+            fix = f"a file has no host: write {relative} or, from the root, {absolute}"
+        raise fail(attribute, hide_password(value), fix)
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNREAD = 20  # items without a page, and none with one, after which a warning is logged
-_LATEST = 256  # page ids looked at for the newest page and those on their way
+_NEWEST = 256  # page ids looked at for the newest page
 _JSON = "which JSON can't hold: the feed %s loses these items"
 # What becomes of bytes in feeds of these formats.
 _BYTES = {
@@ -64,21 +64,22 @@ async def tell_contents(index: Index, options: Options, settings: BaseSettings) 
     """Log what the index holds, and warn if a feed is about to lose it."""
     if options.index_url.startswith("memory:"):
         return
-    count = await index.count()
-    newest, pending = await _latest(index)
-    if pending:
+    state = await index.stats()
+    if state.pending:
         logger.info(
-            "%d pages are on their way to storage, in other crawls or in one that was killed: "
-            "similar pages wait for them, %g seconds at the most (DEDUP_LEASE)",
-            pending,
-            options.lease,
+            "Pages on their way to storage, in other crawls or in one that was killed: %d. Similar "
+            "pages wait until they are stored or their leases end, for %g seconds at the most "
+            "(DEDUP_PENDING_WAIT)",
+            state.pending,
+            options.pending_wait,
         )
-    if not count:
+    if not state.committed:
         logger.info("The index holds no pages yet: %s", options.safe_index_url)
         return
+    newest = await _newest(index)
     logger.info(
         "The index holds %d pages of earlier crawls%s: %s; see them with `scrapy dedup report`",
-        count,
+        state.committed,
         "" if newest is None else f", the newest stored on {newest}",
         options.safe_index_url,
     )
@@ -92,21 +93,15 @@ async def tell_contents(index: Index, options: Options, settings: BaseSettings) 
         )
 
 
-async def _latest(index: Index) -> tuple[str | None, int]:
-    """Of the last page ids: the day on which the newest page was stored, None if there is none
-    among them, and how many are claimed and not settled."""
+async def _newest(index: Index) -> str | None:
+    """Day on which the newest page was stored; None: it is not among the last page ids."""
     numbers = await index.page_ids()
-    last = np.arange(max(numbers.start, numbers.stop - _LATEST), numbers.stop, dtype=np.uint64)
-    if not len(last):
-        return None, 0
+    last = np.arange(max(numbers.start, numbers.stop - _NEWEST), numbers.stop, dtype=np.uint64)
     pages = await index.fetch(last)
-    pending = int((pages.states == State.PENDING).sum())
     times = pages.times[pages.states == State.COMMITTED]
     if not len(times):
-        return None, pending
-    return datetime.datetime.fromtimestamp(
-        float(times.max())
-    ).astimezone().date().isoformat(), pending
+        return None
+    return datetime.datetime.fromtimestamp(float(times.max())).astimezone().date().isoformat()
 
 
 def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
@@ -130,7 +125,21 @@ def _shown(page: PageItem, name: str) -> str:
     value = field_value(page.adapter, name)
     if value is None or name not in (page.names.text, page.names.html):
         return name
-    return f"{name} (a {type(value).__name__})" if value else f"{name} (empty)"
+    is_empty = isinstance(value, (str, bytes)) and not value
+    return f"{name} (empty)" if is_empty else f"{name} (a {type(value).__name__})"
+
+
+def _feeds_of(settings: BaseSettings) -> Iterator[tuple[str, str, Any]]:
+    """Of each feed the place, the format, and the fields that it is restricted to if it is."""
+    for place, feed in settings.getdict("FEEDS").items():
+        if not isinstance(feed, Mapping):
+            continue
+        try:
+            everywhere = settings.getdictorlist("FEED_EXPORT_FIELDS")
+        except ValueError:  # which Scrapy refuses itself where it has feeds
+            everywhere = {}
+        only = feed.get("fields", everywhere)
+        yield str(place), feed.get("format") or PurePath(place).suffix[1:], only
 
 
 class FieldCheck:
@@ -144,13 +153,7 @@ class FieldCheck:
         self._last: PageItem | None = None
         self._was_read = False
         self._bytes_seen = False
-        everywhere = settings.getdictorlist("FEED_EXPORT_FIELDS")
-        self._feeds = {
-            str(place): (feed.get("format") or PurePath(place).suffix[1:], only)
-            for place, feed in settings.getdict("FEEDS").items()
-            if isinstance(feed, Mapping)
-            for only in [feed.get("fields") or everywhere]
-        }
+        self._feeds = list(_feeds_of(settings))
 
     def look(self, fields: PageFields, page: PageItem) -> None:
         """Look at the fields of an item that is to be checked."""
@@ -164,7 +167,7 @@ class FieldCheck:
         self._bytes_seen = True
         name = page.names.html
         losses: dict[str, list[str]] = {}
-        for place, (kind, only) in self._feeds.items():
+        for place, kind, only in self._feeds:
             if kind in _BYTES and (not only or name in only):
                 losses.setdefault(_BYTES[kind], []).append(place)
         for loss, places in losses.items():
