@@ -414,21 +414,6 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
     return rows[: _read_figures(codes, flags, where, capacity, rows)]
 
 
-@subkernel
-def _hash_figure(mantissa: int, exponent: int, kinds: int, keys: NDArray[np.uint64]) -> np.uint64:
-    kind = np.uint64(kinds)
-    unit = np.uint64(exponent) * np.uint64(4) + (kind & np.uint64(KIND))
-    unit += (kind >> np.uint64(2)) << np.uint64(32)
-    return mix(keys[FIGURE_START] + np.uint64(mantissa) * _K1 + mix(unit + _K2))
-
-
-@subkernel
-def hash_number(number: int, keys: NDArray[np.uint64]) -> np.uint64:
-    """The hash of a whole number as a figure without a sign or a unit."""
-    mantissa, exponent = _reduce(number, 0)
-    return _hash_figure(mantissa, exponent, PLAIN, keys)
-
-
 @allocating_subkernel
 def hash_figures(
     codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
@@ -452,7 +437,11 @@ def hash_figures(
     rows = rows[: _read_figures(codes, flags, where, capacity, rows)]
     hashes = np.empty(rows.shape[0], np.uint64)
     for row in range(rows.shape[0]):
-        hashes[row] = _hash_figure(rows[row, 0], rows[row, 1], rows[row, 2], keys)
+        kind = np.uint64(rows[row, 2])
+        unit = np.uint64(rows[row, 1]) * np.uint64(4) + (kind & np.uint64(KIND))
+        unit += (kind >> np.uint64(2)) << np.uint64(32)
+        value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
+        hashes[row] = mix(value)
     kinds, spans = np.empty(hashes.size, np.uint8), np.empty((hashes.size, 2), np.int32)
     for row in range(hashes.size):
         kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]

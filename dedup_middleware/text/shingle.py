@@ -43,7 +43,6 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.polarity import NAME, polarity
 from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
-from dedup_middleware.text.spelt import SHORT_MONTHS
 from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
@@ -247,7 +246,7 @@ def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArr
     # Months are left to the figures: those of two date lines turn nothing round.
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
-    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS | SHORT_MONTHS})
+    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
 
 

@@ -52,7 +52,6 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
-from dedup_middleware.text.spelt import read_spelt
 from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -108,23 +107,6 @@ def _hash_tokens(
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
 
 
-@subkernel
-def _as_number(
-    codes: NDArray[np.uint32],
-    first: np.uint64,
-    last: np.uint64,
-    kind: np.uint64,
-    value: np.uint64,
-    keys: NDArray[np.uint64],
-) -> tuple[np.uint8, np.uint64]:
-    """The number of a token of some kind, 1 if it is a numeral in words of another sort, 0 if it is
-    none; and its hash, which is that of the digits if it is written as a word."""
-    if kind & np.uint64(NUMBER) == np.uint64(0):
-        return np.uint8(0), value
-    number, digits = read_spelt(codes, first, last, keys)
-    return np.uint8(max(1, number)), (value if digits == np.uint64(0) else digits)
-
-
 @kernel(
     Tuple((int64, uint64, int64))(
         U32, U8, I32, I32, int64, U8, R64, R64, U64, U64_2, U8, U8
@@ -146,9 +128,9 @@ def keep_words(
 ) -> tuple[int, np.uint64, int]:
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
     the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
-    to `numbers` whether it is a numeral written as a word: its number, or 1. Returns the number of
-    tokens, the hash of the whole text, and the number of clauses that are written to `clauses`,
-    which has a row for each token. `sorts` says which words the dictionary tags as places.
+    to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
+    of the whole text, and the number of clauses that are written to `clauses`, which has a row for
+    each token. `sorts` says which words the dictionary tags as places.
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
@@ -168,12 +150,13 @@ def keep_words(
             i = first
             while i < last and flags[i] & SEPARATES:
                 i += np.uint64(1)
-            kind, says = np.uint64(kinds[token]), i < last
-            numbers[kept], value = _as_number(codes, first, last, kind, hashes[token], keys)
+            value = hashes[token]
             # Always written, and counted only if it stays: a branch would be mispredicted.
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
+            kind, says = np.uint64(kinds[token]), i < last
+            numbers[kept] = np.uint8(kind & np.uint64(NUMBER) != 0)
             turning = kind & np.uint64(TURNING) != 0
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
@@ -270,9 +253,7 @@ def read_text(
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    located = locate_values(
-        starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole, keys
-    )
+    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)

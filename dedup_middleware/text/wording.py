@@ -9,9 +9,9 @@ first three clauses are anchors too, since leads are what is sent on their own. 
 and fewer each is an anchor.
 
 A **value** is the hash of a numeral, with the place of its word among the words of the page. A
-numeral written as a word is one too: eight is 8, and others (third, million) are their own value.
-On a page of fewer than 60 words all words are values, and those of names are marked: there a single
-name tells one product or report from another.
+numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
+words all words are values, and those of names are marked: there a single name tells one product or
+report from another.
 
 Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), do not count in the
 first 16 and the last 10 words, where they say when a page was made.
@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
 from dedup_middleware.text.datelines import DATED, STAMP
-from dedup_middleware.text.figures import hash_number
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 Hashes = NDArray[np.uint64]
@@ -62,13 +61,12 @@ def locate_values(
     names: NDArray[np.int32],
     line: int,
     whole: np.uint64,
-    keys: Hashes,
 ) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
     """The values of a page, the positions of their words, ascending, and their sorts.
 
     Args:
         starts: where each word begins among the code points; `hashes` and `numbers` are its hash
-            and whether it is a numeral written as a word: its number, or 1; 0 of other words.
+            and whether it is a numeral written as a word.
         count: number of words.
         figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
             whether it is a year or is in a date line or in a time stamp.
@@ -79,7 +77,7 @@ def locate_values(
     short = count < SHORT
     capacity = np.uint64(figures.size) + np.uint64(1)
     for word in range(np.uint64(count)):
-        capacity += np.uint64(short or numbers[word] != 0) + np.uint64(short and numbers[word] > 1)
+        capacity += np.uint64(short or numbers[word] != 0)
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
@@ -114,12 +112,6 @@ def locate_values(
         sort = DATED if of_line else STAMP if month else 0
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
-        if spelt and numbers[word] > 1:
-            values[found] = hash_number(np.int64(numbers[word]), keys)
-            if short:  # the digits are a word as well
-                found += np.uint64(1)
-                values[found], positions[found] = hashes[word], np.int32(word)
-                sorts[found] = np.uint8(WORD)
         found += np.uint64(spelt or short)
     return values[:found], positions[:found], sorts[:found]
 

@@ -218,26 +218,3 @@ def test_lines_may_be_wrapped_anywhere(width: int) -> None:
     one, other = SHINGLER(text), SHINGLER(wrapped)
     for name in ("features", "values", "sorts", "positions", "anchors", "places", "clauses"):
         assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
-
-
-@pytest.mark.parametrize(
-    ("words", "digits"),
-    [("three people", "3 people"), ("трёх человек", "3 человек"), ("Sept. 9", "September 9")],
-)
-def test_a_numeral_in_words_is_the_number(words: str, digits: str) -> None:
-    """Two desks write it in two ways: the page has the same shingles and numerals."""
-    one, other = (
-        SHINGLER(f"The council said {said} would see the new harbour, the mill and the old bridge.")
-        for said in (words, digits)
-    )
-    assert one.order.tolist() == other.order.tolist()
-    assert set(one.values.tolist()) == set(other.values.tolist())
-
-
-def test_a_numeral_before_a_unit_is_its_own() -> None:
-    """A rate of six is not that of 6-3/16."""
-    one, other = (
-        SHINGLER(f"Federal funds were trading at {rate} pct when the reserves were added.")
-        for rate in ("six", "6-3/16")
-    )
-    assert not set(one.values[one.sorts < NAME].tolist()) <= set(other.values.tolist())
