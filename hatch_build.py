@@ -47,7 +47,7 @@ def lacks_compiler() -> bool:
     if not (is_known and has_headers):
         return False
     named = (os.environ.get(name) or sysconfig.get_config_var(name) or "" for name in ("CC", "CXX"))
-    return not all(shutil.which((shlex.split(one) or [""])[0]) for one in named)
+    return not all(shutil.which(one.partition(" ")[0]) for one in named)
 
 
 def zig_compiler(cache: str) -> dict[str, str]:

@@ -272,6 +272,7 @@ async def count_instructions(size: int, batches: int) -> Table:
             for place in made:
                 index = open_index(attrs.evolve(place.options, timeout=_PATIENCE))
                 await grown(place, index, [size])
+                began = time.perf_counter()
                 for turn in range(-_SETTLING, batches):
                     if not turn:
                         for server in place.servers:

@@ -139,6 +139,7 @@ SPARK = "tests/spark/"
 # Their crawls are forked (tests/forks.py); each takes some seconds.
 FORKS = (
     "tests/crawler/test_news.py",
+    "tests/methods/test_crawl.py",
     "tests/test_commands.py",
     "tests/test_compose.py",
     "tests/test_moving_crawl.py",

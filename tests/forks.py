@@ -3,7 +3,9 @@
 An interpreter that starts `scrapy crawl` imports for a second of processor time, and tests start a
 hundred. A child is a process of its own, with its own environment, folder, output, signals, reactor
 and connections; it shares code that its parent has loaded (`tests/torture/preload.py`).
-Tests of what a start imports, compiles or prints start an interpreter instead.
+Options of the interpreter in the environment (``PYTHONWARNINGS`` and the like) have no effect, and
+``atexit`` runs nothing. Tests of what a start imports, compiles or prints start an interpreter, and
+so do scripts of the documentation, which must import all that they use.
 """
 
 from __future__ import annotations
@@ -101,14 +103,18 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; what it wrote is text.
 
-    :raises TimeoutError: it takes longer; it is killed
+    :raises subprocess.TimeoutExpired: it takes longer; it is killed
     """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         process = Forked(arguments, cwd=cwd, env=env, stdout=out, stderr=err)
         try:
             code = process.wait(timeout)
+        except TimeoutError:
+            code = None
         finally:
             process.kill()
         written = [file.read_text() if file.exists() else "" for file in (out, err)]
+    if code is None:
+        raise subprocess.TimeoutExpired(list(arguments), timeout, *written)
     return subprocess.CompletedProcess(list(arguments), code, *written)

@@ -36,7 +36,6 @@ from tests.docblocks import (
     missing,
     pages,
 )
-from tests.forks import run
 from tests.java import JAVA
 from tests.servers import running_redis
 from tests.texts import article
@@ -101,14 +100,7 @@ def scripts() -> list[Block]:
 
 
 def run_script(code: str, folder: Path) -> str:
-    """Run a script in a process of its own, which a crawl needs; what it prints.
-
-    That of a batch starts processes, which a forked one may not.
-    """
-    if "Batch" not in code:
-        done = run(["-c", code], cwd=folder, env=os.environ)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    """Run a script in a process of its own, which a crawl needs; what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,

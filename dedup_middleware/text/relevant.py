@@ -100,7 +100,8 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if _ABOUT in text:
         text = _without_reports(text)
-    if (more := _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))) is not None:
+    more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
+    if more is not None and more.start() >= _MOST_SHARE * len(text):
         text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
 

@@ -35,6 +35,7 @@ from dedup_middleware.text.clauses import (
     STOP,
 )
 from dedup_middleware.text.features import MAX_WIDTH
+from dedup_middleware.text.fold import FORMAT as FOLD_FORMAT
 from dedup_middleware.text.fold import code_points, fold_text, load_characters
 from dedup_middleware.text.hashing import (
     constants,
@@ -167,7 +168,7 @@ class Shingler:
             digest, self._load_trie = open_dictionary(
                 user=user_dictionary,
                 fold=partial(_fold_word, self._mapping),
-                fold_name=f"folded{mapping_name}",
+                fold_name=f"folded-{FOLD_FORMAT}-{mapping_name}",
             )
             if user_dictionary is not None:
                 _ = self._trie  # a malformed one is an error now, not at the first text

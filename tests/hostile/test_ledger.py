@@ -124,36 +124,37 @@ def test_stored_twice_by_a_process_that_came_late(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     Ledger(path, 1).write(STORED, address(0, 0))
     Ledger(path, 2).write(STORED, address(0, 1))
-    index, late = held(address(0, 1)), checks.Lives(late=frozenset({address(0, 0)}))
+    index, late = held(address(0, 1)), checks.Lives(late=frozenset({(1, address(0, 0))}))
     checks.check_once(path, index, late, [])
-    with pytest.raises(checks.BrokenPromiseError, match="stored twice"):
-        checks.check_once(path, index, checks.Lives(late=frozenset({address(3, 0)})), [])
+    for other in ((1, address(3, 0)), (2, address(0, 0))):  # another page, or another process
+        with pytest.raises(checks.BrokenPromiseError, match="stored twice"):
+            checks.check_once(path, index, checks.Lives(late=frozenset({other})), [])
     with pytest.raises(checks.BrokenPromiseError, match="not in the index"):
         checks.check_once(path, held(), late, [])
 
 
 async def test_a_late_process_writes_it_down(tmp_path: Path) -> None:
-    """One that stands still for longer than its lease says so when it renews or commits; one that
-    comes in time says nothing."""
-    file, clock = tmp_path / "late", Clock()
-    index = Watched(MemoryIndex(), 60.0, file, clock)
+    """One that stood still for longer than its lease says so when it can't renew or commit; one
+    that comes in time, or late to a lease that it has still, says nothing."""
+    file, clock, server = tmp_path / "late", Clock(), Clock()
+    index = Watched(MemoryIndex(clock=server), 60.0, file, clock)
     async with Deduplicator(Options(index_url="memory:"), index=cast("Index", index)) as dedup:
         claims = []
         for number in range(3):
             verdict = await dedup.decide(Document(f"https://a/{number}", text=article(number)))
             assert verdict.claim is not None
             claims.append(verdict.claim)
-        clock.now += 59.0
-        assert await index.renew(claims[:1], 60.0) == [True]
+        clock.now += 61.0
+        assert await index.renew(claims[:2], 60.0) == [True, True]
         assert await index.commit(claims[2])
         assert not file.exists()
-        clock.now += 2.0
-        assert await index.commit(claims[1])
-        clock.now += 59.0
-        await index.renew(claims[:1], 60.0)
+        clock.now += 61.0
+        server.now += 61.0
+        assert await index.renew(claims[:1], 60.0) == [False]
+        assert not await index.commit(claims[1])
     assert file.read_text().splitlines() == [
-        "https://a/1 commit 61.000",
         "https://a/0 renew 61.000",
+        "https://a/1 commit 61.000",
     ]
 
 

@@ -113,6 +113,7 @@ def test_what_a_site_says_of_its_source_and_of_the_rest(text: str, compared: str
     [
         "Мост закрыт до мая, объезд найден. Об этом сообщает ТАСС со ссылкой на мэра города.",
         "Мост закрыт до мая, объезд найден. Об этом сообщил мэр.",
+        "... Read more",
         "The minister wants ... more",
     ],
 )

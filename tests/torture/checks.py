@@ -29,13 +29,14 @@ class BrokenPromiseError(AssertionError):
 class Lives:
     """Processes by what was done to them: all, and the numbers of some.
 
-    ``late``: addresses of pages whose lease was over when their process came to it, as it noted.
+    ``late``: pages whose lease was over when their process came to it, as it noted: the number of
+    the process and the address.
     """
 
     started: int = 0
     killed: frozenset[int] = frozenset()
     stopped: frozenset[int] = frozenset()
-    late: frozenset[str] = frozenset()
+    late: frozenset[tuple[int, str]] = frozenset()
 
 
 @attrs.frozen(kw_only=True)
@@ -205,7 +206,7 @@ def check_once(ledger: Path, held: Held, lives: Lives, admitted: Collection[str]
     _refuse("articles committed twice", several)
     missing = {number_of(record.url) for record in alive} - set(held.committed)
     _refuse("articles stored and not in the index", map(str, missing))
-    in_time = [record for record in alive if record.url not in lives.late]
+    in_time = [record for record in alive if (record.process, record.url) not in lives.late]
     counts = Counter(number_of(record.url) for record in in_time)
     twice = [f"article {n}" for n, count in counts.items() if count > 1]
     _refuse("articles stored twice by processes that lived on", twice)

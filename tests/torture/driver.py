@@ -334,7 +334,7 @@ class Driver:
             killed=frozenset(life.number for life in self._killed),
             stopped=frozenset(life.number for life in self._lives if life.stopped),
             late=frozenset(
-                line.split()[0]
+                (number, line.split()[0])
                 for number in range(1, self._started + 1)
                 if (file := late_of(self.folder, number)).exists()
                 for line in file.read_text().splitlines()

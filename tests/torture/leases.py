@@ -12,11 +12,11 @@ from dedup_middleware.model.claims import Claim, Claimed, Entry
 
 
 class Watched:
-    """An index that notes each lease which was renewed or used too late.
+    """An index that notes each lease which had been lost when it was to be renewed or used.
 
     A process that gets no processor for longer than its leases has lost them, and another one may
-    have stored a like page. What counts is the time from one question to the next: a lease runs
-    from the moment at which the server has the first one.
+    have stored a like page. Noted is what the index refuses and the clock of the process explains:
+    more than the lease has passed since the process last asked for it.
 
     :param lease: seconds
     :param file: gets a line for each: the address of the page, what was asked, and the seconds
@@ -47,16 +47,21 @@ class Watched:
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """See :meth:`.Index.renew`."""
         now = self._clock()
-        for claim in claims:
-            self._note("renew", claim, now)
         renewed = await self._index.renew(claims, lease)
-        self._asked.update((claim.page_id, now) for claim in claims)
+        for claim, is_held in zip(claims, renewed, strict=True):
+            if is_held:
+                self._asked[claim.page_id] = now
+            else:
+                self._note("renew", claim, now)
         return renewed
 
     async def commit(self, claim: Claim) -> bool:
         """See :meth:`.Index.commit`."""
-        self._note("commit", claim, self._clock())
-        return await self._index.commit(claim)
+        now = self._clock()
+        is_held = await self._index.commit(claim)
+        if not is_held:
+            self._note("commit", claim, now)
+        return is_held
 
     def _note(self, what: str, claim: Claim, now: float) -> None:
         seconds = now - self._asked.get(claim.page_id, now)
