@@ -185,8 +185,8 @@ def check_once(ledger: Path, held: Held, lives: Lives, admitted: Collection[str]
 
     Not counted are pages of processes that were killed or stopped, of a storage that failed behind
     the write, and pages that a process reports as stored twice because its lease was over. A page
-    of which its process wrote down that it came too late to the lease may be stored beside another
-    one of its article, which is in the index.
+    of which its process wrote down that it came too late to the lease may be stored in addition to
+    another one of its article, which is in the index.
 
     :param admitted: the latter
     :raises BrokenPromiseError: it is not so
