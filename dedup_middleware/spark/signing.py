@@ -25,7 +25,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
-from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.spark.stages import SparkError
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.signing import Signed, Signer
 
@@ -74,13 +74,17 @@ def quoted(name: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :func:`sign` reads, and what names it."""
+    """An input: rows with the columns that :func:`sign` reads, and what names it.
+
+    ``check``: called before the rows are read for the first time; raises if they can't be
+    """
 
     rows: DataFrame
     files: tuple[str, ...] = ()
     counts: bool = False
     identity: str = ""
     bytes: int = 0
+    check: Callable[[], None] | None = None
 
 
 @attrs.frozen

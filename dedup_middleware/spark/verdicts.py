@@ -129,13 +129,15 @@ def _edges(
     edges = found.chosen(rows)
     flags = could * COULD + sure * SURE
     plain = 0 if (could & ~sure).any() else PLAIN
+    # Where whatever else is kept does not matter, the page is not judged again to be settled.
+    judged_by = b"" if plain else payload
     return (
         np.full(len(rows) + 1, order),
         np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
         np.append(0, flags[rows]) | plain,
         np.concatenate((own, edges.content)),
-        [payload, *edges.payloads],
+        [judged_by, *edges.payloads],
     )
 
 

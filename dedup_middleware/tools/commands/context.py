@@ -187,6 +187,28 @@ def check_output(path: Path | None, *, overwrite: bool = True) -> None:
         raise CommandError(f"{path} exists: name another file, or add --overwrite")
 
 
+def check_format(path: Path | None, what: str, wanted: str, others: tuple[str, ...]) -> None:
+    """Refuse a name that promises another format than what is written.
+
+    :param what: is written, and as what
+    :param wanted: endings for it
+    :param others: endings, without their points, of other formats
+    :raises CommandError: names the file and the fix
+    """
+    ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
+    if ending in others:
+        raise CommandError(f"{path}: {what}, not as {ending}; name a file in {wanted}")
+
+
+def check_portable(path: Path | None) -> None:
+    """Refuse a name that promises another format than that of an exported index.
+
+    :raises CommandError: names the file and the fix
+    """
+    others = ("csv", "tsv", "json", "jsonl", "ndjson", "warc")
+    check_format(path, "an index is written as Parquet", ".parquet", others)
+
+
 def check_stays(options: Options) -> None:
     """Refuse an index that is gone when the command ends.
 

@@ -35,6 +35,7 @@ from dedup_middleware.tools.commands.context import (
     Subcommand,
     add_selection,
     check_output,
+    check_portable,
     check_stays,
     left_out_lines,
     to_query,
@@ -61,6 +62,7 @@ class Export(Subcommand):
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
+        check_portable(path)
         check_output(path, overwrite=arguments.overwrite)
         if path.exists() and not _is_exported(path):  # the index itself, say
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")

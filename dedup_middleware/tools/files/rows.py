@@ -135,12 +135,9 @@ def read_jsonl(path: Path) -> Iterator[Row]:
 
 def read_csv(path: Path) -> Iterator[Row]:
     """Rows of CSV (or TSV, by the ending) with a line of names first, in UTF-8."""
-    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with path.open("rb") as raw, _opened(raw, path) as data:
-        text = io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        quotes = _Quotes()
-        rows = csv.reader(quotes.counted(text), delimiter=delimiter)
+        text = csv_text(data)
+        rows = csv_rows(text, "\t" if ".tsv" in path.name.lower() else ",", str(path))
         names = next(rows, None)
         if names is None:
             return
@@ -151,11 +148,7 @@ def read_csv(path: Path) -> Iterator[Row]:
             )
         names = named_columns(names)
         _check_names(path, names)
-        number, begun = 0, rows.line_num
         for number, values in enumerate(rows, 1):
-            lines, begun = rows.line_num - begun, rows.line_num
-            if lines > 1 and quotes.is_open and quotes.has_ended:
-                raise BatchError(f"{path}: the quote that row {number} opens is never closed")
             if not values:
                 continue
             fields: dict[str, Any] = dict(zip(names, values, strict=False))
@@ -169,18 +162,34 @@ def read_csv(path: Path) -> Iterator[Row]:
             yield Row(number, fields, error, done=raw.tell())
 
 
-class _Quotes:
-    """Counts the quotes of a text while it is read by lines."""
+def csv_text(data: BinaryIO) -> io.TextIOWrapper:
+    """CSV in UTF-8 as text; bytes that are none become lone surrogates."""
+    return io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
-    is_open = False
-    has_ended = False
 
-    def counted(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines; ``is_open``: there was an odd number of quotes up to now."""
-        for line in lines:
-            self.is_open ^= line.count('"') % 2 == 1
+def csv_rows(text: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
+    """The values of each row of CSV, those of the line of names first.
+
+    :param name: of the file, for the message
+    :raises BatchError: a quote is never closed, so that the rest of the file would be one row
+    """
+    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
+    is_open = has_ended = False
+
+    def counted() -> Iterator[str]:
+        nonlocal is_open, has_ended
+        for line in text:
+            is_open ^= line.count('"') % 2 == 1
             yield line
-        self.has_ended = True
+        has_ended = True
+
+    rows, begun = csv.reader(counted(), delimiter=delimiter), 0
+    for number, values in enumerate(rows):
+        lines, begun = rows.line_num - begun, rows.line_num
+        if lines > 1 and is_open and has_ended:
+            place = f"row {number}" if number else "the first line"
+            raise BatchError(f"{name}: the quote that {place} opens is never closed")
+        yield values
 
 
 def named_columns(names: list[str]) -> list[str]:
