@@ -14,7 +14,7 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.writing import write_whole
-from dedup_middleware.evaluation.scores import Interval
+from dedup_middleware.evaluation.pairs import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -49,9 +49,8 @@ from dedup_middleware.spark.stages import (
     listed,
 )
 from dedup_middleware.spark.steps import Steps
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import Exported, PortableWriter
 from dedup_middleware.tools.portable.portable import Imported, import_index
+from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
 _NUMBERS = re.compile(r"#\d+L?")

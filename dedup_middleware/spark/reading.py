@@ -58,7 +58,12 @@ from dedup_middleware.tools.files.rows import (
     named_columns,
     read_warc,
 )
-from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema, to_binary
+from dedup_middleware.tools.portable.portable_file import (
+    from_arrow,
+    read_portable,
+    schema,
+    to_binary,
+)
 
 _ROWS = 64  # pages of a WARC file in memory at once
 _PAGES = 1024  # of a job, that are written, in memory at once

@@ -35,7 +35,7 @@ from dedup_middleware.spark.columns import (
     words,
 )
 from dedup_middleware.spark.pairing import common_tables
-from dedup_middleware.tools.portable.file_reader import to_binary
+from dedup_middleware.tools.portable.portable_file import to_binary
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
 COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
