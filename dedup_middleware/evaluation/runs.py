@@ -76,7 +76,7 @@ class Run:
 
 
 def run_pairs(run: Run) -> None:
-    """All methods on labelled pairs, without the trivial ones and, if there are any, with them."""
+    """All methods on labelled pairs: on those that are not trivial, and on all if some are."""
     every = read_pairs(run.arguments.file)
     hard = [pair for pair in every if not pair.trivial]
     comparers = run.comparers((*METHOD_NAMES, *VARIANTS))

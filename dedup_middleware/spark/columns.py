@@ -28,8 +28,8 @@ NO_SIEVE: Final = bytes(8 * WORDS)
 EVERY_PAIR: Final = 2.0  # a limit that no page exceeds
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the first ten bits name one of BITS
-# The rule counts shingles by evidence, which reports some as held that are not, and each as often
-# as it occurs, where a tenth may be repetitions.
+# The rule counts shingles by evidence: some are taken for held that are not, and repeated ones, up
+# to a tenth, count each time.
 _REPEATED: Final = 0.9
 _MISTAKEN: Final = 0.05
 

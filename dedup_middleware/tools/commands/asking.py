@@ -154,7 +154,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         plain = Fingerprinter(options, 0).parameters
         wanted = {**plain, **window_parameter(options.window)}
         fingerprinter = Fingerprinter(options, hash_key_of(stored, options.safe_index_url))
-        # An index has parameters of its own in addition to those of fingerprints and window.
+        # The index keeps further parameters, which matter to neither fingerprints nor window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)

@@ -61,7 +61,7 @@ def _of_content(drop: Drop, method: Content) -> float | None:
 
 
 def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
-    """The line of a page on the side of the threshold in force where the page was decided.
+    """The line of a page, moved to the side of the threshold on which the page was decided.
 
     The line is an estimate, because a journal has rounded numbers; the decision is a fact.
     """
