@@ -207,10 +207,7 @@ def options_for(options: Options, name: str) -> Options:
 
 
 def comparer_of(options: Options) -> Comparer:
-    """The method that the options name, to compare documents one by one.
-
-    :raises OptionsError: parameters that can't be used
-    """
+    """The method that the options name, to compare documents one by one."""
     signed = literature(options)
     if signed is not None:
         return SignatureComparer(signed, options)

@@ -172,10 +172,7 @@ def run_stream(run: Run) -> None:
 
 
 def _of_crawls(run: Run) -> dict[str, Options]:
-    """The options of a crawl, in memory, by each method requested.
-
-    :raises OptionsError: no such method, or one by which no crawl decides
-    """
+    """The options of a crawl, in memory, by each method requested."""
     found = {}
     for name, comparer in run.comparers(METHODS).items():
         if comparer.options is None:

@@ -53,10 +53,7 @@ _SECONDS = 0.5
 
 @contextmanager
 def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
-    """A progress bar for the running step, with its tasks; gives what notes that a step begins.
-
-    :param quiet: show nothing
-    """
+    """A progress bar for the running step, with its tasks; gives what notes that a step begins."""
     tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
     current = bars.add_task("reading", total=None)
     end = threading.Event()
@@ -135,10 +132,7 @@ async def run(
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark and of Java, and of files that can't be read or written, as one line.
-
-    :raises SparkError: instead of them
-    """
+    """Errors of Spark and of Java, and of files that can't be read or written, as one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:

@@ -120,10 +120,7 @@ def matches(
 
 def _rows(schema: Any, **columns: Any) -> Any:
     """A table of a schema: columns of Arrow and arrays; a number is that of all rows, and columns
-    that are not given are empty.
-
-    :param columns: an array or a column first
-    """
+    that are not given are empty."""
     count = len(next(iter(columns.values())))
     for field in schema:
         given = columns.get(field.name)
@@ -136,10 +133,7 @@ def _rows(schema: Any, **columns: Any) -> Any:
 
 def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
     """Rows for :func:`matched`: pages that were dropped or have copies, their kept candidates, and
-    the copies.
-
-    :param kept_at: of contested pages
-    """
+    the copies."""
     contested = np.array([*sorted(kept_at), _LAST])
     times = np.array(
         [_NEVER if (time := kept_at.get(page, page)) is None else time for page in contested]
@@ -202,10 +196,7 @@ def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
 
 def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
     """Batches of pages with the columns :data:`JUDGED`, and which rows are those of its pages: few,
-    for a page may have thousands of candidates.
-
-    :param page: of each row, ascending
-    """
+    for a page may have thousands of candidates."""
     for batch in source.chosen(np.unique(page), JUDGED):
         orders = words(batch.column("order"))
         starts = np.searchsorted(page, np.append(orders, orders[-1] + 1))
@@ -266,10 +257,7 @@ def duplicates(
 
 
 def clusters(duplicates: Sequence[Path]) -> Any:
-    """Kept pages, each with all that were dropped for it, a table of :data:`CLUSTERS`.
-
-    :param duplicates: files of :data:`DUPLICATES`
-    """
+    """Kept pages, each with all that were dropped for it, a table of :data:`CLUSTERS`."""
     names = {"match": "cluster", "match_key": "stored", "outcome": "kind", "order": "order",
              "key": "key", "reason": "reason", "similarity": "similarity"}  # fmt: skip
     found = _read(duplicates, list(names))

@@ -35,10 +35,7 @@ _MISTAKEN: Final = 0.05
 
 
 def to_content(column: Any) -> NDArray[np.void]:
-    """CONTENT[n] of a binary column; zeros for a null.
-
-    :raises ValueError: a value has another length
-    """
+    """CONTENT[n] of a binary column; zeros for a null."""
     raw = b"".join(value or _NOTHING for value in column.to_pylist())
     if len(raw) != len(column) * CONTENT.itemsize:
         raise ValueError(f"records of {CONTENT.itemsize} bytes expected")

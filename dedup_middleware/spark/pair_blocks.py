@@ -62,10 +62,7 @@ def table_bit(bucket_key: str) -> str:
 
 
 def keyed(pages: DataFrame) -> DataFrame:
-    """Records (order, bucket_key, bucket, key) of pages, to be counted.
-
-    :param pages: with columns order, slots and probes
-    """
+    """Records (order, bucket_key, bucket, key) of pages, to be counted."""
     every = pages.selectExpr("order", f"explode({SEARCHED}) AS bucket_key")
     return every.selectExpr("order", "bucket_key", f"{_BUCKET} AS bucket", _KEY)
 

@@ -167,10 +167,7 @@ def _separator(files: Sequence[str]) -> str:
 
 
 def check_quotes(session: SparkSession, files: Sequence[str]) -> None:
-    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it.
-
-    :raises SparkError: names the file and the row
-    """
+    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it."""
     quotes = F.octet_length("value") - F.octet_length(F.expr("replace(value, '\"', '')"))
     lines = session.read.text(_literal([*files])).select(
         F.col("_metadata.file_path").alias(FILE), quotes.alias("quotes")
@@ -289,10 +286,7 @@ _ROW = "row"
 
 
 def with_key_of(options: Options, path: str) -> Options:
-    """Options with the hash key of an exported index, so that its pages can be compared.
-
-    :raises IndexRefusedError: the file is damaged or none, or was made with other parameters
-    """
+    """Options with the hash key of an exported index, so that its pages can be compared."""
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}
@@ -315,10 +309,7 @@ def hash_key_in_use(parameters: Mapping[str, str]) -> str:
 
 
 def stored_pages(session: SparkSession, path: str) -> DataFrame:
-    """Pages of an exported index, with the columns of those of the input; orders are below 0.
-
-    :raises IndexRefusedError: the file is damaged, or none
-    """
+    """Pages of an exported index, with the columns of those of the input; orders are below 0."""
     rows = read_portable(path).rows
     names = schema().names
     table = session.read.parquet(path).select(*names, F.col("_metadata.row_index").alias(_ROW))
@@ -375,10 +366,7 @@ class Run:
 
 
 def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | None:
-    """All rows of some files, by ascending order; None: they can't be read so in few passes.
-
-    :param names: see :class:`Ordered`
-    """
+    """All rows of some files, by ascending order; None: they can't be read so in few passes."""
     found: list[Run] = []
     for path in files:
         with pq.ParquetFile(path) as file:
@@ -406,10 +394,7 @@ class Ordered:
     names: Mapping[str, str]
 
     def chosen(self, orders: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-        """Batches, none of them empty, with some pages that are there.
-
-        :param orders: of the pages, ascending
-        """
+        """Batches, none of them empty, with some pages that are there."""
         for batch in self.batches(columns):
             # Both ascend: of the wanted pages, those of this batch.
             own = words(batch.column("order"))

@@ -135,10 +135,7 @@ def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
 def _on_driver(
     edges: DataFrame, copies: DataFrame, pages: DataFrame, method: Method
 ) -> dict[int, int | None]:
-    """Settle what is left, in the order of the pages; see :func:`settle`.
-
-    :param edges: those of the pages, to candidates that are open or kept
-    """
+    """Settle what is left, in the order of the pages; see :func:`settle`."""
     judged = (f"if(flags & {PLAIN} = 0, {name}, NULL) AS {name}" for name in ("content", "payload"))
     rows = edges.selectExpr("page", "candidate", "flags", *judged).toArrow()
     own_copies: dict[int, list[int]] = {}

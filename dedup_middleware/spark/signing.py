@@ -51,10 +51,7 @@ TAKEN = frozenset({PREFIX + name for name in FIELDS.names} | {LINE, FILE, BASE, 
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse an input one of whose columns would be lost.
-
-    :raises SparkError: a name is that of a column of the result, or is there twice
-    """
+    """Refuse an input one of whose columns would be lost."""
     for name, count in Counter(map(str.lower, names)).items():  # Spark's names have no case
         if name in TAKEN:
             raise SparkError(

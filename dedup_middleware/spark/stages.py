@@ -127,11 +127,7 @@ _ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 
 def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) -> SparkSession:
-    """A session on this machine, or the one that is there already.
-
-    :param master: as Spark names it
-    :param settings: further settings of Spark
-    """
+    """A session on this machine, or the one that is there already."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = _LOCAL if master.startswith("local") else {}
     if local:
@@ -162,10 +158,7 @@ Work = Callable[[Any], Iterator[Any]]  # a table to batches
 
 @attrs.frozen
 class Stages:
-    """Tables of one job under one folder.
-
-    :param note: called with the name of each stage that begins
-    """
+    """Tables of one job under one folder."""
 
     session: SparkSession
     folder: str
@@ -228,10 +221,7 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Take the folder for a job.
-
-        :raises SparkError: it holds another job, or something else
-        """
+        """Take the folder for a job."""
         path = self.path(_STATE)
         if exists(self.session, path):
             try:
@@ -319,10 +309,7 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 
 
 def listed(session: SparkSession, path: str) -> list[str]:
-    """Files at a path, a pattern among them; hidden ones are left out.
-
-    :raises SparkError: there are none
-    """
+    """Files at a path, a pattern among them; hidden ones are left out."""
     files, found = _file_system(session, path)
     waiting = list(files.globStatus(found) or ())
     names: list[str] = []

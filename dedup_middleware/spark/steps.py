@@ -65,10 +65,7 @@ def written(
 
 @attrs.define(kw_only=True, slots=False)
 class Steps:
-    """The tables of one job.
-
-    :param pages: see :mod:`.signing`
-    """
+    """The tables of one job."""
 
     stages: Stages
     pages: DataFrame
@@ -168,11 +165,7 @@ class Steps:
         return some.join(self.ordered.select("order", "judged"), "order")
 
     def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
-        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates.
-
-        :param pairs: (page, candidate)
-        :param more: further columns of the page's own row
-        """
+        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates."""
         theirs = self.single.selectExpr(
             "order AS candidate", "slots AS places", "content", "payload"
         )

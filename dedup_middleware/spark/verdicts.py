@@ -167,11 +167,7 @@ def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.i
 def with_candidates(
     rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages, each with its candidates.
-
-    :param rows: as for :func:`judge_pairs`, whole pages
-    :param content: CONTENT[n] of the rows
-    """
+    """Pages, each with its candidates."""
     tables = _tables(rows, content, method.scan_distance)
     pages = words(rows.column("page"))
     orders = words(rows.column("candidate").fill_null(0))

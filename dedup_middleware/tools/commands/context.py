@@ -90,10 +90,7 @@ class Subcommand(ABC):
 
     @abstractmethod
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code.
-
-        :raises DedupError: it failed
-        """
+        """Run the command; returns its exit code."""
 
 
 def progress_bars(console: Console) -> Progress:
@@ -201,19 +198,13 @@ def check_format(path: Path | None, what: str, wanted: str, others: tuple[str, .
 
 
 def check_portable(path: Path | None) -> None:
-    """Refuse a name that promises another format than that of an exported index.
-
-    :raises CommandError: names the file and the fix
-    """
+    """Refuse a name that promises another format than that of an exported index."""
     others = ("csv", "tsv", "json", "jsonl", "ndjson", "warc")
     check_format(path, "an index is written as Parquet", ".parquet", others)
 
 
 def check_stays(options: Options) -> None:
-    """Refuse an index that is gone when the command ends.
-
-    :raises CommandError: it is in memory
-    """
+    """Refuse an index that is gone when the command ends."""
     if options.index_url.startswith("memory:"):
         raise CommandError(
             "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"

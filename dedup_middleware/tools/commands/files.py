@@ -109,10 +109,7 @@ class Files(Subcommand):
 
 
 def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
-    """Refuse an output that would replace another file of the run.
-
-    :raises CommandError: names the file
-    """
+    """Refuse an output that would replace another file of the run."""
     from dedup_middleware.tools.files.results import PART
 
     # Of a link that leads to itself, Path.resolve() would raise an error.

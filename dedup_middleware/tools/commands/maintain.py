@@ -301,10 +301,7 @@ class Skew:
 
 
 async def measure_skew(index: Index, progress: Callable[[float], None]) -> Skew:
-    """Read all buckets of an index.
-
-    :param progress: called with the number of buckets read
-    """
+    """Read all buckets of an index."""
     records: dict[int, int] = {}
     squares = 0
     fullest: list[tuple[int, int]] = []

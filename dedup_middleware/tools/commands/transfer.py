@@ -367,10 +367,7 @@ class Restore(Subcommand):
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """The keys of a file: a JSON list of decisions or of keys, or one key a line.
-
-    :raises CommandError: it can't be read, or is something else
-    """
+    """The keys of a file: a JSON list of decisions or of keys, or one key a line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         if not text.lstrip().startswith("["):
@@ -385,10 +382,7 @@ def read_keys(path: Path) -> frozenset[str]:
 
 
 def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
-    """The newest drop of each key, oldest first.
-
-    :param keys: only of these, which may be too many for a query
-    """
+    """The newest drop of each key, oldest first."""
     with open_journal(options) as journal:
         found: dict[str, Drop] = {}
         for drop in journal.drops(query, bodies=True):
@@ -432,10 +426,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet, as a whole or not at all.
-
-    :raises CommandError: it exists, or can't be written
-    """
+    """Write a file that does not exist yet, as a whole or not at all."""
     try:
         write_whole(path, to_bytes(text), replace=False)
     except FileExistsError:

@@ -79,10 +79,7 @@ def format_of(path: Path, chosen: str | None) -> str:
 
 
 def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
-    """Formats of files that are there, as :func:`format_of` says.
-
-    :raises BatchError: an ending is that of no format, or there is no such file
-    """
+    """Formats of files that are there, as :func:`format_of` says."""
     formats = [format_of(path, chosen) for path in paths]
     for path in paths:
         if not path.is_file():
@@ -91,10 +88,7 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
 
 
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
-    """All rows of a file.
-
-    :raises BatchError: it can't be opened, or is damaged
-    """
+    """All rows of a file."""
     try:
         yield from _READERS[file_format](path)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
@@ -110,10 +104,7 @@ _LIST = re.compile(rb"\s*\[\s*(\{.*,\s*)?$", re.DOTALL)
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
-    """Lines of JSON; empty ones are no rows.
-
-    :raises BatchError: it is one list, or a line is too long
-    """
+    """Lines of JSON; empty ones are no rows."""
     with path.open("rb") as raw, _opened(raw, path) as lines:
         number, is_first = 0, True
         while line := lines.readline(LONGEST_LINE):
@@ -262,10 +253,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
 
 
 def _check(path: Path) -> tuple[list[int], set[int]]:
-    """How many rows of each group are read at once, and which columns have dictionaries of texts.
-
-    :raises ValueError: a part of the file would take too much memory
-    """
+    """How many rows of each group are read at once, and which columns have dictionaries."""
     at_once = []
     dictionaries: set[int] = set()
     with path.open("rb") as raw:

@@ -187,10 +187,7 @@ def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:
 
 
 def _value(struct: _Struct, field: int, kind: int) -> Any:
-    """The value of a field, if it is of a kind; a reader passes over one of another kind.
-
-    :raises ValueError: it is of another, or missing
-    """
+    """The value of a field, if it is of a kind; a reader passes over one of another kind."""
     found, value = struct.get(field, (0, None))
     if found != kind:
         raise ValueError(f"a value of kind {kind} is one of kind {found}")
@@ -230,10 +227,7 @@ class _Compact:
         self.at = 0
 
     def struct(self, depth: int = 0) -> _Struct:
-        """A struct.
-
-        :raises ValueError: the data are too short, or something else
-        """
+        """A struct."""
         if depth > _DEEPEST:
             raise ValueError("its description is nested too deeply")
         fields: _Struct = {}
@@ -333,10 +327,7 @@ def check_sizes(path: Path, rows: int) -> list[int]:
 
 
 def _text_bytes(chunk: Chunk, rows: int) -> int:
-    """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers.
-
-    :raises ValueError: it is larger than it can be, or written as no export writes it
-    """
+    """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers."""
     name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
     most = min(_MOST_VALUES, rows * MOST_BUCKET_KEYS) if chunk.repeated else rows
     if chunk.values > most or (not chunk.repeated and chunk.values != rows):

@@ -280,10 +280,7 @@ async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout
 
 
 async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: str) -> None:
-    """Open an index with the parameters of the pages to come, or refuse.
-
-    :param kind: what the pages come from, for messages; ``name``: which one
-    """
+    """Open an index with the parameters of the pages to come, or refuse."""
     every = record_parameter(parameters)
     wanted = {key: value for key, value in every.items() if key not in _OF_THE_INDEX}
     try:

@@ -150,10 +150,7 @@ def to_binary(values: NDArray[Any]) -> Any:
 
 
 def from_arrow(batch: Any) -> Pages:
-    """Pages of a ``pyarrow.RecordBatch`` of :func:`schema`.
-
-    :raises ValueError: a column does not hold what it should
-    """
+    """Pages of a ``pyarrow.RecordBatch`` of :func:`schema`."""
     content = np.zeros(batch.num_rows, CONTENT)
     for name in CONTENT.names or ():
         column = batch.column(name)
@@ -265,10 +262,7 @@ class Portable:
             )
 
     def verify(self) -> None:
-        """Read the whole file and compare it with its checksum.
-
-        :raises IndexRefusedError: the file is damaged
-        """
+        """Read the whole file and compare it with its checksum."""
         for _ in self.pages():
             pass
 
@@ -327,10 +321,7 @@ def read_portable(path: str | Path) -> Portable:
 
 
 def _texts(raw: str) -> dict[str, str]:
-    """Names and texts written as JSON.
-
-    :raises ValueError: it is something else
-    """
+    """Names and texts written as JSON."""
     found = json.loads(raw)
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("its description holds something else than names and texts")
@@ -475,10 +466,7 @@ class PortableWriter:
             self._writer.write_batch(to_arrow(part))
 
     def finish(self) -> Exported:
-        """Write the end, read the whole file again, and give it its name.
-
-        :raises IndexRefusedError: what was read is not what was written
-        """
+        """Write the end, read the whole file again, and give it its name."""
         ends: dict[str, Any] = {
             PREFIX + "rows": str(self._checksum.rows),
             PREFIX + "checksum": self._checksum.value(),

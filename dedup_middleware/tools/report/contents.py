@@ -170,10 +170,7 @@ def collect(
 
 
 def _chosen(query: Query, *, cut: bool) -> dict[str, Any]:
-    """A query, for the command that restores what the report shows.
-
-    :param cut: there are older entries that fit
-    """
+    """A query, for the command that restores what the report shows."""
     parts = ("keys", "hosts", "reasons", "spiders", "crawls")
     chosen = {name.removesuffix("s"): sorted(getattr(query, name)) for name in parts}
     return {**chosen, "since": query.since, "until": query.until, "cut": cut}
