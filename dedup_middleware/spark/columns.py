@@ -85,6 +85,22 @@ def fixed(column: Any, width: int) -> NDArray[np.int64]:
     return np.frombuffer(b"".join(column.to_pylist()), np.int64).reshape(len(column), width)
 
 
+def whole_groups(batches: Iterable[Any], *names: str) -> Iterator[Any]:
+    """Tables of sorted batches, cut so that rows equal in these columns are in one."""
+    kept = None
+    for batch in batches:
+        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
+        last = 0
+        if len(rows):
+            values = [words(rows.column(name)) for name in names]
+            last = int(np.flatnonzero(np.all([one == one[-1] for one in values], axis=0))[0])
+        if last:
+            yield rows.slice(0, last).combine_chunks()
+        kept = rows.slice(last)
+    if kept is not None and kept.num_rows:
+        yield kept.combine_chunks()
+
+
 def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """First and end of each run of equal values.
 

@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import fixed, matrix, numbers, words
+from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
 from dedup_middleware.spark.pairing import (
     BAND_KEY,
     NOTHING,
@@ -208,25 +208,13 @@ def _finder(
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:
     """Columns of sorted batches, cut so that no block is in two of them; see :class:`.Blocks`."""
-    kept: dict[str, NDArray[np.int64]] | None = None
-    for batch in batches:
-        single = [name for name in batch.schema.names if name not in (_LOWER, _SIEVE)]
-        columns = {name: words(batch.column(name)) for name in single}
-        columns[_LOWER] = matrix(batch.column(_LOWER), NOTHING)
-        columns[_SIEVE] = fixed(batch.column(_SIEVE), WORDS)
-        if kept is not None:
-            width = max(kept[_LOWER].shape[1], columns[_LOWER].shape[1])
-            for part in (kept, columns):
-                more = ((0, 0), (0, width - part[_LOWER].shape[1]))
-                part[_LOWER] = np.pad(part[_LOWER], more, constant_values=NOTHING)
-            columns = {name: np.concatenate((kept[name], columns[name])) for name in columns}
-        first = _firsts(columns)
-        last = int(first[-1]) if len(first) else 0
-        if last:
-            yield {name: values[:last] for name, values in columns.items()}
-        kept = {name: values[last:] for name, values in columns.items()}
-    if kept is not None:
-        yield kept
+    for rows in whole_groups(batches, "key", "block"):
+        single = [name for name in rows.schema.names if name not in (_LOWER, _SIEVE)]
+        yield {
+            **{name: words(rows.column(name)) for name in single},
+            _LOWER: matrix(rows.column(_LOWER), NOTHING),
+            _SIEVE: fixed(rows.column(_SIEVE), WORDS),
+        }
 
 
 def _firsts(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -32,6 +32,7 @@ from dedup_middleware.spark.columns import (
     page_of,
     runs_of,
     to_content,
+    whole_groups,
     words,
 )
 from dedup_middleware.spark.pairing import common_tables
@@ -82,7 +83,7 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             content = to_content(rows.column("content"))
             parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
             found = [part for part in parts if part is not None]
@@ -139,20 +140,6 @@ def _edges(
         np.concatenate((own, edges.content)),
         [judged_by, *edges.payloads],
     )
-
-
-def whole_pages(batches: Iterable[Any]) -> Iterator[Any]:
-    """Tables of sorted batches, cut so that no page is in two of them."""
-    kept = None
-    for batch in batches:
-        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
-        pages = words(rows.column("page"))
-        last = int(np.searchsorted(pages, pages[-1])) if len(pages) else 0
-        if last:
-            yield rows.slice(0, last).combine_chunks()
-        kept = rows.slice(last)
-    if kept is not None and kept.num_rows:
-        yield kept.combine_chunks()
 
 
 def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.int64]:
@@ -218,7 +205,7 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             found = (one for page in _pages(rows) for one in matches(method, page))
             while some := list(islice(found, _ROWS)):
                 yield batch_of(some, MATCHES)
@@ -328,7 +315,7 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             # Rows of candidates have no value.
             given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
             named = {page for page, value in zip(*given, strict=True) if value}
