@@ -173,7 +173,8 @@ def check_quotes(session: SparkSession, files: Sequence[str]) -> None:
         F.col("_metadata.file_path").alias(FILE), quotes.alias("quotes")
     )
     odd = lines.groupBy(FILE).agg((F.sum("quotes") % 2).alias("odd")).where("odd = 1")
-    for (file,) in odd.select(FILE).sort(FILE).collect():
+    given = {_as_spark_names_it(session, file): file for file in files}
+    for file in sorted(given[name] for (name,) in odd.select(FILE).collect()):
         # Most of these have a quote within a field: row by row it is seen which.
         with csv_text(opened(session, file)) as text:
             try:

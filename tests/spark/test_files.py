@@ -135,25 +135,27 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_quote_that_is_never_closed(spark: SparkSession, tmp_path: Path) -> None:
     """It would make one row of the rest of a file, so the job ends as on one machine; it does not
     for a quote within a field."""
+    folder = tmp_path / "with space"
+    folder.mkdir()
     rows = "\n".join(f"https://a.example/{n},{row['text']}" for n, row in enumerate(pages()))
     inches = f'url,text\nhttps://a.example/8,a pipe of 5" and its uses\n{rows}\n'
-    (tmp_path / "inches.csv").write_text(inches + 'https://a.example/9,"the last\none"\n')
+    (folder / "inches.csv").write_text(inches + 'https://a.example/9,"the last\none"\n')
     chosen = job(str(tmp_path / "result"))
-    source = read_files(spark, [str(tmp_path / "inches.csv")], OPTIONS, chosen)
+    source = read_files(spark, [str(folder / "inches.csv")], OPTIONS, chosen)
     assert run(source, OPTIONS, chosen).numbers["read"] == 8
-    (tmp_path / "open.csv.gz").write_bytes(
+    (folder / "open.csv.gz").write_bytes(
         gzip.compress(
             f'url,text\nhttps://a.example/8,"short"\nhttps://a.example/9,"{rows}'.encode()
         )
     )
     chosen = job(str(tmp_path / "other"))
-    source = read_files(spark, [str(tmp_path / "*.csv*")], OPTIONS, chosen)
-    with pytest.raises(SparkError, match=r"open\.csv\.gz: the quote that row 2 opens is never"):
+    source = read_files(spark, [str(folder / "*.csv*")], OPTIONS, chosen)
+    with pytest.raises(SparkError, match=r"with space/open\.csv\.gz: the quote that row 2 opens"):
         run(source, OPTIONS, chosen)
-    (tmp_path / "open.csv.gz").unlink()
-    (tmp_path / "names.csv").write_text(f'url,"text\n{rows}')
+    (folder / "open.csv.gz").unlink()
+    (folder / "names.csv").write_text(f'url,"text\n{rows}')
     with pytest.raises(SparkError, match="the quote that the first line opens is never closed"):
-        read_files(spark, [str(tmp_path / "names.csv")], OPTIONS, chosen)
+        read_files(spark, [str(folder / "names.csv")], OPTIONS, chosen)
 
 
 def test_any_columns(spark: SparkSession, tmp_path: Path) -> None:
