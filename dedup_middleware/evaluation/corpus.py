@@ -92,7 +92,6 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
     """The documents of some files, in order; ``text`` is required, ``title`` and
     ``description`` are not.
 
-    :param limit: how many are read at most
     :raises InputError: a file or line that can't be used, or no document at all
     """
     found: list[SourceDocument] = []

@@ -141,10 +141,7 @@ class Reader:
 
 @contextlib.asynccontextmanager
 async def reading_index(options: Options) -> AsyncIterator[Reader]:
-    """Open an index that exists, as it is.
-
-    :raises DedupError: there is none, it can't be read, or was made with other parameters
-    """
+    """Open an index that exists, as it is."""
     async with open_index(options) as index:
         stored = await index.attach()
         # The parameters do not depend on the key, which is the index's own.

@@ -173,11 +173,7 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 
 
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
-    """Refuse the name of an output that is no file: a folder, or a device, which would be replaced.
-
-    :param overwrite: a file that exists may be replaced
-    :raises CommandError: names it
-    """
+    """Refuse the name of an output that is no file: a folder, or a device to be replaced."""
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
         raise CommandError(f"{path} is no file: name a file to write to")
     if path is not None and path.exists() and not overwrite:
@@ -190,7 +186,6 @@ def check_format(path: Path | None, what: str, wanted: str, others: tuple[str, .
     :param what: is written, and as what
     :param wanted: endings for it
     :param others: endings, without their points, of other formats
-    :raises CommandError: names the file and the fix
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     if ending in others:
@@ -246,8 +241,6 @@ def parse_time(text: str) -> float:
     """Seconds since 1970 of an ISO date or time, or of so long ago: ``90s``, ``2h``, ``7d``.
 
     A time without a zone is one of this machine's.
-
-    :raises argparse.ArgumentTypeError: it is neither
     """
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     now = datetime.datetime.now().astimezone()

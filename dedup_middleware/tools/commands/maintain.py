@@ -260,8 +260,6 @@ async def count_pages(
 
     A page is entered before it is stored, so one that was pending at the turn of two
     generations counts in the later one.
-
-    :param progress: called with the number of pages read
     """
     if not live:
         return live

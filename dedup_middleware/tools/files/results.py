@@ -46,7 +46,6 @@ class Output:
 
     :param mode: of the file, less what the umask takes away
     :param packs: whether a name that ends with ``.gz`` says that the file is packed
-    :raises BatchError: it can't be written, or another run writes it
     """
 
     def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
@@ -199,12 +198,7 @@ class JournalOutput(Output):
 
 
 class ClusterOutput(Output):
-    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``.
-
-    :param near: with near misses
-    :raises ClusterFileError: there is no format for the name of the file
-    :raises BatchError: it can't be written
-    """
+    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``."""
 
     def __init__(self, path: Path, options: Options, *, near: bool) -> None:
         self._encode = encoder(path)

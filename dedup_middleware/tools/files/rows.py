@@ -61,9 +61,6 @@ class Row:
 def format_of(path: Path, chosen: str | None) -> str:
     """Format of a file, by its ending.
 
-    :param chosen: given by the user
-    :raises BatchError: the ending is that of no format
-
     >>> format_of(Path("pages.jsonl.gz"), None)
     'jsonl'
     """

@@ -75,7 +75,6 @@ Progress = Callable[[float], None]
 class Plan:
     """What a run reads and writes.
 
-    :ivar near: near misses are part of the clusters
     :ivar workers: processes that make fingerprints, this one among them; 0: this one
     """
 
@@ -109,7 +108,6 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     The result depends on the inputs and the options alone. Files get their names at the end, so a
     run that was ended leaves none and the next one begins anew.
 
-    :param progress: called with the bytes read
     :raises DedupError: a file can't be read or written
     """
     options = batch_options(options)

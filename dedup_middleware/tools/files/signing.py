@@ -47,10 +47,7 @@ class Signed:
 
 
 class Signer:
-    """Makes fingerprints of rows.
-
-    :param texts: whether the text of each row is returned
-    """
+    """Makes fingerprints of rows."""
 
     def __init__(self, options: Options, hash_key: int, *, texts: bool) -> None:
         self._options = options

@@ -406,7 +406,6 @@ class PortableWriter:
     an existing file. The unfinished file is in :attr:`folder` next to it, which is removed at the
     end; a process that is killed leaves it behind.
 
-    :param path: the file to be
     :param parameters: of the index, with its hash key
     :raises DedupError: pyarrow is not installed, or the folder can't be written to
     """

@@ -294,7 +294,6 @@ def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, 
 
     :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
         host, seen, stored, dropped; ``reasons``: number of the reason, dropped
-    :raises JournalError: the journal can't be read
     """
     by_hour: dict[int, list[int]] = {}
     by_site: dict[str, list[int]] = {}
@@ -337,8 +336,6 @@ def changed_pages(
 
     ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
     None if the journal did not have the last version.
-
-    :raises JournalError: the journal can't be read
     """
     bodies = [journal.body(drop.id) for drop in changed]
     found = [None if body is None else body.change for body in bodies]
@@ -360,8 +357,6 @@ def other_journal(
     A key that the report has already is the place of its last decision there.
 
     :param drops: the decisions of the report
-    :param limit: newest decisions that are read
-    :raises JournalError: the journal can't be read
     """
     newest: dict[str, Drop] = {}
     for drop in other.drops(attrs.evolve(query, limit=limit)):
