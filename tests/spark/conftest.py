@@ -53,7 +53,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
 @pytest.fixture(scope="module")
 def spark(spark_settings: dict[str, str]) -> SparkSession:
     """Two cores of this machine; with these settings too where a command has set others."""
-    from dedup_middleware.spark.job_settings import local_session
+    from dedup_middleware.spark.stages import local_session
 
     return local_session("local[2]", spark_settings)
 
