@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.index.memory import bucket_kernels as kernels
-from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Look
+from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Look, _Memory
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
@@ -177,6 +177,31 @@ def test_growth_makes_no_array_of_all_buckets() -> None:
     assert peak < 4 * count
     assert len(buckets) == count + 1
     assert buckets.get(count - 1) == bytes(8)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_growth_that_is_interrupted_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Where growth is interrupted after some buckets have moved, all hold what they held."""
+    buckets, model = Buckets(), Model()
+    count, size = 1 << 12, 1024  # several huge pages, which are given back meanwhile
+    data = bytes(range(256)) * (count * size // 256)
+    buckets.extend(list(range(count)), data, list(range(0, len(data) + 1, size)), BAND_RECORD)
+    model.held.update({n: data[n * size : (n + 1) * size] for n in range(count)})
+    release, calls = _Memory.release, [0]
+
+    def interrupted(memory: _Memory, first: int, end: int) -> None:
+        release(memory, first, end)
+        calls[0] += 1
+        if calls[0] == 30:
+            raise error
+
+    monkeypatch.setattr(_Memory, "release", interrupted)
+    with pytest.raises(error):
+        enter(buckets, BucketKeys.of((BucketKey(40 << 16, 5),)).words, 7)
+    same(buckets, model)
+    assert calls[0] > 30
 
 
 @pytest.mark.slow

@@ -389,14 +389,15 @@ class MemoryIndex(Index):
 
     def _number(self, count: int) -> int:
         """Give out page ids; returns the last one."""
-        self._last += count
-        while self._last - self._forgotten >= len(self._states):
+        rows = self._last + count - self._forgotten + 1
+        if rows > len(self._times):  # the last of them that grows: an interrupt may come in between
             # Rows that are not used yet read as FREE, and take no memory until they are written.
             for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
-                larger = np.zeros(2 * len(old), old.dtype)
+                larger = np.zeros(max(2 * len(old), rows), old.dtype)
                 larger[: len(old)] = old
                 setattr(self, name, larger)
+        self._last += count
         return self._last
 
     def _is_leased(self, page_id: int) -> bool:
