@@ -253,6 +253,7 @@ class Deduplicator:
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
         or :meth:`release` when it was not.
         """
+        _expect(document, Document, "decide")
         if document.text is None:
             document = await self.read(document)
         return self._counted(await self._decide(document))
@@ -265,6 +266,7 @@ class Deduplicator:
         is entered later. The verdict is ``unchecked`` if the index was replaced by one with another
         hash key.
         """
+        _expect(page, Fingerprint, "decide_fingerprint")
         return self._counted(await self._decide(page))
 
     def _counted(self, verdict: Verdict) -> Verdict:
@@ -378,6 +380,7 @@ class Deduplicator:
         :returns: the verdict to commit or release instead: that of a revisit has a claim, if the
             page could take the place of its earlier version
         """
+        _expect(verdict, Verdict, "supersede")
         page, document = verdict.fingerprint, verdict.document
         # An empty page that the options keep has been dealt with when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
@@ -413,10 +416,12 @@ class Deduplicator:
 
         :returns: False if meanwhile, because the lease had run out, a like page took its place
         """
+        _expect(verdict, Verdict, "commit")
         return await self._settlement.commit(verdict)
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
+        _expect(verdict, Verdict, "release")
         await self._settlement.release(verdict)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
@@ -425,8 +430,23 @@ class Deduplicator:
         Only of those that the index has forgotten: storage deletes them, and while the index calls
         one stored, copies of it are dropped.
         """
+        _expect(verdict, Verdict, "superseded")
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
             self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
             return []
+
+
+def _expect(given: object, kind: type, call: str) -> None:
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"Deduplicator.{call} needs a {kind.__name__}{_WHICH.get(kind, '')}; this is a "
+            f"{type(given).__name__}"
+        )
+
+
+_WHICH = {
+    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
+    Verdict: " that decide() returned, not its claim or its key",
+}

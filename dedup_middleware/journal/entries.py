@@ -338,9 +338,8 @@ def unpack(raw: bytes) -> str:
 
     :raises ValueError: the bytes are damaged
     """
-    marker, packed = raw[:1], raw[1:]
     try:
-        plain = zlib.decompress(packed)
+        marker, plain = raw[:1], zlib.decompress(raw[1:])
     except (zlib.error, TypeError) as error:  # the latter: the file's type of the value is damaged
         raise ValueError(f"damaged: {error}") from error
     if marker == _GB18030:
@@ -456,7 +455,7 @@ class JournalStore(ABC):
             self._lost(f"the text of the stored page {key}", error)
             return None
 
-    def _lost(self, what: str, error: ValueError) -> None:
+    def _lost(self, what: str, error: object) -> None:
         logger.warning("The journal %s has lost %s: %s", self.where, what, error)
 
     def __enter__(self) -> Self:

@@ -16,7 +16,8 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.writer import Recorder
+from dedup_middleware.journal.access import choose_journal
+from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
@@ -177,15 +178,21 @@ class DedupPipeline:
         tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_other_storage())
-        recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)
-        self._action.recorder = recorder
+        count, store = self._reports.count, choose_journal(self.options)
+        if store is not None:
+            self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
+            self._action.journal.start()
         if self.crawler.stats is not None:
             interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, recorder.report_counts)
+            self._summary = Summary(self.crawler.stats, interval, self._count_journal)
             self._reports.summary = self._summary
             self._summary.start()
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.start)
+
+    def _count_journal(self) -> None:
+        if self._action.journal is not None:
+            self._action.journal.report_counts()
 
     async def _begin(self, index: Index) -> None:
         from dedup_middleware.plugin.notices import reset, tell_contents
@@ -255,8 +262,9 @@ class DedupPipeline:
                 await self._deduplicator.close()
         except Exception:
             self._reports.failure("closing the index")
-        if self._action.recorder is not None:
-            await self._action.recorder.close()
+        if self._action.journal is not None:
+            await asyncio.to_thread(self._action.journal.close)
+            self._count_journal()
         if self._clusters is not None:
             await asyncio.to_thread(self._clusters.write)
         if self._field_check is not None:
