@@ -29,7 +29,6 @@ from dedup_middleware.core.settlement import (
     OpenClaims,
     Settlement,
     Versions,
-    keep_alive,
     unchecked,
 )
 from dedup_middleware.index.base import Index
@@ -196,15 +195,8 @@ class Deduplicator:
                     Fingerprinter, self.options, hash_key_of(stored, self.options.safe_index_url)
                 )
                 if self._heartbeat is None:
-                    self._heartbeat = asyncio.create_task(
-                        keep_alive(
-                            self._claims,
-                            self._index,
-                            self.options.lease,
-                            self._count,
-                            self._outage.faults,
-                        )
-                    )
+                    beat = self._settlement.keep_alive(self.options.lease)
+                    self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
 
     async def close(self) -> None:
@@ -224,8 +216,8 @@ class Deduplicator:
                 steps.push_async_callback(self._former.close)
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
-            steps.push_async_callback(self._settlement.catch_up.stop)
-            steps.push_async_callback(self._settlement.catch_up.run)
+            steps.push_async_callback(self._settlement.stop)
+            steps.push_async_callback(self._settlement.catch_up)
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)
@@ -280,7 +272,7 @@ class Deduplicator:
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
         if verdict.outcome not in (UNCHECKED, EMPTY):
-            self._settlement.catch_up.start()
+            self._settlement.start()
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:
