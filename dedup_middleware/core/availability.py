@@ -31,7 +31,7 @@ _PAUSE = 60.0  # seconds from one warning of a kind to the next one
 class Unsettled:
     """A page that was stored while the index was unavailable, and its claim if it had one.
 
-    ``is_doubtful``: so was another text under its key, and storage may have either.
+    ``is_doubtful``: another text under its key was stored meanwhile, so storage may hold either.
     """
 
     document: Document | Fingerprint

@@ -393,7 +393,7 @@ class Deduplicator:
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
-        """Enter a stored page anew that was seen again and would be the next to expire."""
+        """Enter a page that was seen again anew, if it is in the generation that expires next."""
         if self.options.window and (await self._index.expiring([page_id]))[0]:
             self._count("renewed", 1)
             await self._index.refresh(page_id, bucket_keys)
@@ -406,7 +406,7 @@ class Deduplicator:
         (``DEDUP_VERSIONS``): one that was claimed meanwhile may have been written before this page,
         which has then replaced it.
 
-        :returns: False if meanwhile, because the lease had run out, a like page took its place
+        :returns: False if the lease had run out, and a similar page was stored in between
         """
         _expect(verdict, Verdict, "commit")
         return await self._settlement.commit(verdict)

@@ -45,7 +45,7 @@ from dedup_middleware.model.buckets import (
     hash_bucket_key,
     simhash_bucket_keys,
 )
-from dedup_middleware.model.claims import EVERYTHING, NO_CANDIDATES, Candidates, Claimed, Entry
+from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import PageRecords, State, chosen
@@ -57,7 +57,6 @@ FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _TRIES = 16  # pages of the former index that are carried over for one page, or tried
 _MOST_OWED = 100_000
-_LEASE = 10.0  # seconds, of a page that is carried over
 _Found = TypeVar("_Found")
 
 
@@ -349,9 +348,6 @@ class Former:
     ) -> tuple[int, str | None] | None:
         """Enter a page of the former index into that of now, unless it is there.
 
-        It is claimed like any other, so a newer text under its key either has been there before and
-        is found, or waits for this claim and then finds a stored page.
-
         :param entry: the page that met it
         :returns: its page id there and its address; None: it must not count, because storage may
             have another text by now, or because it is not certain at this moment
@@ -368,22 +364,20 @@ class Former:
             return None  # it is on its way, was forgotten, or there is another text
         places = _places(content, entry.bucket_keys)
         copy = Entry(places, content[0].tobytes(), address, stored.payloads.get(page_id, b""))
-        # That others are like it is no reason not to claim it: it was stored before them.
-        made = await target.propose(copy, 0, _LEASE, known=EVERYTHING)
-        if not isinstance(made, Claimed):
+        claim = await target.claim_stored(
+            copy,
+            int(content["key"][0]),
+            lambda there: self._is_newer(there, self._same(there, content)),
+        )
+        if claim is None:
             return None
-        own = made.claim.page_id
+        own = claim.page_id
         try:
-            there = await target.of_key(int(content["key"][0]))
-            there = chosen(there, there.page_ids != np.uint64(own))
-            is_late = self._is_newer(there, self._same(there, content))
-            if is_late:
-                await target.release(made.claim)
-            if is_late or not await target.commit(made.claim):
+            if not await target.commit(claim):
                 return None
             found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
         except BaseException:
-            forget_outcome(asyncio.ensure_future(target.release(made.claim)))
+            forget_outcome(asyncio.ensure_future(target.release(claim)))
             forget_outcome(asyncio.ensure_future(target.forget([own])))
             raise
         if found.states[0] != State.COMMITTED:  # it was forgotten there meanwhile

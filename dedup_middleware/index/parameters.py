@@ -43,7 +43,7 @@ class Window:
         return max(1, round(self.span * 1000)) if self.seconds else 0
 
     def at(self, now: float) -> Moment:
-        """What a moment means for the index."""
+        """A moment with the generations that are alive then."""
         if not self.seconds:
             return Moment(now, range(1))
         return self.of_generation(int(now * 1000) // self.span_ms, now)
@@ -225,7 +225,7 @@ def differences(stored: Parameters, wanted: Parameters) -> list[str]:
 
 
 def replaced(where: str) -> IndexReplacedError:
-    """What to say when another index was set up in the place of the one that was opened."""
+    """The error where another index was set up in the place of the one that was opened."""
     return IndexReplacedError(
         f"the index at {where} is another one than before, with another key: open it again"
     )
@@ -351,7 +351,7 @@ def check_schema(found: str, where: str) -> None:
 
 
 def missing(where: str) -> IndexRefusedError:
-    """What to say when an index that should exist does not."""
+    """The error where an index that should exist does not."""
     return IndexRefusedError(
         f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
     )

@@ -78,7 +78,7 @@ SEEN = "seen"
 STORED = "stored"
 DROPPED = "dropped/"
 HOUR = 3600
-# What of an address says its host; of another form it is left as it is.
+# The beginning of an address, up to its host; a key of another form is parsed as a whole.
 _SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 DROPS = frozenset({"duplicate", "revisit", "empty", "unchecked"})  # outcomes that can drop a page
 

@@ -30,7 +30,7 @@ from dedup_middleware.plugin.items import (
     load_item_classes,
 )
 from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
-from dedup_middleware.plugin.reports import Reports, Summary, counted, fail
+from dedup_middleware.plugin.reports import Reports, counted, fail
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 
@@ -89,7 +89,6 @@ class DedupPipeline:
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._clusters: ClusterFeed | None = None
-        self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
@@ -182,11 +181,8 @@ class DedupPipeline:
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
             self._action.journal.start()
-        if self.crawler.stats is not None:
-            interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, self._count_journal)
-            self._reports.summary = self._summary
-            self._summary.start()
+        interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        self._reports.start(interval, self._count_journal)
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.start)
 
@@ -269,8 +265,7 @@ class DedupPipeline:
             await asyncio.to_thread(self._clusters.write)
         if self._field_check is not None:
             self._field_check.end()
-        if self._summary is not None:
-            self._summary.stop()
+        self._reports.stop()
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.stop)
 

@@ -254,7 +254,7 @@ class MemoryIndex(Index):
         return known.upto, known.still(self._fetch(known.pages.page_ids))
 
     def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
-        """Keep what is to be known of a page that has its records."""
+        """Keep content, address, payload and lease of a page whose records are written."""
         row = page_id - self._forgotten
         size = self._record.itemsize
         self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
