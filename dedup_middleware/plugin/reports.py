@@ -121,13 +121,11 @@ class Reports:
 
     def stop(self) -> None:
         """Write the last line, of the whole crawl; the stats get their last values."""
+        self._publish()
         if self._task is not None:
             self._task.cancel()
             self._task, self._interval = None, 0  # an interval that has not ended has no rate
-            self._publish()
             logger.info("%s", self._line())
-        else:
-            self._publish()
 
     def _publish(self) -> None:
         self._before()
