@@ -430,15 +430,15 @@ class Deduplicator:
             return []
 
 
+_WHICH = {
+    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
+    Verdict: " that decide() returned, not its claim or its key",
+}
+
+
 def _expect(given: object, kind: type, call: str) -> None:
     if not isinstance(given, kind):
         raise TypeError(
             f"Deduplicator.{call} needs a {kind.__name__}{_WHICH.get(kind, '')}; this is a "
             f"{type(given).__name__}"
         )
-
-
-_WHICH = {
-    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
-    Verdict: " that decide() returned, not its claim or its key",
-}
