@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 BATCH = 1024  # calls in one exchange
 LANES = 4
-_LOOK = 2.0  # seconds in which a node of the address should say what cluster it belongs to
+_LOOK = 5.0  # seconds in which a node of the address should say what cluster it belongs to
 
 
 def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
@@ -296,9 +296,9 @@ class ClusterLink(Link):
             except Failures as error:
                 return understand(error, timeout)
             finally:
-                with contextlib.suppress(*Failures):
-                    await node.disconnect()
-                    await cluster.aclose()
+                for close in (node.disconnect, cluster.aclose):
+                    with contextlib.suppress(*Failures):
+                        await close()
 
         return await asyncio.gather(*(look_at(*one) for one in self._startup))
 
