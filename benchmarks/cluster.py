@@ -8,9 +8,11 @@ busiest master, less what they take when idle: the lower quartile over the batch
 the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
 24.6 KB for each command that a server has carried out, whatever it holds.
 
-``python -m benchmarks.cluster --instructions PAGES BATCHES``: the instructions that the servers
-execute for a new page instead of their time, counted by valgrind, which must be installed. They do
-not depend on what else the machine does. Those of the kernel, for sockets, are not among them.
+``python -m benchmarks.cluster --instructions PAGES PAGES ... BATCHES``: the instructions that the
+servers execute for a new page instead of their time as the indexes grow, counted by valgrind, which
+must be installed: those of reading queries, carrying them out and replying, not what servers do in
+the background. They do not depend on what else the machine does. Those of the kernel, for sockets,
+are not among them.
 
 ``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow, of one
 master and of six with 64 parts, also with ``latencystats``.
@@ -53,7 +55,7 @@ _PARAMETERS = {"bands": "8"}
 _PART = 20_000  # pages loaded at a time
 _IDLE = 2.0  # seconds
 _FIRST = 3  # batches that are not counted
-_SETTLING = 25  # the same of instructions: until tables that have just grown are moved
+_SETTLING = 10  # the same of instructions: the first ones collect what loading has left behind
 _IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
 _PATIENCE = 60.0  # seconds for an answer of a server under valgrind
@@ -156,14 +158,19 @@ async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[tuple[
     before, done, found = place.memory(), 0, []
     await index.open(_PARAMETERS)
     for size in sizes:
-        for start in range(done, size, _PART):
-            await index.load(fresh(min(_PART, size - start), 1_000 + start).pages())
+        await _load(index, done, size)
         done = size
         await asyncio.sleep(_IDLE)  # until servers have made the buffers of their clients small
         taken = place.memory() - before
         found.append((taken / size, (taken + place.latency_bytes()) / size))
     place.keep_latencies("yes")
     return found
+
+
+async def _load(index: Index, start: int, stop: int) -> None:
+    """Load the made-up pages of so many numbers."""
+    for first in range(start, stop, _PART):
+        await index.load(fresh(min(_PART, stop - first), 1_000 + first).pages())
 
 
 async def measure_memory(sizes: Sequence[int]) -> Table:
@@ -249,54 +256,63 @@ def _dumped(servers: Sequence[RedisServer], folder: Path) -> list[int]:
     return counted
 
 
-async def count_instructions(size: int, batches: int) -> Table:
+async def count_instructions(sizes: Sequence[int], batches: int) -> Table:
     """The table of all places, of new pages: instructions instead of time.
 
-    :param size: pages in each index
-    :param batches: that are counted
+    :param sizes: pages in each index, ascending
+    :param batches: that are counted at each size
     """
-    table = Table(title=f"instructions of the servers a new page, with {size} pages in the index")
-    for name in ("", "in sum", "busiest", "times"):
+    table = Table(title="instructions of the servers a new page")
+    for name in ("pages", "", "in sum", "busiest", "times"):
         table.add_column(name, justify="left" if not name else "right")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wrapper = folder / "server"
         wrapper.write_text(
             "#!/bin/sh\nexec valgrind -q --tool=callgrind --instr-atstart=no "
+            "--toggle-collect=readQueryFromClient --toggle-collect=writeToClient "
             f'--callgrind-out-file={folder}/%p {redis_binary()} "$@"\n'
         )
         wrapper.chmod(0o700)
         os.environ["DEDUP_TEST_REDIS"] = str(wrapper)
-        first = 0.0
+        first: dict[int, float] = {}
         with places(folder) as made:
             for place in made:
                 index = open_index(attrs.evolve(place.options, timeout=_PATIENCE))
-                await grown(place, index, [size])
-                began = time.perf_counter()
-                for turn in range(-_SETTLING, batches):
-                    if not turn:
-                        for server in place.servers:
-                            instrument = ["callgrind_control", "-i", "on", str(server.pid)]
-                            subprocess.run(instrument, check=True, capture_output=True)
-                        _dumped(place.servers, folder)
-                        began = time.perf_counter()
-                    entries = fresh(_IN_FLIGHT, 10_000_000 + turn * _IN_FLIGHT).entries()
-                    results = await asyncio.gather(*(decide(index, entry) for entry in entries))
-                    assert sum(results) == len(entries)
-                took = time.perf_counter() - began
-                counted = np.array(_dumped(place.servers, folder), np.float64)
-                await asyncio.sleep(_IDLE)
-                counted -= np.array(_dumped(place.servers, folder)) * (took / _IDLE)
-                counted /= batches * _IN_FLIGHT
-                first = first or counted.sum()
-                cells = (
-                    f"{counted.sum():,.0f}",
-                    f"{counted.max():,.0f}",
-                    f"{counted.sum() / first:.2f}",
-                )
-                table.add_row(place.name, *cells)
+                await index.open(_PARAMETERS)
+                done = 0
+                for size in sizes:
+                    await _load(index, done, size - _SETTLING * _IN_FLIGHT)
+                    done = max(done, size - _SETTLING * _IN_FLIGHT)
+                    while done < size:
+                        done += await _decide_new(index, done)
+                    _instrument(place.servers, "on")
+                    _dumped(place.servers, folder)
+                    for _ in range(batches):
+                        done += await _decide_new(index, done)
+                    counted = np.array(_dumped(place.servers, folder)) / (batches * _IN_FLIGHT)
+                    _instrument(place.servers, "off")
+                    in_sum = counted.sum()
+                    times = in_sum / first.setdefault(size, in_sum)
+                    cells = f"{in_sum:,.0f}", f"{counted.max():,.0f}", f"{times:.2f}"
+                    table.add_row(f"{size:,}", place.name, *cells)
                 await index.close()
     return table
+
+
+def _instrument(servers: Sequence[RedisServer], answer: str) -> None:
+    """Whether valgrind counts what the servers execute ("on" or "off")."""
+    for server in servers:
+        command = ["callgrind_control", "-i", answer, str(server.pid)]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+async def _decide_new(index: Index, start: int) -> int:
+    """Decide a batch of new pages; returns how many there are."""
+    entries = fresh(_IN_FLIGHT, 10_000_000 + start).entries()
+    results = await asyncio.gather(*(decide(index, entry) for entry in entries))
+    assert sum(results) == len(entries)
+    return len(entries)
 
 
 def choose_server(name: str) -> None:
@@ -326,12 +342,13 @@ def main() -> None:
         [redis_binary(), "--version"], capture_output=True, check=True, text=True
     )
     numbers = arguments.numbers
-    measured = count_instructions if arguments.instructions else measure
-    work = (
-        measure_memory(numbers)
-        if arguments.memory
-        else measured(*numbers, *(40_000, 40)[len(numbers) :])
-    )
+    if arguments.memory:
+        work = measure_memory(numbers)
+    elif arguments.instructions:
+        *sizes, batches = numbers
+        work = count_instructions(sizes, batches)
+    else:
+        work = measure(*numbers, *(40_000, 40)[len(numbers) :])
     console = Console()
     console.print(version.stdout.partition(" sha")[0])
     console.print(asyncio.run(work))

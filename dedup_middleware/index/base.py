@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _STORED_LEASE = 10.0  # seconds, of a page that is entered although it is stored already
 MOST_JUDGED = 2048  # candidates of a page that are judged
+_LAST = 256  # page ids among which the newest page is
 _ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]
@@ -225,6 +226,11 @@ class Index(ABC):
     @abstractmethod
     async def page_ids(self) -> range:
         """Page ids that may exist: none below, none beyond."""
+
+    async def last_page_ids(self) -> NDArray[np.uint64]:
+        """Page ids that were given last, some of which may be those of no page."""
+        every = await self.page_ids()
+        return np.arange(max(every.start, every.stop - _LAST), every.stop, dtype=np.uint64)
 
     @abstractmethod
     async def stats(self) -> IndexStats:

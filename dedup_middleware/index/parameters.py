@@ -190,7 +190,7 @@ def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
 
 
 #: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
-SCHEMA = 4
+SCHEMA = 5
 HASH_KEY = "hash_key"
 _MASK64 = (1 << 64) - 1
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
-import numpy as np
 from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNREAD = 20  # items without a page, and none with one, after which a warning is logged
-_NEWEST = 256  # page ids looked at for the newest page
 _JSON = "which JSON can't hold: the feed %s loses these items"
 # What becomes of bytes in feeds of these formats.
 _BYTES = {
@@ -95,9 +93,7 @@ async def tell_contents(index: Index, options: Options, settings: BaseSettings) 
 
 async def _newest(index: Index) -> str | None:
     """Day on which the newest page was stored; None: it is not among the last page ids."""
-    numbers = await index.page_ids()
-    last = np.arange(max(numbers.start, numbers.stop - _NEWEST), numbers.stop, dtype=np.uint64)
-    pages = await index.fetch(last)
+    pages = await index.fetch(await index.last_page_ids())
     times = pages.times[pages.states == State.COMMITTED]
     if not len(times):
         return None

@@ -11,7 +11,14 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.cluster.shards import chunk_keys, field_of, group_hash, groups_of
+from dedup_middleware.index.base import Wanted
+from dedup_middleware.index.cluster.shards import (
+    GROUPS,
+    chunk_keys,
+    field_of,
+    group_hash,
+    groups_of,
+)
 from dedup_middleware.index.cluster.visits import found, visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of
@@ -22,7 +29,7 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     BucketKey,
 )
-from dedup_middleware.model.claims import Candidates, Claimed, Known
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
 from dedup_middleware.model.records import (
     BAND_RECORD,
     NO_PAGES,
@@ -30,8 +37,8 @@ from dedup_middleware.model.records import (
     joined,
 )
 from tests.index.bulk import some_pages
-from tests.index.claiming import BUCKET_KEYS
-from tests.index.harness import PARAMETERS, ClusterHarness, entry
+from tests.index.claiming import BUCKET_KEYS, entered
+from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
 from tests.index.redis_use import LEASE
 from tests.servers import RedisServer
 
@@ -122,6 +129,70 @@ async def test_most_buckets_of_one_table_and_part(
         assert all(await asyncio.gather(*map(index.commit, claims)))
     assert await index.count() == 128
     await harness.close()
+
+
+async def test_hashes_of_buckets_are_no_lists(cluster: ClusterHarness) -> None:
+    """From the first page on: a list of up to 512 fields is searched from its start. The field that
+    sees to it is no bucket. A hash without it, or with that of another index, gets its own."""
+    index = await cluster.opened()
+    assert await index.commit(await entered(index, entry(BUCKET_KEYS)))
+    every = [prefix + group_hash(group) for prefix in cluster.prefixes() for group in GROUPS]
+    hashes = [key for key in every if cluster.admin.exists(key)]
+    assert {cluster.admin.object("encoding", key) for key in hashes} == {b"hashtable"}
+    assert (await index.stats()).buckets == len(BUCKET_KEYS)
+    assert len([one async for one in index.buckets()]) == len(BUCKET_KEYS)
+    marks = [cluster.admin.hget(key, b"") for key in hashes]
+    for i, key in enumerate(hashes):
+        cluster.admin.hdel(key, b"") if i % 2 else cluster.admin.hset(key, b"", b"another")
+    copy = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
+    assert isinstance(copy, Candidates)
+    assert await index.commit(await entered(index, entry(BUCKET_KEYS)))
+    assert [cluster.admin.hget(key, b"") for key in hashes] == marks
+
+
+@pytest.mark.parametrize("size", [10, 600, 9_000])
+async def test_texts_share_fields(cluster: ClusterHarness, size: int) -> None:
+    """Those of sixteen rows, as far as there is room; each is found whether it came alone or with
+    others, and is given back when its page is gone."""
+    index = await cluster.opened()
+    pages = [
+        entry(
+            bucket_keys_of(key, key << 40, (key << 40,)),
+            key=key,
+            address=f"https://a.example/{key}",
+            payload=bytes([key]) * size if key % 3 else b"",
+        )
+        for key in range(1, 50)
+    ]
+    claims = [await entered(index, one) for one in pages[:7]]
+    claims += await asyncio.gather(*(entered(index, one) for one in pages[7:]))
+    for claim in claims:
+        await (index.commit if claim.page_id % 5 else index.release)(claim)
+
+    async def check(kept: Sequence[Claim]) -> None:
+        wanted = np.array([one.page_id for one in kept], np.uint64)
+        seen = await index.look(wanted)
+        expected = [page for page, claim in zip(pages, claims, strict=True) if claim in kept]
+        assert seen.addresses == [one.address for one in expected]
+        assert seen.payloads == [one.payload for one in expected]
+        alone = await index.look(wanted, texts=Wanted.ADDRESSES)
+        assert alone.addresses == seen.addresses
+
+    await check(claims)
+    held = [
+        cluster.admin.hlen(prefix + chunk_keys([chunk])[1])
+        for prefix in cluster.prefixes()
+        for chunk in range(2)
+    ]
+    most = {10: 10, 600: 30, 9_000: 60}[size]
+    assert 4 <= sum(held) <= most
+    await index.compact()
+    await check([one for one in claims if one.page_id % 5])
+    gone = await index.look(
+        np.array([one.page_id for one in claims if not one.page_id % 5], np.uint64)
+    )
+    assert set(gone.addresses) <= {None}
+    assert set(gone.payloads) <= {b""}
 
 
 async def test_another_number_of_shards_is_refused(cluster: ClusterHarness) -> None:

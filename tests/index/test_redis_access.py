@@ -22,7 +22,7 @@ from dedup_middleware.model.claims import Claim
 from tests.index.claiming import BUCKET_KEYS
 from tests.index.harness import PARAMETERS
 from tests.index.redis_use import LEASE, RIGHTS, claimed, opened, refusal
-from tests.servers import RedisServer, free_port, running_redis
+from tests.servers import RedisServer, free_port, running_cluster, running_redis
 
 
 @pytest.mark.parametrize("policy", ["wrong password", "no password", "unknown user"])
@@ -223,9 +223,12 @@ async def test_server_of_another_kind(tmp_path: Path) -> None:
         assert "name sentinels" in text
 
 
-async def test_one_node_is_down_and_one_of_another_kind(tmp_path: Path) -> None:
+async def test_one_node_is_down_and_one_of_another_kind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The node that can't be right is named, whichever is asked last; a node that is down may come
-    back, and is passed over. Where one leads to the cluster, the others do not matter."""
+    back, and is passed over. Where one leads to the cluster, it is used, and of the others is said
+    once why they are not."""
     down = f"127.0.0.1:{free_port()}"
     (tmp_path / "node").mkdir()
     with (
@@ -251,8 +254,32 @@ async def test_one_node_is_down_and_one_of_another_kind(tmp_path: Path) -> None:
             address = f"redis+cluster://:right@{down},{other},{good}"
             # It takes a moment until the node finds that all slots are there.
             index = open_index(Options(index_url=address, retries=20))
+            caplog.clear()
             await index.open({"a": "b"})
+            assert await index.count() == 0
             await index.close()
+            first, second = (one.getMessage() for one in caplog.records)
+            assert first.startswith(f"The node {down} of DEDUP_INDEX_URL=")
+            assert second.startswith(f"The node {other} of DEDUP_INDEX_URL=")
+            assert "not a node of a cluster" in second
+            assert "right@" not in first + second
+
+
+async def test_nodes_of_two_clusters(tmp_path: Path) -> None:
+    """They are refused: which of the clusters is used would be up to chance."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            masters = stack.enter_context(running_cluster(tmp_path / name, 2))
+            ports.append([server.port for server in masters])
+        (one, same), (two, _) = ports
+        address = f"redis+cluster://127.0.0.1:{one},localhost:{same},127.0.0.1:{two}"
+        text = await refusal_at_start(address)
+        assert f"127.0.0.1:{one} and 127.0.0.1:{two} are nodes of different clusters" in text
+        index = open_index(Options(index_url=address.rpartition(",")[0]))
+        await index.open({"a": "b"})
+        await index.close()
 
 
 async def refusal_at_start(url: str) -> str:

@@ -71,6 +71,12 @@ async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> N
     assert (await walk(index))[two.page_id] == (2, State.RELEASED)
 
 
+async def test_newest_page_is_among_the_last_page_ids(index: Index) -> None:
+    """Whatever ids were reserved and not used, on whichever parts of a cluster."""
+    for key in range(3):
+        assert await stored(index, key) in await index.last_page_ids()
+
+
 async def test_walk_over_many_pages(index: Index) -> None:
     """A walk meets all pages where the storage behind them is divided."""
     numbers = [await stored(index, key) for key in range(1, 301)]

@@ -39,6 +39,7 @@ _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so mor
 _LANES = 2
 _CROWD = 20
 _READ = 512  # buckets read by one call
+_LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
 # Read together on all shards; each call reads one table and generation at a time.
 _BUCKETS = 2 * BUCKETS
 _LOADED = 512  # pages entered together
@@ -244,6 +245,15 @@ class ClusterIndex(ClusterHomes):
         first = min([first for one in found for first in one.firsts.values()], default=1)
         last = max(one.counters[0] for one in found)
         return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
+
+    async def last_page_ids(self) -> NDArray[np.uint64]:
+        count = max(1, _LAST // self.spread.shards)
+        every = [
+            self.spread.page_id(local, shard)
+            for shard, one in enumerate(await upkeep.states(self))
+            for local in range(max(1, one.counters[0] - count + 1), one.counters[0] + 1)
+        ]
+        return np.array(every, np.uint64)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         forgotten = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -25,14 +26,18 @@ from dedup_middleware.index.redis.link import (
     Result,
     Session,
     Try,
+    as_error,
     pause,
     remedies_of,
     understand,
 )
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
 
+logger = logging.getLogger(__name__)
+
 BATCH = 1024  # calls in one exchange
 LANES = 4
+_LOOK = 5.0  # seconds in which a node of the address should say what cluster it belongs to
 
 
 def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
@@ -95,6 +100,7 @@ class ClusterLink(Link):
     ) -> None:
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self._startup, self._options = read_startup(url)
+        self._usable = self._startup  # those that belong to the cluster, as far as it is known
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
@@ -121,8 +127,8 @@ class ClusterLink(Link):
     async def _connected(self) -> AsyncIterator[_Client]:
         """The client for one exchange."""
         if self._client is None:
-            hosts = dict.fromkeys((*self._startup, *self._found))
-            self._client = _Client(self._cluster(list(hosts)))
+            hosts = dict.fromkeys((*self._usable, *self._found))
+            self._client = _Client(self._cluster(list(hosts), self._timeout))
         client = self._client
         client.users += 1
         try:
@@ -133,12 +139,12 @@ class ClusterLink(Link):
                 with contextlib.suppress(*Failures):
                     await client.cluster.aclose()
 
-    def _cluster(self, hosts: Sequence[tuple[str, int]]) -> RedisCluster:
+    def _cluster(self, hosts: Sequence[tuple[str, int]], timeout: float) -> RedisCluster:
         return RedisCluster(
             **self._options,
             startup_nodes=[ClusterNode(*host) for host in hosts],
-            socket_timeout=self._timeout,
-            socket_connect_timeout=self._timeout,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
             require_full_coverage=False,
         )
@@ -240,28 +246,74 @@ class ClusterLink(Link):
             if any(one.trouble and one.trouble.remedy in _BROKEN for one in todo if not one.result):
                 self._retire(client)
 
+    async def first(self, call: Call) -> Result:
+        if len(self._startup) > 1:
+            await self._check_startup()
+        return await super().first(call)
+
+    async def _check_startup(self) -> None:
+        """Leave out nodes of the address that can't be used, if others can, and say so once.
+
+        redis-py asks them in random order, and takes the first one that answers for the cluster.
+
+        :raises IndexRefusedError: they belong to different clusters
+        """
+        found = await self._look_at_startup(min(self._timeout, _LOOK))
+        known = list(zip(self._startup, found, strict=True))
+        usable = {node: ids for node, ids in known if not isinstance(ids, Complaint)}
+        for node, ids in usable.items():
+            first = next(iter(usable))
+            if not ids & usable[first]:
+                text = (
+                    f"{_name(first)} and {_name(node)} are nodes of different clusters: name those "
+                    "of one"
+                )
+                raise as_error(text, self._where, refused=True)
+        if not usable:  # one that is down may come back
+            return
+        self._usable = list(usable)
+        for node, one in known:
+            if isinstance(one, Complaint):
+                logger.warning(
+                    "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
+                    "the others",
+                    _name(node),
+                    self._where,
+                    one.text,
+                )
+
+    async def _look_at_startup(self, timeout: float) -> list[frozenset[bytes] | Complaint]:
+        """Of each node of the address the ids of its cluster's nodes, or why it can't be used."""
+
+        async def look_at(host: str, port: int) -> frozenset[bytes] | Complaint:
+            cluster = self._cluster([(host, port)], timeout)
+            (node,) = cluster.nodes_manager.startup_nodes.values()
+            try:
+                await cluster.initialize()
+                slots: list[Any] = await node.execute_command("CLUSTER SLOTS")
+                ids = frozenset(one[2] for _, _, *nodes in slots for one in nodes)
+                return ids or Complaint("it belongs to no cluster that has slots")
+            except Failures as error:
+                return understand(error, timeout)
+            finally:
+                for close in (node.disconnect, cluster.aclose):
+                    with contextlib.suppress(*Failures):
+                        await close()
+
+        return await asyncio.gather(*(look_at(*one) for one in self._startup))
+
     async def _wrong_node(self) -> Complaint | None:
         """What is said of a node of the address that can't be right; None if any of them is.
 
-        redis-py asks them in random order, and of those that it can't use it tells of the last one.
-        One that is down may come back.
+        Of those that redis-py can't use it tells of the last one. One that is down may come back.
         """
-
-        async def look_at(host: str, port: int) -> Complaint | None:
-            cluster = self._cluster([(host, port)])
-            try:
-                await cluster.initialize()
-            except Failures as error:
-                found = self._understood(error)
-                return attrs.evolve(found, text=f"{host}:{port}: {found.text}")
-            finally:
-                with contextlib.suppress(*Failures):
-                    await cluster.aclose()
-            return None
-
-        found = await asyncio.gather(*(look_at(*host) for host in self._startup))
-        wrong = [one for one in found if one and (one.refused or one.remedy is Remedy.NONE)]
-        return wrong[0] if wrong and None not in found else None
+        found = await self._look_at_startup(self._timeout)
+        wrong = [
+            attrs.evolve(one, text=f"{_name(place)}: {one.text}")
+            for place, one in zip(self._startup, found, strict=True)
+            if isinstance(one, Complaint) and (one.refused or one.remedy is Remedy.NONE)
+        ]
+        return wrong[0] if wrong and all(isinstance(one, Complaint) for one in found) else None
 
     async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
         """Send calls to the node that has their slot now: one pipeline a node."""
@@ -298,6 +350,10 @@ class ClusterLink(Link):
         if found.remedy is Remedy.NONE and "ASK" in str(error)[:5]:
             return attrs.evolve(found, remedy=Remedy.WAIT)
         return found
+
+
+def _name(node: tuple[str, int]) -> str:
+    return f"{node[0]}:{node[1]}"
 
 
 def _answer(one: Try, result: Result | Exception) -> None:

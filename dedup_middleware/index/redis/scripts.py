@@ -21,6 +21,9 @@ from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
 STEPS = 4  # in which a chunk of rows grows on a cluster: each fills a block of the allocator, too
+# Texts of so many rows share a field on a cluster, as far as they have so many bytes together.
+GROUPED = 16
+GROUP_LIMIT = 8000
 PAYLOAD_BIT = 1 << 15
 _KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that describe its text
@@ -50,6 +53,9 @@ _CONSTANTS = {
     "COMMON_ANCHOR": COMMON_ANCHOR,
     "SCHEMA": f"'{SCHEMA}'",
     "STEPS": STEPS,
+    "GROUPED": GROUPED,
+    "GROUP_LIMIT": GROUP_LIMIT,
+    "ALONE": (1 << 24) - 1,
     "COUNTERS_SIZE": COUNTER * COUNTERS,
     "COUNTERS": "'<" + f"I{COUNTER}" * COUNTERS + "'",
     "LAST_PAGE_ID": PAGE_ID_MASK,
@@ -208,23 +214,45 @@ class Script:
 
 
 OWN = "dedup_middleware.index.redis"
-# Scripts that need nothing of the common parts: what they define is made anew by each call.
+# Scripts that need nothing of the common parts, though some names are the same.
 _BARE = frozenset({"visit"})
+_DEFINED = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
+
+
+def _source(name: str, package: str) -> str:
+    """A script without its comments, which every server would keep."""
+    text = (files(package) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    return re.sub(r"(?m)^ *--.*\n", "", text)
+
+
+@cache
+def _common() -> list[tuple[frozenset[str], str]]:
+    """The definitions that scripts share, in their order, each with the names that it defines."""
+    parts = re.split(r"(?m)^(?=local )", _source("counters", OWN) + _source("common", OWN))
+    named = [(_DEFINED.match(part), part) for part in parts]
+    return [(frozenset(names[1].split(", ")), part) for names, part in named if names]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
 
 
 @cache
 def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
-    """A script by the name of its file, with the common parts and the constants it uses before it.
+    """A script by the name of its file, with the definitions and constants it uses before it.
+
+    What a script defines is made anew by each call.
 
     :param package: the one in whose folder ``lua`` the script is
     """
-    common = () if name in _BARE else ((OWN, "counters"), (OWN, "common"))
-    text = "".join(
-        (files(folder) / "lua" / f"{part}.lua").read_text(encoding="utf-8")
-        for folder, part in (*common, (package, name))
-    )
-    used = set(re.findall(r"\w+", text))
+    text = _source(name, package)
+    used = _words(text)
+    for names, part in reversed([] if name in _BARE else _common()):
+        if names & used:
+            text = part + text
+            used |= _words(part)
     known = {**_CONSTANTS, **layout.constants}
     constants = "".join(f"local {key} = {value}\n" for key, value in known.items() if key in used)
+    text = re.sub(r"(?m)^ +|^\n", "", text)
     raw = (constants + text).encode()
     return Script(raw, hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode())

@@ -2,10 +2,14 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, lease in ms, ms of a
 -- generation (0: it never ends), generation of the ids, ids (5 bytes each), tokens (8 bytes each), rows,
 -- lengths of the texts (4 bytes each), texts.
+-- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes: of each its row in the
+-- field, its length (3 bytes) and itself; that of a row comes last. One for which the field has no room has one of
+-- its own, and ALONE as its length.
 -- Returns the generation of now if it is another one; else a byte for each page, '1': announced, also by
 -- an earlier try of this call, '0': another page has settled its id before.
 local SPAN, GENERATION, ROWS_SENT, TEXTS = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[7], ARGV[9]
-local call, sub, rep, read, pack = redis.call, string.sub, string.rep, struct.unpack, struct.pack
+local call, sub, rep, char = redis.call, string.sub, string.rep, string.char
+local read, pack = struct.unpack, struct.pack
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
@@ -60,26 +64,39 @@ if #fresh > 0 then
   while n <= #fresh do
     local first, last = fresh[n], run_from(fresh[n])
     local chunk, offset = place(pages[first])
-    local texts, gone_texts, behind = {}, {}, first
+    -- By field, in their order: the rows of a field, and their texts.
+    local fields, rows_of, texts_of, behind = {}, {}, {}, first
     while fresh[n] and fresh[n] == behind and behind <= last do
-      local row = pack('<I2', ids[behind] % ROWS)
-      local text = sub(TEXTS, starts[behind], starts[behind] + lengths[behind] - 1)
-      if text ~= '' then
-        texts[#texts + 1] = row
-        texts[#texts + 1] = text
-      else -- one that is there belongs to a page whose row was lost
-        gone_texts[#gone_texts + 1] = row
+      local row = ids[behind] % ROWS
+      local field = char((row - row % GROUPED) / GROUPED)
+      if not rows_of[field] then
+        fields[#fields + 1], rows_of[field], texts_of[field] = field, {}, {}
       end
+      local some = rows_of[field]
+      some[#some + 1] = row
+      texts_of[field][#some] = sub(TEXTS, starts[behind], starts[behind] + lengths[behind] - 1)
       n, behind = n + 1, behind + 1
     end
     make_room(chunk, ids[first] % ROWS + behind - first)
     call('SETRANGE', chunk, offset, sub(ROWS_SENT, (first - 1) * ROW_SIZE + 1, (behind - 1) * ROW_SIZE))
-    local key = PREFIX .. 't' .. sub(chunk, -4)
-    if #texts > 0 then
-      call('HSET', key, unpack(texts))
-    end
-    if #gone_texts > 0 then
-      call('HDEL', key, unpack(gone_texts))
+    for i = 1, #fields do
+      local key, field, writes = PREFIX .. 't' .. sub(chunk, -4), fields[i], {}
+      local value = call('HGET', key, field) or ''
+      local parts, size, is_kept = { value }, #value, #value > 0
+      for j, row in ipairs(rows_of[field]) do
+        local text = texts_of[field][j]
+        is_kept = is_kept or #text > 0
+        if size + #text > GROUP_LIMIT then
+          parts[j + 1] = pack('<BI3', row % GROUPED, ALONE)
+          writes[#writes + 1], writes[#writes + 2] = pack('<I2', row), text
+        else
+          parts[j + 1] = pack('<BI3', row % GROUPED, #text) .. text
+        end
+        size = size + #parts[j + 1]
+      end
+      if is_kept then
+        call('HSET', key, field, table.concat(parts), unpack(writes))
+      end
     end
   end
 end

@@ -10,6 +10,28 @@ end
 local last_id, rows, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 local time = now()
 local found, settled = {}, 0
+local held_of, held -- a field of texts, and what it holds
+
+-- The text of a row; see create.lua.
+local function text_of_row(chunk, row)
+  local key, field = PREFIX .. 't' .. string.sub(chunk, -4), string.char((row - row % GROUPED) / GROUPED)
+  if held_of ~= key .. field then
+    held_of, held = key .. field, redis.call('HGET', key, field) or ''
+  end
+  local start, size, at = 1, 0, 1
+  while at + 3 <= #held do
+    local one, length = struct.unpack('<BI3', held, at)
+    if one == row % GROUPED then -- one that comes before belongs to a page whose row was lost
+      start, size = at + 4, length
+    end
+    at = at + 4 + (length == ALONE and 0 or length)
+  end
+  if size == ALONE then
+    return redis.call('HGET', key, struct.pack('<I2', row)) or ''
+  end
+  return string.sub(held, start, start + size - 1)
+end
+
 for at = 1, #IDS, 5 do
   local page = string.sub(IDS, at, at + 4)
   local page_id = struct.unpack('<I5', page)
@@ -21,8 +43,7 @@ for at = 1, #IDS, 5 do
     redis.call('SETRANGE', chunk, offset + CONTENT_SIZE, struct.pack('<I4', RELEASED))
     settled = settled + 1
   elseif not is_free and TEXTS then
-    text = redis.call('HGET', PREFIX .. 't' .. string.sub(chunk, -4),
-      struct.pack('<I2', page_id % ROWS)) or ''
+    text = text_of_row(chunk, page_id % ROWS)
     if ARGV[3] == '2' and #text > 2 then
       text = string.sub(text, 1, 2 + struct.unpack('<I2', text))
     end

@@ -13,6 +13,7 @@ for _, page in ipairs(redis.call('HKEYS', LEASES)) do
 end
 local sizes = {}
 for i = 5, #KEYS do
-  sizes[i - 4] = redis.call('HLEN', KEYS[i])
+  -- A field without a name marks the hash: see visit.lua.
+  sizes[i - 4] = redis.call('HLEN', KEYS[i]) - (redis.call('HGET', KEYS[i], '') and 1 or 0)
 end
 return { counters, redis.call('GET', KEYS[3]) or '0', live, redis.call('HGETALL', KEYS[4]), sizes }

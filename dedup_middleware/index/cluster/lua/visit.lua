@@ -25,17 +25,23 @@ local FLAGS, GROUP, NUMBERS = 5, 10, 5 -- bytes before those of the groups, byte
 local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep, read = string.find, string.sub, redis.call, string.rep, struct.unpack
 -- See own_counters() and set_counters() of the other scripts.
-local EPOCH = sub(ARGV[1], -8)
-local counters = call('GET', KEYS[1])
-if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
-  return redis.error_reply('GONE the index is not the one that was opened')
-end
+local EPOCH, GONE = sub(ARGV[1], -8), 'GONE the index is not the one that was opened'
+-- A field without a name in each hash. It says which index the hash belongs to, and is longer than the values
+-- that a list may hold: a hash of few and short values is a list that is searched from its start.
+local MARK = EPOCH .. '.........................................................'
+local counters -- read where no such field answers for them
 
 local GROUPS = (#HEAD - FLAGS) / GROUP
 local heads = { read('<BBBBB' .. rep('I2I2I2I2I2', GROUPS), HEAD) }
 local GENERATIONS, WRITTEN, ANSWERS, WRITES = heads[1], heads[2], heads[3] == 1, heads[4] == 1
 local NARROW, WIDE = WRITES and 'c8' or 'c3', WRITES and 'c11' or 'c6'
 local PAIRS = heads[5] == 2
+if not PAIRS then
+  counters = call('GET', KEYS[1])
+  if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
+    return redis.error_reply(GONE)
+  end
+end
 local fields, places, records, data_at
 if PAIRS then
   data_at = 1
@@ -65,6 +71,7 @@ for group = 1, GROUPS do
   local first_anchor, last_anchor = first_item + heads[at + 4], first_item + heads[at + 5]
   local hash = FIRST + (group - 1) * GENERATIONS
   local held, writes, n = {}, {}, 0
+  local marks = WRITES and not PAIRS
   -- Of a call with pairs the items that need care, each with its record: those of a bucket that holds the
   -- same suffix, is long, or is not as it should be. The others are done with here.
   local left
@@ -72,12 +79,20 @@ for group = 1, GROUPS do
     local size, wides = last_item - first_item, heads[at + 3]
     writes = { read(rep('c3c11', wides) .. rep('c3c8', size - wides), DATA, data_at) }
     data_at, first_field = writes[2 * size + 1], 0
-    fields = { unpack(writes, 1, size) }
+    fields = { unpack(writes, 1, size + 1) } -- made with room for the mark
     for i = 1, size do
       fields[i] = writes[2 * i - 1]
     end
+    fields[size + 1] = ''
     local values = call('HMGET', KEYS[hash + 1], unpack(fields))
     held[1] = values
+    if values[size + 1] ~= MARK then
+      counters = counters or call('GET', KEYS[1])
+      if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
+        return redis.error_reply(GONE)
+      end
+      marks = true
+    end
     for i = 1, size do
       local made, value = writes[2 * i], values[i]
       if value then
@@ -243,12 +258,16 @@ for group = 1, GROUPS do
       writes[written[place]] = table.concat(some)
     end
   end
+  if marks and n > 0 then
+    writes[n + 1], writes[n + 2], n = '', MARK, n + 2
+  end
   for from = 1, n, STACK do
     call('HSET', KEYS[hash + WRITTEN], unpack(writes, from, math.min(n, from + STACK - 1)))
   end
   first_item, first_field = last_item, PAIRS and 0 or last_field
 end
 if overflow > 0 then
+  counters = counters or call('GET', KEYS[1])
   local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
   call('SET', KEYS[1], struct.pack(COUNTERS, last_id, rows, buckets, left_out + overflow, gone) .. EPOCH)
 end
