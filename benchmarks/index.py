@@ -4,8 +4,8 @@
     python -m benchmarks.index --full     # to 1,000,000 pages, growth to 10,000,000: about an hour
     python -m benchmarks.index --only redis
 
-All figures are medians over the rounds. Client and server run on this machine; a server of another
-one adds its round trip, of which a page has two (propose, commit), shared by up to 64 pages. What
+All figures are medians over the rounds. Client and server run on this machine. To a server on
+another machine a page makes two round trips (propose, commit), which up to 64 pages share. What
 is compared is described in :mod:`benchmarks.deciding`, how the pages are made in
 :mod:`benchmarks.fingerprints`. The peers' figures on Redis are those of an index of
 ``--peer-pages``: datasketch takes 4 to 5 KB a page there, and hardly slows down as it grows.

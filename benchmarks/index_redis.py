@@ -131,7 +131,7 @@ def together(works: list[Work]) -> Measured:
     processes = [context.Process(target=run, args=(one, barrier, times)) for one in works]
     for process in processes:
         process.start()
-    # From here on the server works for warming up and for the decisions; the first is little.
+    # The server's time from here on is that of the warm-up, which is little, and of the decisions.
     with redis.Redis(port=works[0].port) as client:
         before = _server_cpu(client)
         measured = [times.get(timeout=600) for _ in works]
@@ -140,7 +140,7 @@ def together(works: list[Work]) -> Measured:
         process.join()
     taken = max(one[1] for one in measured) - min(one[0] for one in measured)
     count = sum(one.count for one in works)
-    # Of the warming up the server takes the same as of other pages, to judge by their number.
+    # A page of the warm-up is taken to cost the server as much as any other.
     server *= count / (count + _WARM * len(works))
     cpu = sum(one[2] for one in measured) + server
     return Measured(count / taken, 1e6 * cpu / count, sum(one[3] for one in measured) / count)

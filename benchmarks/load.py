@@ -32,8 +32,8 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import joined
-from dedup_middleware.tools.portable.file_reader import arrow
 from dedup_middleware.tools.portable.portable import export_index, import_index
+from dedup_middleware.tools.portable.portable_file import arrow
 from tests.servers import RedisServer, running_redis
 
 _PARAMETERS = {"bands": f"{BANDS}x{ROWS}"}

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from dedup_middleware import Options
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
-from dedup_middleware.spark.job_settings import local_session
 from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.stages import local_session
 
 SMALL_PAGES = {
     "spark.driver.memory": "640m",

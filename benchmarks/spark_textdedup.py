@@ -4,7 +4,7 @@
 
 Its tokens are the text between characters that are neither letters nor digits, which are whole
 clauses in Chinese. Here each character is a token, so that its n-grams are those of the other
-tools. Of its options those are taken that made it fastest and found most: hashes of 32 bits by
+tools. The options are those with which it was fastest and found most: hashes of 32 bits by
 xxh3, and 128 of them with bands for 0.6, since its 250 for 0.7 find less and take longer. Its
 script for Spark needs GraphFrames, a Java package that PyPI does not have.
 """

@@ -20,8 +20,8 @@ from dedup_middleware.evaluation.stream import Arrival, Decision, Truth, dedupli
 from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
-from dedup_middleware.spark.job_settings import METHODS, local_session
 from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.stages import METHODS, local_session
 from research.madeup import documents
 from research.protocols import zhou_documents
 

@@ -69,7 +69,7 @@ class Row:
 
 @functools.cache
 def _frequencies() -> tuple[list[str], list[int]]:
-    """Words of jieba's dictionary, and how often each and all before it occur."""
+    """Words of jieba's dictionary, with the sums of their frequencies up to each."""
     found = dictionary.parse(dictionary.jieba_dictionary().read_bytes()).frequencies
     return list(found), list(itertools.accumulate(found.values()))
 

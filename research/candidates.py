@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import volatile_bits
-from dedup_middleware.evaluation.scores import Interval, wilson
+from dedup_middleware.evaluation.pairs import Interval, wilson
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method

@@ -88,7 +88,7 @@ def run_collisions(run: Run) -> None:
 
 
 def run_expansion(run: Run) -> None:
-    """Ways to find all fingerprints within three bits, on random ones."""
+    """Ways to find all fingerprints within three bits of one, compared on random ones."""
     arguments = run.arguments
     with _progress(run) as describe:
         rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, describe)

@@ -1,4 +1,4 @@
-"""Which edits a method still sees through: kind of edit by intensity by length of the page."""
+"""The share of edited copies that a method finds, by kind of edit, intensity and length of page."""
 
 from __future__ import annotations
 

@@ -78,10 +78,7 @@ def document_arguments() -> argparse.ArgumentParser:
 
 
 def options_of(settings: Sequence[str]) -> Options:
-    """Options from ``DEDUP_NAME=VALUE``.
-
-    :raises OptionsError: an unknown name or a bad value
-    """
+    """Options from ``DEDUP_NAME=VALUE``."""
     given = dict(setting.partition("=")[::2] for setting in settings)
     named = {name if name.startswith(PREFIX) else PREFIX + name: v for name, v in given.items()}
     # A key of its own, not a random one: every run gives the same results.
@@ -89,10 +86,7 @@ def options_of(settings: Sequence[str]) -> Options:
 
 
 def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -> None:
-    """Run the experiment that the command names.
-
-    :raises DedupError: something given can't be used
-    """
+    """Run the experiment that the command names."""
     from rich.console import Console
 
     from dedup_middleware.evaluation import output

@@ -51,12 +51,18 @@ class Comparer(ABC):
         """What the method keeps of a document."""
 
     @abstractmethod
+    def similarity(self, new: Any, stored: Any) -> float:
+        """Similarity from 0 to 1, by which alone most methods decide."""
+
     def compare(self, new: Any, stored: Any) -> Comparison:
         """Whether the new document is a near-duplicate of the stored one."""
+        value = self.similarity(new, stored)
+        duplicate = value >= self.threshold
+        return Comparison(value, duplicate, self.name if duplicate else "too-different")
 
-    @abstractmethod
     def score(self, new: Any, stored: Any) -> float:
         """The largest threshold at which the new document is a duplicate; 0: at none."""
+        return self.similarity(new, stored)
 
 
 @attrs.frozen(eq=False)
@@ -87,6 +93,10 @@ class MethodComparer(Comparer):
         page = self._fingerprinter(document)
         return SignedPage(page, content_record(page))
 
+    def similarity(self, new: SignedPage, stored: SignedPage) -> float:
+        """Similarity from 0 to 1."""
+        return self.compare(new, stored).similarity
+
     def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
         """Whether the new document is a near-duplicate of the stored one."""
         return _judged(self._method, new, stored)
@@ -110,25 +120,7 @@ def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 
-class SymmetricComparer(Comparer):
-    """A method in which only the similarity decides, the same in both directions."""
-
-    @abstractmethod
-    def similarity(self, a: Any, b: Any) -> float:
-        """Similarity from 0 to 1."""
-
-    def compare(self, new: Any, stored: Any) -> Comparison:
-        """Whether the new document is a near-duplicate of the stored one."""
-        value = self.similarity(new, stored)
-        duplicate = value >= self.threshold
-        return Comparison(value, duplicate, self.name if duplicate else "too-different")
-
-    def score(self, new: Any, stored: Any) -> float:
-        """The largest threshold at which the new document is a duplicate; 0: at none."""
-        return self.similarity(new, stored)
-
-
-class SignatureComparer(SymmetricComparer):
+class SignatureComparer(Comparer):
     """A method of the literature that compares signatures."""
 
     def __init__(self, method: SignatureMethod, options: Options) -> None:
@@ -142,12 +134,12 @@ class SignatureComparer(SymmetricComparer):
         """Sign a document; None for a document with nothing to compare."""
         return self._sign(document.title, document.text or "", document.description)
 
-    def similarity(self, a: Signature | None, b: Signature | None) -> float:
+    def similarity(self, new: Signature | None, stored: Signature | None) -> float:
         """Similarity from 0 to 1; 0 if there is nothing to compare."""
-        return 0.0 if a is None or b is None else self.method.compare(a, b)
+        return 0.0 if new is None or stored is None else self.method.compare(new, stored)
 
 
-class JaccardComparer(SymmetricComparer):
+class JaccardComparer(Comparer):
     """Exact Jaccard index of the sets of shingles: what others estimate."""
 
     name = "jaccard"
@@ -160,10 +152,10 @@ class JaccardComparer(SymmetricComparer):
         """The distinct shingles, uint64[n], ascending."""
         return np.sort(self._shingler(document.text or "").features)
 
-    def similarity(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
+    def similarity(self, new: NDArray[np.uint64], stored: NDArray[np.uint64]) -> float:
         """Similarity from 0 to 1."""
-        shared = len(np.intersect1d(a, b, assume_unique=True))
-        union = len(a) + len(b) - shared
+        shared = len(np.intersect1d(new, stored, assume_unique=True))
+        union = len(new) + len(stored) - shared
         return shared / union if union else 0.0
 
 
@@ -207,10 +199,7 @@ def options_for(options: Options, name: str) -> Options:
 
 
 def comparer_of(options: Options) -> Comparer:
-    """The method that the options name, to compare documents one by one.
-
-    :raises OptionsError: parameters that can't be used
-    """
+    """The method that the options name, to compare documents one by one."""
     signed = literature(options)
     if signed is not None:
         return SignatureComparer(signed, options)

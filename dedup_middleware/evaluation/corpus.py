@@ -38,8 +38,6 @@ class SourceDocument:
 class Pair:
     """Two documents and whether they are near-duplicates.
 
-    :param key: name of the pair
-    :param label: whether they are
     :param kind: what sort of pair it is, as in the file (``type``)
     :param trivial: the texts are equal (``jaccard_char5`` is 1), so that any method finds it
     """
@@ -53,10 +51,7 @@ class Pair:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Number and object of each line that is not empty.
-
-    :raises InputError: no such file, not the text of JSON objects
-    """
+    """Number and object of each line that is not empty."""
     number = 0
     try:
         with path.open("rb") as probe:
@@ -97,7 +92,6 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
     """The documents of some files, in order; ``text`` is required, ``title`` and
     ``description`` are not.
 
-    :param limit: how many are read at most
     :raises InputError: a file or line that can't be used, or no document at all
     """
     found: list[SourceDocument] = []

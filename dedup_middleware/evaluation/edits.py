@@ -33,16 +33,10 @@ import attrs
 
 @attrs.frozen
 class Material:
-    """Things to insert into texts of one script.
+    """Things to insert into texts of one script; ``between`` separates two words.
 
-    :param letters: single characters
-    :param words: words
-    :param between: the separator of two words
-    :param sentences: whole sentences
-    :param adverts: sentences of adverts
-    :param headers: what an agency or outlet puts before a text; ``{}`` is a number
-    :param footers: what it puts behind it
-    :param stamps: lines with a time; ``{}`` is a number
+    ``headers`` and ``footers`` are what an agency or outlet puts around a text, ``stamps`` lines
+    with a time; ``{}`` is a number in them.
     """
 
     letters: str

@@ -14,7 +14,7 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.writing import write_whole
-from dedup_middleware.evaluation.scores import Interval
+from dedup_middleware.evaluation.pairs import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,10 +28,7 @@ Record = Mapping[str, Any]
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder of the results if need be.
-
-    :raises DedupError: it can't be made
-    """
+    """Make the folder of the results if need be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -150,10 +147,7 @@ _MARKERS: Final = "osD^vPX*"
 
 
 def require_matplotlib() -> None:
-    """Check that plots can be drawn, before a long measurement.
-
-    :raises DedupError: matplotlib is not installed
-    """
+    """Check that plots can be drawn, before a long measurement."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -170,10 +164,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG.
-
-    :raises DedupError: it can't be written
-    """
+    """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG."""
     import matplotlib as mpl
 
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]

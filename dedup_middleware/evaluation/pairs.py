@@ -7,32 +7,26 @@ pair is judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new a
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.evaluation.comparers import Comparer
 from dedup_middleware.evaluation.corpus import Pair
-from dedup_middleware.evaluation.scores import (
-    Counts,
-    Labels,
-    Scores,
-    best_threshold,
-    bootstrap_f1,
-    components,
-    cross_validate,
-    curve,
-    threshold_at_recall,
-    wilson,
-)
 from dedup_middleware.model.documents import Document
 from dedup_middleware.text import figures
 from dedup_middleware.text.shingle import Shingler
+
+Labels = NDArray[np.bool_]
+Scores = NDArray[np.float64]
 
 B_NEW: Final = "b new"
 A_NEW: Final = "a new"
@@ -42,7 +36,6 @@ ORDERS: Final = (EITHER, B_NEW, A_NEW)
 DIVISIONS: Final = 10
 #: required on the documents that a threshold is chosen on, so that others keep .90
 RECALL: Final = 0.92
-_AT_RECALL: Final = partial(threshold_at_recall, recall=RECALL)
 
 
 @attrs.frozen(eq=False)
@@ -132,13 +125,14 @@ def rows(
     """
     labels = labels_of(pairs)
     groups = groups_of(pairs)
+    at_least = partial(threshold_at_recall, recall=RECALL)
     table = []
     for result in runs:
         for order in ORDERS:
             said, scores = result.said[order], result.scores[order]
             counts = Counts.of(said, labels)
             validated, chosen = _validated(scores, labels, groups, folds, best_threshold)
-            at_recall, _ = _validated(scores, labels, groups, folds, _AT_RECALL)
+            at_recall, _ = _validated(scores, labels, groups, folds, at_least)
             right = counts.true_positive
             row = {
                 "method": result.name,
@@ -213,3 +207,205 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
         }
         for i in wrong
     ]
+
+
+# Precision and recall with their uncertainty, and thresholds that are not fitted to the test.
+# Thresholds that are tried: hundredths and the halves between them, so that none sits on a score
+# that is given in hundredths.
+_GRID = np.linspace(0.0525, 1.0, 380)
+_SMOOTHING = 8  # thresholds to each side, 0.02
+_ROUNDS = 1000  # of the bootstrap
+
+
+@attrs.frozen
+class Interval:
+    """A share with its confidence interval; NaN where there is nothing to count."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return (
+            "-" if math.isnan(self.value) else f"{self.value:.3f} [{self.low:.2f}, {self.high:.2f}]"
+        )
+
+
+@attrs.frozen
+class Counts:
+    """Verdicts on pairs, counted against their labels."""
+
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+    true_negative: int = 0
+
+    @classmethod
+    def of(cls, said: Labels, labels: Labels) -> Counts:
+        """Count answers, bool[n], against labels, bool[n]."""
+        return cls(
+            int(np.count_nonzero(said & labels)),
+            int(np.count_nonzero(said & ~labels)),
+            int(np.count_nonzero(~said & labels)),
+            int(np.count_nonzero(~said & ~labels)),
+        )
+
+    def __add__(self, other: Counts) -> Counts:
+        sums = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return Counts(*(a + b for a, b in sums))
+
+    @property
+    def precision(self) -> float:
+        """Share of those called duplicates that are; NaN if none was."""
+        return _share(self.true_positive, self.true_positive + self.false_positive)
+
+    @property
+    def recall(self) -> float:
+        """Share of the duplicates that were called so; NaN if there is none."""
+        return _share(self.true_positive, self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; NaN if there is neither."""
+        wrong = self.false_positive + self.false_negative
+        return _share(2 * self.true_positive, 2 * self.true_positive + wrong)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def wilson(part: int, whole: int) -> Interval:
+    """Wilson's 95 % interval of a share (E. B. Wilson, JASA 1927).
+
+    >>> str(wilson(9, 10))
+    '0.900 [0.60, 0.98]'
+    """
+    if not whole:
+        return Interval(math.nan, math.nan, math.nan)
+    share, z = part / whole, 1.96  # standard deviations
+    middle = share + z * z / (2 * whole)
+    spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
+    scale = 1 + z * z / whole
+    return Interval(share, max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale))
+
+
+def components(edges: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
+    """For each edge of a graph the number of its connected component, from 0 in order.
+
+    >>> components([("a", "b"), ("c", "d"), ("b", "e")])
+    [0, 1, 0]
+    """
+    parent: dict[Hashable, Hashable] = {}
+
+    def root(node: Hashable) -> Hashable:
+        while parent.setdefault(node, node) != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for a, b in edges:
+        parent[root(a)] = root(b)
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(root(a), len(numbers)) for a, _ in edges]
+
+
+def bootstrap_f1(said: Labels, labels: Labels, groups: Sequence[int]) -> Interval:
+    """F1 with its 95 % percentile interval; whole groups are drawn, since their pairs are not
+    independent of each other."""
+    value = Counts.of(said, labels).f1
+    count = max(groups, default=-1) + 1
+    if not count:
+        return Interval(math.nan, math.nan, math.nan)
+    positive, false, missed = (
+        np.bincount(np.asarray(groups), weights=part.astype(np.float64), minlength=count)
+        for part in (said & labels, said & ~labels, ~said & labels)
+    )
+    drawn = np.random.default_rng(1).integers(0, count, (_ROUNDS, count))
+    right = 2 * positive[drawn].sum(axis=1)
+    whole = right + (false + missed)[drawn].sum(axis=1)
+    known = right[whole > 0] / whole[whole > 0]
+    if not len(known):
+        return Interval(value, math.nan, math.nan)
+    low, high = np.percentile(known, (2.5, 97.5))
+    return Interval(value, float(low), float(high))
+
+
+def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
+    """Counts at every threshold at which an answer changes, the distinct scores above 0."""
+    found = np.unique(scores[scores > 0]).tolist()
+    return [(threshold, Counts.of(scores >= threshold, labels)) for threshold in found]
+
+
+def best_threshold(scores: Scores, labels: Labels) -> float:
+    """The threshold with the largest F1, averaged over the thresholds within 0.02 of it.
+
+    F1 of few pairs has peaks that are chance, a pair wide; the average prefers what holds for
+    neighbouring thresholds too. Of a plateau of equal values the middle is taken.
+    """
+    ordered = np.sort(scores)
+    positive = np.sort(scores[labels])
+    called = len(ordered) - np.searchsorted(ordered, _GRID)
+    right = len(positive) - np.searchsorted(positive, _GRID)
+    f1 = 2 * right / np.maximum(called + len(positive), 1)
+    padded = np.pad(f1, _SMOOTHING, mode="edge")
+    window = np.ones(2 * _SMOOTHING + 1) / (2 * _SMOOTHING + 1)
+    smooth = np.convolve(padded, window, mode="valid")
+    best = np.flatnonzero(smooth >= smooth.max() - 1e-12)
+    return float(_GRID[best[len(best) // 2]])
+
+
+def threshold_at_recall(scores: Scores, labels: Labels, recall: float) -> float:
+    """The highest threshold that finds that share of the duplicates, so the most precise one; the
+    lowest that is tried if none does."""
+    positive = np.sort(scores[labels])
+    right = len(positive) - np.searchsorted(positive, _GRID)
+    enough = np.flatnonzero(right >= recall * len(positive))
+    return float(_GRID[enough[-1] if len(enough) else 0])
+
+
+def folds(groups: Sequence[int], labels: Labels, count: int, seed: int) -> NDArray[np.int64]:
+    """A fold for each pair: whole groups, spread so that folds have like numbers of duplicates."""
+    sizes: dict[int, list[int]] = {}
+    for i, group in enumerate(groups):
+        sizes.setdefault(group, []).append(i)
+    order = sorted(sizes)
+    random.Random(seed).shuffle(order)
+    order.sort(key=lambda g: (-int(np.count_nonzero(labels[sizes[g]])), -len(sizes[g])))
+    load = [(0, 0)] * count
+    result = np.zeros(len(groups), np.int64)
+    for group in order:
+        members = sizes[group]
+        fold = load.index(min(load))
+        result[members] = fold
+        positives, total = load[fold]
+        load[fold] = (positives + int(np.count_nonzero(labels[members])), total + len(members))
+    return result
+
+
+def cross_validate(
+    scores: Scores,
+    labels: Labels,
+    groups: Sequence[int],
+    count: int = 5,
+    seed: int = 1,
+    choose: Callable[[Scores, Labels], float] = best_threshold,
+) -> tuple[Counts, list[float]]:
+    """Counts over all folds, each judged by the threshold that was chosen on the others.
+
+    A fold that has all duplicates is left out.
+
+    :param groups: pairs of one group stay in one fold
+    :param seed: of the division into folds
+    :returns: the counts, and the threshold of each fold
+    """
+    fold = folds(groups, labels, count, seed)
+    total, chosen = Counts(), []
+    for i in range(count):
+        test = fold == i
+        if not labels[~test].any():  # no duplicate to choose a threshold by
+            continue
+        threshold = choose(scores[~test], labels[~test])
+        chosen.append(threshold)
+        total += Counts.of(scores[test] >= threshold, labels[test])
+    return total, chosen

@@ -76,7 +76,7 @@ class Run:
 
 
 def run_pairs(run: Run) -> None:
-    """All methods on labelled pairs, without the trivial ones and, if there are any, with them."""
+    """All methods on labelled pairs: on those that are not trivial, and on all if some are."""
     every = read_pairs(run.arguments.file)
     hard = [pair for pair in every if not pair.trivial]
     comparers = run.comparers((*METHOD_NAMES, *VARIANTS))
@@ -172,10 +172,7 @@ def run_stream(run: Run) -> None:
 
 
 def _of_crawls(run: Run) -> dict[str, Options]:
-    """The options of a crawl, in memory, by each method requested.
-
-    :raises OptionsError: no such method, or one by which no crawl decides
-    """
+    """The options of a crawl, in memory, by each method requested."""
     found = {}
     for name, comparer in run.comparers(METHODS).items():
         if comparer.options is None:

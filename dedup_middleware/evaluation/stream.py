@@ -113,10 +113,7 @@ def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arri
 
 
 def reordered(arrivals: Sequence[Arrival], order: str, seed: int = 1) -> list[Arrival]:
-    """The stream in one of :data:`ORDERS`.
-
-    :raises ValueError: no such order
-    """
+    """The stream in one of :data:`ORDERS`."""
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
     result = list(arrivals)
@@ -168,10 +165,7 @@ def deduplicate_in_pool(
     workers: int,
     folder: Path,
 ) -> list[Decision]:
-    """The same by several processes on one SQLite index, each with its share of the stream.
-
-    :param folder: where the index is made
-    """
+    """The same by several processes on one SQLite index, each with its share of the stream."""
     shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}", journal="off")
     parts = [arrivals[i::workers] for i in range(workers)]
     results = list(pool.map(deduplicate, [shared] * workers, parts))

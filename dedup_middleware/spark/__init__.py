@@ -7,6 +7,6 @@ result.kept, result.duplicates, result.clusters
 """
 
 from dedup_middleware.spark.job import Result, deduplicate
-from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.stages import Job
 
 __all__ = ["Job", "Result", "deduplicate"]

@@ -27,9 +27,8 @@ from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
-from dedup_middleware.spark.job_settings import Job, SparkError, local_session, submitted_session
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.stages import Note
+from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
 from dedup_middleware.tools.commands.context import progress_bars
 from dedup_middleware.tools.commands.files import add_spark_arguments
 
@@ -54,10 +53,7 @@ _SECONDS = 0.5
 
 @contextmanager
 def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
-    """A progress bar for the running step, with its tasks; gives what notes that a step begins.
-
-    :param quiet: show nothing
-    """
+    """A progress bar for the running step, with its tasks; gives what notes that a step begins."""
     tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
     current = bars.add_task("reading", total=None)
     end = threading.Event()
@@ -136,10 +132,7 @@ async def run(
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark and of Java, and of files that can't be read or written, as one line.
-
-    :raises SparkError: instead of them
-    """
+    """Errors of Spark and of Java, and of files that can't be read or written, as one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:

@@ -11,39 +11,43 @@ that dies ends the job, as it does in any step where Spark runs on one machine.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import is_dropped
-from dedup_middleware.index.pages import TABLE_SHIFT
+from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
+from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.documents import EMPTY, REVISIT
-from dedup_middleware.spark.alone_pairs import NARROW, Source, candidate_rows, ordered_runs, read
-from dedup_middleware.spark.columns import flat, words
-from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.model.records import BAND_SUFFIX_BITS
+from dedup_middleware.spark.columns import fixed, flat, limit_of, words
+from dedup_middleware.spark.pairing import BAND_KEY, NOTHING, SIGNED, WORDS, Blocks, pairs
+from dedup_middleware.spark.reading import Ordered, ordered_runs
 from dedup_middleware.spark.settling import OpenPages, settle
+from dedup_middleware.spark.stages import Job, Work
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
     COPY,
     EDGES,
     MATCHES,
     OWN,
-    PLAIN,
     judge_pairs,
     match_pages,
 )
 
+#: columns that candidates are found by
+NARROW = ("order", "size", "twin", "key_hash", "simhash", "named", "slots", "sieve")
 CANDIDATES = ("order", "content", "payload", "slots")
 JUDGED = ("order", "content", "judged", "slots", "named")
 #: names of all columns that are read
@@ -52,10 +56,8 @@ _MOST_ROWS = 1 << 14  # that are judged or matched at once, of one page at least
 _MOST_BYTES = 1 << 30  # of pages and candidates that are matched
 _NEVER = -1  # in place of the order at which a page was kept
 _LAST = (1 << 63) - 1  # an order behind all others
-_DONE = pa.schema([("part", pa.int64())])
 
-Work = Callable[[Any], Iterator[Any]]
-Parts = Callable[[Work, Any, Any], Any]  # see :func:`in_parts`, behind its first two arguments
+Parts = Callable[[Work, Any, Any], Any]  # see :func:`.in_parts`, behind its first two arguments
 
 _PLACES = pa.list_(pa.int64())
 TO_JUDGE = pa.schema({
@@ -88,13 +90,12 @@ def matches(
     much for one process, and Spark has to find them.
 
     :param files: of pages, with at least one row
-    :param names: see :class:`.Source`
+    :param names: see :class:`.Ordered`
     :param cores: that this process may use
     """
-    runs = ordered_runs(files, names["order"])
-    if not runs:
+    source, method = ordered_runs(files, names), choose_method(options)
+    if source is None:
         return None
-    source, method = Source(runs, names), choose_method(options)
     pages = read(source.batches(NARROW))
     found = candidate_rows(pages, job, method, cores)
     if found is None:
@@ -102,8 +103,7 @@ def matches(
     orders, firsts, keys = pages.orders, pages.firsts, pages.keys
     del pages  # while others judge, most of it is of no use
     page, candidate = (orders[rows] for rows in found.T)
-    pairs = pa.table({"page": page, "candidate": candidate})
-    edges = parts(judged(source, options), pairs, EDGES)
+    edges = parts(judged(source, options), pa.table({"page": page, "candidate": candidate}), EDGES)
     if edges.nbytes > _MOST_BYTES:
         return None
     copies: dict[int, list[int]] = {}
@@ -120,10 +120,7 @@ def matches(
 
 def _rows(schema: Any, **columns: Any) -> Any:
     """A table of a schema: columns of Arrow and arrays; a number is that of all rows, and columns
-    that are not given are empty.
-
-    :param columns: an array or a column first
-    """
+    that are not given are empty."""
     count = len(next(iter(columns.values())))
     for field in schema:
         given = columns.get(field.name)
@@ -136,10 +133,7 @@ def _rows(schema: Any, **columns: Any) -> Any:
 
 def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
     """Rows for :func:`matched`: pages that were dropped or have copies, their kept candidates, and
-    the copies.
-
-    :param kept_at: of contested pages
-    """
+    the copies."""
     contested = np.array([*sorted(kept_at), _LAST])
     times = np.array(
         [_NEVER if (time := kept_at.get(page, page)) is None else time for page in contested]
@@ -172,33 +166,20 @@ def _by_page(*tables: Any) -> Any:
     return pa.concat_tables(tables).combine_chunks().sort_by(by).combine_chunks()
 
 
-def judged(source: Source, options: Options) -> Work:
+def judged(source: Ordered, options: Options) -> Work:
     """Pairs (page, candidate), by page, to :data:`.EDGES`."""
-
-    def work(pairs: Any) -> Iterator[Any]:
-        for batch in judge_pairs(options)(_to_judge(source, pairs)):
-            # Where whatever else is kept does not matter, no page is read again to be settled.
-            plain = words(batch.column("flags")) & PLAIN != 0
-            own = batch.column("candidate").is_null()
-            judged = batch.schema.get_field_index("payload")
-            left = pa.compute.if_else(
-                pa.compute.and_(pa.array(plain), own), None, batch.column(judged)
-            )
-            yield batch.set_column(judged, EDGES.field(judged), left)
-
-    return work
+    return lambda given: judge_pairs(options)(_to_judge(source, given))
 
 
-def _to_judge(source: Source, pairs: Any) -> Iterator[Any]:
+def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
     """Rows for :func:`.judge_pairs`."""
-    page, candidate = words(pairs.column("page")), words(pairs.column("candidate"))
+    page, candidate = words(given.column("page")), words(given.column("candidate"))
     wanted = np.unique(candidate)
     stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES)))
-    for i, field in enumerate(stored.schema):
-        if pa.types.is_binary(field.type):  # the column may hold more than 2 GB
-            large = stored.column(i).cast(pa.large_binary())
-            stored = stored.set_column(i, field.name, large)
-    stored = stored.combine_chunks()
+    # The columns may hold more than 2 GB.
+    large = {pa.binary(): pa.large_binary()}
+    kinds = [(field.name, large.get(field.type, field.type)) for field in stored.schema]
+    stored = stored.cast(pa.schema(kinds)).combine_chunks()
     for batch, start, stop in _portions(source, page):
         own = _rows(
             TO_JUDGE, page=words(batch.column("order")), kind=OWN, places=batch.column("slots"),
@@ -213,12 +194,9 @@ def _to_judge(source: Source, pairs: Any) -> Iterator[Any]:
         yield from _by_page(own, theirs).to_batches()
 
 
-def _portions(source: Source, page: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
+def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
     """Batches of pages with the columns :data:`JUDGED`, and which rows are those of its pages: few,
-    for a page may have thousands of candidates.
-
-    :param page: of each row, ascending
-    """
+    for a page may have thousands of candidates."""
     for batch in source.chosen(np.unique(page), JUDGED):
         orders = words(batch.column("order"))
         starts = np.searchsorted(page, np.append(orders, orders[-1] + 1))
@@ -230,12 +208,12 @@ def _portions(source: Source, page: NDArray[np.int64]) -> Iterator[tuple[Any, in
             first = last
 
 
-def matched(source: Source, options: Options) -> Work:
+def matched(source: Ordered, options: Options) -> Work:
     """Rows of :data:`TO_MATCH`, by page, to :data:`.MATCHES`; the rest of a page's own is read."""
     return lambda given: match_pages(options)(_with_own(source, given))
 
 
-def _with_own(source: Source, given: Any) -> Iterator[Any]:
+def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
     page = words(given.column("page"))
     for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)
@@ -249,61 +227,6 @@ def _with_own(source: Source, given: Any) -> Iterator[Any]:
             payload=batch.column("judged"), kept_at=some.filter(is_own).column("kept_at"),
         )  # fmt: skip
         yield from _by_page(own, some.filter(pa.compute.invert(is_own))).to_batches()
-
-
-def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:
-    """What the workers of Spark make of a table that is cut into one part for each core.
-
-    :param folder: of this machine, for the files
-    :param work: a table to batches of ``schema``
-    :param table: sorted by its column ``page``; a page is in one part
-    """
-    cuts = cuts_of(words(table.column("page")), session.sparkContext.defaultParallelism)
-    count = len(cuts) - 1
-    if not count:
-        return schema.empty_table()
-    place = tempfile.mkdtemp(dir=folder)
-    for number, (start, stop) in enumerate(pairwise(cuts)):
-        part = table.slice(start, stop - start)
-        _write(f"{place}/given-{number}.arrow", part.to_batches(), table.schema)
-    numbers = session.range(0, count, 1, count)
-    numbers.mapInArrow(_task(place, work, schema), from_arrow_schema(_DONE)).collect()
-    return pa.concat_tables(_mapped(f"{place}/made-{number}.arrow") for number in range(count))
-
-
-def cuts_of(pages: NDArray[np.int64], count: int) -> list[int]:
-    """Where to cut sorted rows into some parts of about one size, so that no page is in two.
-
-    >>> cuts_of(np.array([5, 5, 5, 7, 8]), 2), cuts_of(np.array([], int), 2)
-    ([0, 3, 5], [0])
-    """
-    wanted = [len(pages) * i // count for i in range(1, count)] if len(pages) else []
-    cuts = np.searchsorted(pages, pages[wanted], "right")
-    return sorted({0, *cuts.tolist(), len(pages)})
-
-
-def _write(path: str, batches: Iterable[Any], schema: Any) -> None:
-    with pa.ipc.new_file(path, schema) as file:
-        for batch in batches:
-            file.write_batch(batch)
-
-
-def _mapped(path: str) -> Any:
-    """A table that stays in its file."""
-    return pa.ipc.open_file(pa.memory_map(path)).read_all()
-
-
-def _task(folder: str, work: Work, schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over the numbers of parts."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                given = _mapped(f"{folder}/given-{number}.arrow")
-                _write(f"{folder}/made-{number}.arrow", work(given), schema)
-            yield batch.rename_columns(_DONE.names)
-
-    return run
 
 
 def duplicates(
@@ -334,10 +257,7 @@ def duplicates(
 
 
 def clusters(duplicates: Sequence[Path]) -> Any:
-    """Kept pages, each with all that were dropped for it, a table of :data:`CLUSTERS`.
-
-    :param duplicates: files of :data:`DUPLICATES`
-    """
+    """Kept pages, each with all that were dropped for it, a table of :data:`CLUSTERS`."""
     names = {"match": "cluster", "match_key": "stored", "outcome": "kind", "order": "order",
              "key": "key", "reason": "reason", "similarity": "similarity"}  # fmt: skip
     found = _read(duplicates, list(names))
@@ -361,3 +281,173 @@ def _read(files: Sequence[Path], columns: Sequence[str]) -> Any:
 def _host(key: str | None) -> str:
     found = _HOST.match(key or "")
     return found[1].lower() if found else ""
+
+
+_MOST_PAIRS = 1 << 16
+_MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
+_RECORDS = 1 << 17  # of blocks, in memory at once, for each thread
+
+
+@attrs.frozen(eq=False)
+class Pages:
+    """What candidates are found by, of n pages that have a text, by ascending order.
+
+    ``orders`` int64[n]; ``firsts`` int64[n] the row of the first exact copy of each, which may be
+    the page itself, and ``lasts`` the order of the last; ``keys`` int64[n] hashes of their keys,
+    ``named`` bool[n] whether these name them; ``simhashes`` uint64[n]; ``places`` int64[p]: those
+    of row i are ``places[starts[i]:starts[i + 1]]``, SimHash tables first, the key last; ``sieves``
+    uint64[n, WORDS].
+    """
+
+    orders: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    named: NDArray[np.bool_]
+    simhashes: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sieves: NDArray[np.uint64]
+
+    @property
+    def single(self) -> NDArray[np.bool_]:
+        """Whether a page is no copy of one before it, bool[n]."""
+        found: NDArray[np.bool_] = self.firsts == np.arange(len(self.orders))
+        return found
+
+
+def read(batches: Iterable[Any]) -> Pages:
+    """The columns of :data:`NARROW`, by ascending order, one batch at least."""
+    parts = []
+    for batch in batches:
+        rows = batch.filter(pa.compute.greater(batch.column("size"), 0))
+        starts, places = flat(rows.column("slots"))
+        numbers = (words(rows.column(name)) for name in ("order", "key_hash", "simhash"))
+        named = np.asarray(rows.column("named").to_numpy(zero_copy_only=False), np.bool_)
+        twins = fixed(rows.column("twin"), 2)
+        parts.append(
+            (*numbers, named, twins, np.diff(starts), places, fixed(rows.column("sieve"), WORDS))
+        )
+    orders, keys, simhashes, named, twins, counts, places, sieves = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    of_page = np.repeat(np.arange(len(orders), dtype=np.int32), counts)
+    places = places[np.lexsort((places, places >> TABLE_SHIFT == KEY_TABLE, of_page))]
+    firsts, lasts = _copies(orders, keys, twins)
+    return Pages(
+        orders, firsts, lasts, keys, named, simhashes.view(np.uint64), starts_of(counts), places,
+        sieves.view(np.uint64),
+    )  # fmt: skip
+
+
+def _copies(
+    orders: NDArray[np.int64], keys: NDArray[np.int64], twins: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each page the row of its first exact copy, and the order of the last.
+
+    A page whose key occurs again is an exact copy only of pages of that key.
+    """
+    _, of_key, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    again = counts[of_key] > 1
+    by = np.lexsort((np.where(again, keys, 0), again, twins[:, 0], twins[:, 1]))
+    values = np.column_stack((twins, again, np.where(again, keys, 0)))[by]
+    new = np.ones(len(orders), np.bool_)
+    new[1:] = (values[1:] != values[:-1]).any(1)
+    begins = np.flatnonzero(new)
+    ends = np.append(begins, len(orders))[1:] - 1
+    group = np.cumsum(new) - 1
+    firsts, lasts = np.empty_like(orders), np.empty_like(orders)
+    # The sort is stable, so that rows of a group ascend.
+    firsts[by], lasts[by] = by[begins][group], orders[by[ends]][group]
+    return firsts, lasts
+
+
+def candidate_rows(
+    pages: Pages, job: Job, method: Method, cores: int = 1
+) -> NDArray[np.int32] | None:
+    """Rows of pages and of their candidates, int32[m, 2], ascending, as
+    :func:`.pair_blocks.candidate_pairs` finds them. None: a key has so many records that it has to
+    be split, or there are too many pairs for the memory of one process.
+    """
+    limit, most = limit_of(method), min(job.hot, job.most)
+    # Of each page there are some fourteen records: small numbers take a third of the memory.
+    rows = np.repeat(np.arange(len(pages.orders), dtype=np.int32), np.diff(pages.starts))
+    numbers = (np.arange(len(rows)) - pages.starts[rows]).astype(np.int16)
+    single = pages.single[rows]
+    rows, numbers, places = rows[single], numbers[single], pages.places[single]
+    tables = (places >> TABLE_SHIFT).astype(np.int8)
+    wide = (tables >= SIMHASH_TABLES[0]) & (tables <= SIMHASH_TABLES[-1])
+    signed = np.zeros(len(pages.orders), np.bool_)
+    signed[rows[wide & (numbers == 0)]] = True
+    keys = np.where(wide, places >> BAND_SUFFIX_BITS, places | BAND_KEY)
+    # Records of pages stay in their order.
+    by = np.argsort(keys, kind="stable")
+    keys, rows, numbers, tables = keys[by], rows[by], numbers[by], tables[by]
+    del places, single, wide, by
+    begins = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    counts = np.diff(np.append(begins, len(keys)))
+    if counts.max(initial=0) > job.hot:
+        return None
+    crowded = np.zeros(len(pages.orders), np.int64)
+    many = np.repeat(counts > most, counts)
+    np.bitwise_or.at(crowded, rows[many], np.int64(1) << tables[many])
+    begins, counts = begins[counts > 1], counts[counts > 1]
+    at = np.cumsum(counts)
+    cuts = np.searchsorted(at, np.arange(_RECORDS, int(at[-1]) if len(at) else 0, _RECORDS))
+    count = 0
+
+    def compared(bounds: tuple[int, int]) -> list[NDArray[np.int32]]:
+        nonlocal count
+        start, stop = bounds
+        some = np.repeat(begins[start:stop], counts[start:stop])
+        starts = starts_of(counts[start:stop])
+        some += np.arange(len(some)) - np.repeat(starts[:-1], counts[start:stop])
+        own = rows[some]
+        blocks = Blocks(
+            starts=starts,
+            tables=tables[begins[start:stop]].astype(np.int64),
+            split=np.zeros(stop - start, np.int64),
+            orders=pages.orders[own],
+            lasts=pages.lasts[own],
+            simhashes=pages.simhashes[own],
+            flags=np.where(signed[own], SIGNED, 0),
+            crowded=crowded[own],
+            lower=_lower(pages, own, numbers[some], signed[own], crowded[own] >> tables[some] & 1),
+            sieves=pages.sieves[own],
+        )
+        found, next_ = [], (0, 0)
+        while next_[0] < stop - start and count <= _MOST_FOUND:
+            page, candidate, next_ = pairs(
+                blocks, method.scan_distance, (job.most, job.most), limit,
+                max(_MOST_PAIRS, job.most), next_,
+            )  # fmt: skip
+            found.append(np.column_stack((own[page], own[candidate])))
+            count += len(page)
+        return found
+
+    # The kernel and NumPy leave other threads alone for most of the time.
+    with ThreadPoolExecutor(cores) as threads:
+        bounds = pairwise(np.unique([0, *cuts.tolist(), len(counts)]).tolist())
+        found = [part for parts in threads.map(compared, bounds) for part in parts]
+    if count > _MOST_FOUND:
+        return None
+    return np.unique(np.concatenate([np.empty((0, 2), np.int32), *found]), axis=0)
+
+
+def _lower(
+    pages: Pages, rows: NDArray[np.int32], numbers: NDArray[np.int16],
+    signed: NDArray[np.bool_], crowded: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """The rows of ``lower`` of records, see :class:`.Blocks`.
+
+    :param numbers: which of its page's places each record is
+    :param crowded: 1 where its key is crowded
+    """
+    begin = pages.starts[rows] + signed * len(SIMHASH_TABLES)
+    every = pages.starts[rows + 1] - begin
+    lengths = np.where(crowded == 1, every, numbers - signed * len(SIMHASH_TABLES)).clip(0)
+    columns = np.arange(int(lengths.max(initial=0)))
+    taken = columns < lengths[:, None]
+    lower = np.full(taken.shape, NOTHING, np.int64)
+    lower[taken] = pages.places[(begin[:, None] + columns)[taken]]
+    return lower

@@ -28,17 +28,14 @@ NO_SIEVE: Final = bytes(8 * WORDS)
 EVERY_PAIR: Final = 2.0  # a limit that no page exceeds
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the first ten bits name one of BITS
-# The rule counts shingles by evidence, which reports some as held that are not, and each as often
-# as it occurs, where a tenth may be repetitions.
+# The rule counts shingles by evidence: some are taken for held that are not, and repeated ones, up
+# to a tenth, count each time.
 _REPEATED: Final = 0.9
 _MISTAKEN: Final = 0.05
 
 
 def to_content(column: Any) -> NDArray[np.void]:
-    """CONTENT[n] of a binary column; zeros for a null.
-
-    :raises ValueError: a value has another length
-    """
+    """CONTENT[n] of a binary column; zeros for a null."""
     raw = b"".join(value or _NOTHING for value in column.to_pylist())
     if len(raw) != len(column) * CONTENT.itemsize:
         raise ValueError(f"records of {CONTENT.itemsize} bytes expected")
@@ -86,6 +83,22 @@ def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def fixed(column: Any, width: int) -> NDArray[np.int64]:
     """A binary column of n values of ``8 * width`` bytes without nulls, int64[n, width]."""
     return np.frombuffer(b"".join(column.to_pylist()), np.int64).reshape(len(column), width)
+
+
+def whole_groups(batches: Iterable[Any], *names: str) -> Iterator[Any]:
+    """Tables of sorted batches, cut so that rows equal in these columns are in one."""
+    kept = None
+    for batch in batches:
+        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
+        last = 0
+        if len(rows):
+            values = [words(rows.column(name)) for name in names]
+            last = int(np.flatnonzero(np.all([one == one[-1] for one in values], axis=0))[0])
+        if last:
+            yield rows.slice(0, last).combine_chunks()
+        kept = rows.slice(last)
+    if kept is not None and kept.num_rows:
+        yield kept.combine_chunks()
 
 
 def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

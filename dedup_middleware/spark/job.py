@@ -35,14 +35,22 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.columns import flat, to_content
-from dedup_middleware.spark.job_settings import BATCH_BYTES, Job, SparkError, job_options
 from dedup_middleware.spark.reading import hash_key_in_use, with_key_of
 from dedup_middleware.spark.signing import PREFIX, Source, Task, quoted, sign
-from dedup_middleware.spark.stages import Note, Stages, file_states, fingerprint_of, listed
+from dedup_middleware.spark.stages import (
+    BATCH_BYTES,
+    Job,
+    Note,
+    SparkError,
+    Stages,
+    file_states,
+    fingerprint_of,
+    job_options,
+    listed,
+)
 from dedup_middleware.spark.steps import Steps
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import Exported, PortableWriter
 from dedup_middleware.tools.portable.portable import Imported, import_index
+from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
 _NUMBERS = re.compile(r"#\d+L?")
@@ -111,11 +119,13 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     task = Task(names, options, job.keep, job.date_field, numbers, source.counts)
     # Spark would take a name with a point for one of a field within a column.
     unnamed = rows.toDF(*map(str, range(len(names))))
-    pages = stages.table(
-        "work/pages",
-        lambda: unnamed.mapInArrow(sign(task), _signed_schema(rows)),
-        _adapted(source, job),
-    )
+
+    def signed() -> DataFrame:
+        if source.check is not None:
+            source.check()
+        return unnamed.mapInArrow(sign(task), _signed_schema(rows))
+
+    pages = stages.table("work/pages", signed, _adapted(source, job))
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
 

@@ -18,15 +18,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import fixed, matrix, numbers, words
-from dedup_middleware.spark.job_settings import Job
+from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
 from dedup_middleware.spark.pairing import (
     BAND_KEY,
     NOTHING,
@@ -39,6 +38,7 @@ from dedup_middleware.spark.pairing import (
     Blocks,
     pairs,
 )
+from dedup_middleware.spark.stages import Job
 
 PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
 _SALTS = 10
@@ -46,52 +46,25 @@ _MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
 _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a record from its page
-_PLACES = "array<bigint>"
+
+# Expressions of SQL.
+_TABLE = f"shiftright(bucket_key, {TABLE_SHIFT})"
+_BUCKET = f"shiftright(bucket_key, {BAND_SUFFIX_BITS})"
+_KEY = f"if({_TABLE} BETWEEN {_FIRST} AND {_LAST}, {_BUCKET}, bucket_key | {BAND_KEY}L) AS key"
+_PROBES = "coalesce(probes, CAST(array() AS array<bigint>))"
+#: the bucket keys in which a page searches for others
+SEARCHED = f"concat(slots, {_PROBES})"
 
 
-def _is_simhash(bucket_key: Column) -> Column:
-    table = F.shiftright(bucket_key, TABLE_SHIFT)
-    return (table >= _FIRST) & (table <= _LAST)
-
-
-def _bucket(bucket_key: Column) -> Column:
-    return F.shiftright(bucket_key, BAND_SUFFIX_BITS)
-
-
-def _key(bucket_key: Column) -> Column:
-    band_key = bucket_key.bitwiseOR(F.lit(BAND_KEY))
-    return F.when(_is_simhash(bucket_key), _bucket(bucket_key)).otherwise(band_key).alias("key")
-
-
-def table_bit(bucket_key: Column) -> Column:
-    """The mask of a bucket key's table."""
-    table = F.shiftright(bucket_key, TABLE_SHIFT).cast("int")
-    return F.call_function("shiftleft", F.lit(1).cast("bigint"), table)
-
-
-def _is_key(bucket_key: Column) -> Column:
-    return F.shiftright(bucket_key, TABLE_SHIFT) == KEY_TABLE
-
-
-def _probes() -> Column:
-    return F.coalesce("probes", F.array().cast(_PLACES))
-
-
-def searched() -> Column:
-    """The bucket keys in which a page searches for others."""
-    return F.concat("slots", _probes())
+def table_bit(bucket_key: str) -> str:
+    """The mask of a bucket key's table, as an expression of SQL."""
+    return f"shiftleft(1L, CAST(shiftright({bucket_key}, {TABLE_SHIFT}) AS int))"
 
 
 def keyed(pages: DataFrame) -> DataFrame:
-    """Records (order, bucket_key, bucket, key) of pages, to be counted.
-
-    :param pages: with columns order, slots and probes
-    """
-    bucket_key = F.col("bucket_key")
-    every = pages.select("order", F.explode(searched()).alias("bucket_key"))
-    return every.select(
-        "order", "bucket_key", _bucket(bucket_key).alias("bucket"), _key(bucket_key)
-    )
+    """Records (order, bucket_key, bucket, key) of pages, to be counted."""
+    every = pages.selectExpr("order", f"explode({SEARCHED}) AS bucket_key")
+    return every.selectExpr("order", "bucket_key", f"{_BUCKET} AS bucket", _KEY)
 
 
 def records(pages: DataFrame) -> DataFrame:
@@ -101,36 +74,37 @@ def records(pages: DataFrame) -> DataFrame:
     :param pages: with columns order, last, simhash, crowded, sieve, slots and probes
     """
     # The lowest first: SimHash tables, of which a page is in all or in none, bands, and the key.
-    ascending = F.array_sort("slots")
-    slots = F.concat(
-        F.filter(ascending, lambda one: ~_is_key(one)), F.filter(ascending, _is_key)
-    ).alias("slots")
-    base = pages.select(*_OF_PAGE, slots, _probes().alias("probes"))
-    signed = _is_simhash(F.col("slots")[0])
-    of_simhashes = F.when(signed, len(SIMHASH_TABLES)).otherwise(0).alias("of_simhashes")
-    flags = F.when(signed, SIGNED).otherwise(0).alias("flags")
-    base = base.select("*", of_simhashes, flags)
-    bucket_key, number = F.col("bucket_key"), F.col("number")
-
-    def bands(count: Column) -> Column:
-        """The probes, and some of the bucket keys in tables of band records."""
-        return F.concat("probes", F.slice("slots", F.col("of_simhashes") + 1, count))
-
-    def of(kind: str, flags: Column, lower: Column) -> DataFrame:
-        exploded = base.where(F.size(kind) > 0).select(
-            "*", F.posexplode(kind).alias("number", "bucket_key")
-        )
-        own = flags.cast("bigint").alias("flags")
-        return exploded.select(_key(bucket_key), *_OF_PAGE, own, lower.alias("lower"))
-
-    every = bands(F.size("slots"))
-    lower = (
-        F.when(F.col("crowded").bitwiseAND(table_bit(bucket_key)) != 0, every)
-        .when(number < F.col("of_simhashes"), F.array().cast(_PLACES))
-        .otherwise(bands(number - F.col("of_simhashes")))
+    is_key = f"shiftright(one, {TABLE_SHIFT}) = {KEY_TABLE}"
+    ascending = (f"filter(array_sort(slots), one -> {what})" for what in (f"NOT {is_key}", is_key))
+    base = pages.selectExpr(
+        *_OF_PAGE, f"concat({', '.join(ascending)}) AS slots", f"{_PROBES} AS probes"
     )
-    probing = F.col("flags").bitwiseOR(F.lit(PROBE)).bitwiseOR(F.shiftleft(number, NUMBER_SHIFT))
-    return of("slots", F.col("flags"), lower).union(of("probes", probing, every))
+    signed = f"shiftright(slots[0], {TABLE_SHIFT}) BETWEEN {_FIRST} AND {_LAST}"
+    base = base.selectExpr(
+        "*", f"if({signed}, {len(SIMHASH_TABLES)}, 0) AS of_simhashes",
+        f"if({signed}, {SIGNED}, 0) AS flags",
+    )  # fmt: skip
+
+    def bands(count: str) -> str:
+        """The probes, and some of the bucket keys in tables of band records."""
+        return f"concat(probes, slice(slots, of_simhashes + 1, {count}))"
+
+    def of(kind: str, flags: str, lower: str) -> DataFrame:
+        exploded = base.where(f"size({kind}) > 0").selectExpr(
+            "*", f"posexplode({kind}) AS (number, bucket_key)"
+        )
+        return exploded.selectExpr(
+            _KEY, *_OF_PAGE, f"CAST({flags} AS bigint) AS flags", f"{lower} AS lower"
+        )
+
+    every = bands("size(slots)")
+    lower = (
+        f"CASE WHEN crowded & {table_bit('bucket_key')} <> 0 THEN {every}"
+        " WHEN number < of_simhashes THEN CAST(array() AS array<bigint>)"
+        f" ELSE {bands('number - of_simhashes')} END"
+    )
+    probing = f"flags | {PROBE} | shiftleft(number, {NUMBER_SHIFT})"
+    return of("slots", "flags", lower).union(of("probes", probing, every))
 
 
 def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
@@ -158,10 +132,10 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
     if not counts:
         return pages.withColumn("crowded", F.lit(0).cast("bigint"))
     names = numbers(pages.sparkSession, key=counts)
-    own = pages.select("order", F.explode("slots").alias("bucket_key"))
-    own = own.select("order", "bucket_key", _key(F.col("bucket_key")))
+    own = pages.selectExpr("order", "explode(slots) AS bucket_key")
+    own = own.selectExpr("order", "bucket_key", _KEY)
     met = own.join(F.broadcast(names), "key", "left_semi")
-    masks = met.groupBy("order").agg(F.bit_or(table_bit(F.col("bucket_key"))).alias("crowded"))
+    masks = met.groupBy("order").agg(F.expr(f"bit_or({table_bit('bucket_key')})").alias("crowded"))
     return pages.join(masks, "order", "left").fillna(0, "crowded")
 
 
@@ -175,27 +149,20 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     # Two chunks are in memory at once.
     chunks = [-(-2 * count // limit) for count in hot.values()]
     names = numbers(found.sparkSession, key=hot, chunks=chunks)
-    own = F.pmod(F.hash("order"), F.col("chunks")).cast("bigint")
-    others = F.transform(
-        F.sequence(F.lit(0).cast("bigint"), F.col("chunks") - 1),
-        lambda other: F.struct(
-            (F.least("own", other) * F.col("chunks") + F.greatest("own", other)).alias("block"),
-            (F.col("own") > other).alias("second"),
-            (F.col("own") != other).alias("split"),
-        ),
+    others = (
+        "transform(sequence(0L, chunks - 1), other -> struct("
+        "least(own, other) * chunks + greatest(own, other) AS block, "
+        f"if(own > other, {SECOND}, 0) | if(own <> other, {SPLIT}, 0) AS flags))"
     )
     split = (
         found.join(F.broadcast(names), "key", "left")
-        .withColumn("chunks", F.coalesce("chunks", F.lit(1).cast("bigint")))
-        .withColumn("own", own)
-        .withColumn("place", F.explode(others))
+        .withColumn("chunks", F.expr("coalesce(chunks, 1L)"))
+        .withColumn("own", F.expr("CAST(pmod(hash(order), chunks) AS bigint)"))
+        .withColumn("place", F.expr(f"explode({others})"))
     )
-    flags = (
-        F.col("flags")
-        .bitwiseOR(F.when(F.col("place.second"), F.lit(SECOND)).otherwise(F.lit(0)))
-        .bitwiseOR(F.when(F.col("place.split"), F.lit(SPLIT)).otherwise(F.lit(0)))
+    return split.selectExpr(
+        "key", *_OF_PAGE, "flags | place.flags AS flags", "lower", "place.block"
     )
-    return split.select("key", *_OF_PAGE, flags.alias("flags"), "lower", "place.block")
 
 
 def candidate_pairs(
@@ -241,25 +208,13 @@ def _finder(
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:
     """Columns of sorted batches, cut so that no block is in two of them; see :class:`.Blocks`."""
-    kept: dict[str, NDArray[np.int64]] | None = None
-    for batch in batches:
-        single = [name for name in batch.schema.names if name not in (_LOWER, _SIEVE)]
-        columns = {name: words(batch.column(name)) for name in single}
-        columns[_LOWER] = matrix(batch.column(_LOWER), NOTHING)
-        columns[_SIEVE] = fixed(batch.column(_SIEVE), WORDS)
-        if kept is not None:
-            width = max(kept[_LOWER].shape[1], columns[_LOWER].shape[1])
-            for part in (kept, columns):
-                more = ((0, 0), (0, width - part[_LOWER].shape[1]))
-                part[_LOWER] = np.pad(part[_LOWER], more, constant_values=NOTHING)
-            columns = {name: np.concatenate((kept[name], columns[name])) for name in columns}
-        first = _firsts(columns)
-        last = int(first[-1]) if len(first) else 0
-        if last:
-            yield {name: values[:last] for name, values in columns.items()}
-        kept = {name: values[last:] for name, values in columns.items()}
-    if kept is not None:
-        yield kept
+    for rows in whole_groups(batches, "key", "block"):
+        single = [name for name in rows.schema.names if name not in (_LOWER, _SIEVE)]
+        yield {
+            **{name: words(rows.column(name)) for name in single},
+            _LOWER: matrix(rows.column(_LOWER), NOTHING),
+            _SIEVE: fixed(rows.column(_SIEVE), WORDS),
+        }
 
 
 def _firsts(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:

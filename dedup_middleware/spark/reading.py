@@ -8,11 +8,11 @@ Spark cuts it up: files by name, rows in their order.
 from __future__ import annotations
 
 import csv
-import io
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -30,7 +32,6 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.spark.columns import NO_SIEVE, batch_of, words
-from dedup_middleware.spark.job_settings import Job, SparkError
 from dedup_middleware.spark.signing import (
     BASE,
     FAULT,
@@ -41,11 +42,32 @@ from dedup_middleware.spark.signing import (
     check_names,
     quoted,
 )
-from dedup_middleware.spark.stages import file_states, fingerprint_of, listed, read_bytes
-from dedup_middleware.tools.files.rows import BatchError, format_of, named_columns, read_warc
-from dedup_middleware.tools.portable.file_reader import from_arrow, read_portable, schema, to_binary
+from dedup_middleware.spark.stages import (
+    Job,
+    SparkError,
+    file_states,
+    fingerprint_of,
+    listed,
+    opened,
+)
+from dedup_middleware.tools.files.rows import (
+    BatchError,
+    csv_rows,
+    csv_text,
+    format_of,
+    named_columns,
+    read_warc,
+)
+from dedup_middleware.tools.portable.portable_file import (
+    from_arrow,
+    read_portable,
+    schema,
+    to_binary,
+)
 
 _ROWS = 64  # pages of a WARC file in memory at once
+_PAGES = 1024  # of a job, that are written, in memory at once
+_MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
 _MOST_FILES = 1 << 63 - FILE_SHIFT
 _MALFORMED = "its fields do not fit the names in the first line"
 _NO_UTF8 = "it is not UTF-8"
@@ -85,6 +107,7 @@ def read_files(
         rows=_READERS[kind](session, files, options, job),
         files=tuple(sorted(_as_spark_names_it(session, file) for file in files)),
         counts=kind in {"jsonl", "csv"},
+        check=partial(check_quotes, session, files) if kind == "csv" else None,
         identity=fingerprint_of(states, kind),
         bytes=sum(size for _, size, _ in states),
     )
@@ -110,8 +133,7 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Data
 
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    tabs = any(".tsv" in PurePosixPath(file).name.lower() for file in files)
-    separator = "\t" if tabs else ","
+    separator = _separator(files)
     names = _csv_names(session, files, separator)
     if not names:
         nothing = StructType().add(FILE, StringType()).add(BASE, LongType())
@@ -139,6 +161,31 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFr
     )
 
 
+def _separator(files: Sequence[str]) -> str:
+    tabs = any(".tsv" in PurePosixPath(file).name.lower() for file in files)
+    return "\t" if tabs else ","
+
+
+def check_quotes(session: SparkSession, files: Sequence[str]) -> None:
+    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it."""
+    quotes = F.octet_length("value") - F.octet_length(F.expr("replace(value, '\"', '')"))
+    lines = session.read.text(_literal([*files])).select(
+        F.col("_metadata.file_path").alias(FILE), quotes.alias("quotes")
+    )
+    odd = lines.groupBy(FILE).agg((F.sum("quotes") % 2).alias("odd")).where("odd = 1")
+    given = {_as_spark_names_it(session, file): file for file in files}
+    for file in sorted(given[name] for (name,) in odd.select(FILE).collect()):
+        # Most of these have a quote within a field: row by row it is seen which.
+        with csv_text(opened(session, file)) as text:
+            try:
+                for _ in csv_rows(text, _separator(files), file):
+                    pass
+            except BatchError as error:
+                raise SparkError(str(error)) from None
+            except csv.Error as error:
+                raise SparkError(f"{file} can't be read: {error}") from None
+
+
 def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> list[str]:
     """The names of the columns, in the first line of each file; none if all files are empty.
 
@@ -146,11 +193,12 @@ def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> l
     """
     first: tuple[str, list[str]] = ("", [])
     for file in files:
-        head = io.BytesIO(read_bytes(session, file))
-        lines = io.TextIOWrapper(head, "utf-8-sig", "surrogateescape", newline="")
         try:
-            names = next(filter(None, csv.reader(lines, delimiter=separator)), [])
+            with csv_text(opened(session, file)) as text:
+                names = next(filter(None, csv_rows(text, separator, file)), [])
             "".join(names).encode()
+        except BatchError as error:
+            raise SparkError(str(error)) from None
         except csv.Error as error:
             raise SparkError(f"{file}: its line of names can't be read: {error}") from None
         except UnicodeEncodeError:
@@ -239,10 +287,7 @@ _ROW = "row"
 
 
 def with_key_of(options: Options, path: str) -> Options:
-    """Options with the hash key of an exported index, so that its pages can be compared.
-
-    :raises IndexRefusedError: the file is damaged or none, or was made with other parameters
-    """
+    """Options with the hash key of an exported index, so that its pages can be compared."""
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}
@@ -265,10 +310,7 @@ def hash_key_in_use(parameters: Mapping[str, str]) -> str:
 
 
 def stored_pages(session: SparkSession, path: str) -> DataFrame:
-    """Pages of an exported index, with the columns of those of the input; orders are below 0.
-
-    :raises IndexRefusedError: the file is damaged, or none
-    """
+    """Pages of an exported index, with the columns of those of the input; orders are below 0."""
     rows = read_portable(path).rows
     names = schema().names
     table = session.read.parquet(path).select(*names, F.col("_metadata.row_index").alias(_ROW))
@@ -308,3 +350,82 @@ def _as_written(batch: Any) -> Any:
     wanted = schema()
     columns = [batch.column(field.name).cast(field.type) for field in wanted]
     return pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+@attrs.frozen
+class Run:
+    """Rows of one file that follow each other in the order of the job.
+
+    ``first`` and ``last``: the orders of the rows ``start`` to ``stop - 1``
+    """
+
+    first: int
+    last: int
+    file: Path
+    start: int
+    stop: int
+
+
+def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | None:
+    """All rows of some files, by ascending order; None: they can't be read so in few passes."""
+    found: list[Run] = []
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            orders = words(file.read([names["order"]]).column(0))
+        cuts = [0, *(np.flatnonzero(np.diff(orders) <= 0) + 1).tolist(), len(orders)]
+        found += [
+            Run(int(orders[start]), int(orders[stop - 1]), path, start, stop)
+            for start, stop in pairwise(cuts)
+            if start < stop
+        ]
+    found.sort(key=lambda run: run.first)
+    overlap = any(one.last >= other.first for one, other in pairwise(found))
+    few = 0 < len(found) <= _MOST_RUNS * len(files)
+    return Ordered(found, names) if few and not overlap else None
+
+
+@attrs.frozen
+class Ordered:
+    """The pages of a job by ascending order.
+
+    :param names: by those of :data:`.alone.EVERY`, the names of columns in the files
+    """
+
+    runs: Sequence[Run]
+    names: Mapping[str, str]
+
+    def chosen(self, orders: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
+        """Batches, none of them empty, with some pages that are there."""
+        for batch in self.batches(columns):
+            # Both ascend: of the wanted pages, those of this batch.
+            own = words(batch.column("order"))
+            start, stop = np.searchsorted(orders, (own[0], own[-1] + 1))
+            if start < stop:
+                yield batch.take(pa.array(np.searchsorted(own, orders[start:stop])))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Batches of Arrow with the columns, by their own names."""
+        stored = [self.names[column] for column in columns]
+        for run in self.runs:
+            for batch in _rows_of(run, stored):
+                yield batch.select(stored).rename_columns(list(columns))
+
+
+def _rows_of(run: Run, columns: list[str]) -> Iterator[Any]:
+    # Without a buffer all pages of a row group would be in memory together.
+    with pq.ParquetFile(run.file, buffer_size=1 << 20) as file:
+        at = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if at + count <= run.start:
+                at += count
+                continue
+            for batch in file.iter_batches(
+                _PAGES, row_groups=[group], columns=columns, use_threads=False
+            ):
+                low, high = max(0, run.start - at), min(batch.num_rows, run.stop - at)
+                if low < high:
+                    yield batch.slice(low, high - low)
+                at += batch.num_rows
+                if at >= run.stop:
+                    return

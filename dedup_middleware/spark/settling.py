@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.records import CONTENT
@@ -84,18 +83,17 @@ def settled(
     :param checkpoint: writes a small table down under a name, and reads it
     """
     session = edges.sparkSession
-    contested = edges.where(F.col("candidate").isNull()).select("page")
-    threats = edges.where(
-        (F.col("flags").bitwiseAND(F.lit(COULD)) != 0) & (F.col("candidate") < F.col("page"))
-    ).select("page", "candidate", (F.col("flags").bitwiseAND(F.lit(SURE)) != 0).alias("sure"))
+    contested = edges.where("candidate IS NULL").select("page")
+    threats = edges.where(f"flags & {COULD} <> 0 AND candidate < page").selectExpr(
+        "page", "candidate", f"flags & {SURE} <> 0 AS sure"
+    )
     if threats.count() <= limit:
         found = _on_driver(edges, copies, contested, method)
         return numbers(session, page=found, kept_at=found.values())
-    threats = threats.join(
-        contested.select(F.col("page").alias("candidate"), F.lit(True).alias("open")),
-        "candidate",
-        "left",
-    ).select("page", "candidate", "sure", F.coalesce("open", F.lit(False)).alias("open"))
+    are_open = contested.selectExpr("page AS candidate", "true AS open")
+    threats = threats.join(are_open, "candidate", "left").selectExpr(
+        "page", "candidate", "sure", "coalesce(open, false) AS open"
+    )
     threats = checkpoint(threats, "round-0")
     parts = []
     for number in range(1, _ROUNDS + 1):
@@ -108,17 +106,17 @@ def settled(
             break
     decided = reduce(DataFrame.union, parts)
     pages = contested.join(decided, "page", "left_anti")
-    state = decided.select(F.col("page").alias("candidate"), "kept")
+    state = decided.selectExpr("page AS candidate", "kept")
     rest = edges.join(pages, "page").join(state, "candidate", "left")
-    found = _on_driver(rest.where(F.coalesce("kept", F.lit(True))), copies, pages, method)
-    known = decided.select("page", F.when(F.col("kept"), F.col("page")).alias("kept_at"))
+    found = _on_driver(rest.where("coalesce(kept, true)"), copies, pages, method)
+    known = decided.selectExpr("page", "if(kept, page, NULL) AS kept_at")
     return known.union(numbers(session, page=found, kept_at=found.values()))
 
 
 def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
     """What is left of the edges, and the pages decided (page, kept)."""
-    dropped = threats.where(~F.col("open") & F.col("sure")).select("page").distinct()
-    gone = dropped.select(F.col("page").alias("candidate"))
+    dropped = threats.where("NOT open AND sure").select("page").distinct()
+    gone = dropped.selectExpr("page AS candidate")
     left = threats.join(dropped, "page", "left_anti").join(gone, "candidate", "left_anti")
     alone = (
         threats.select("page")
@@ -126,26 +124,20 @@ def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
         .join(dropped, "page", "left_anti")
         .join(left.select("page").distinct(), "page", "left_anti")
     )
-    stored = alone.select(F.col("page").alias("candidate"), F.lit(True).alias("stored"))
-    left = left.join(stored, "candidate", "left").select(
-        "page", "candidate", "sure", (F.col("open") & F.col("stored").isNull()).alias("open")
+    stored = alone.selectExpr("page AS candidate", "true AS stored")
+    left = left.join(stored, "candidate", "left").selectExpr(
+        "page", "candidate", "sure", "open AND stored IS NULL AS open"
     )
-    decided = dropped.select("page", F.lit(False).alias("kept")).union(
-        alone.select("page", F.lit(True).alias("kept"))
-    )
-    return left, decided
+    decided = dropped.selectExpr("page", "false AS kept")
+    return left, decided.union(alone.selectExpr("page", "true AS kept"))
 
 
 def _on_driver(
     edges: DataFrame, copies: DataFrame, pages: DataFrame, method: Method
 ) -> dict[int, int | None]:
-    """Settle what is left, in the order of the pages; see :func:`settle`.
-
-    :param edges: those of the pages, to candidates that are open or kept
-    """
-    needed = F.col("flags").bitwiseAND(F.lit(PLAIN)) == 0
-    judged = (F.when(needed, F.col(name)).alias(name) for name in ("content", "payload"))
-    rows = edges.select("page", "candidate", "flags", *judged).toArrow()
+    """Settle what is left, in the order of the pages; see :func:`settle`."""
+    judged = (f"if(flags & {PLAIN} = 0, {name}, NULL) AS {name}" for name in ("content", "payload"))
+    rows = edges.selectExpr("page", "candidate", "flags", *judged).toArrow()
     own_copies: dict[int, list[int]] = {}
     for page, order in copies.join(pages, "page").select("page", "candidate").collect():
         own_copies.setdefault(page, []).append(order)

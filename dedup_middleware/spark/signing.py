@@ -25,7 +25,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
-from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.spark.stages import SparkError
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.signing import Signed, Signer
 
@@ -51,10 +51,7 @@ TAKEN = frozenset({PREFIX + name for name in FIELDS.names} | {LINE, FILE, BASE, 
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse an input one of whose columns would be lost.
-
-    :raises SparkError: a name is that of a column of the result, or is there twice
-    """
+    """Refuse an input one of whose columns would be lost."""
     for name, count in Counter(map(str.lower, names)).items():  # Spark's names have no case
         if name in TAKEN:
             raise SparkError(
@@ -74,13 +71,17 @@ def quoted(name: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :func:`sign` reads, and what names it."""
+    """An input: rows with the columns that :func:`sign` reads, and what names it.
+
+    ``check``: called before the rows are read for the first time; raises if they can't be
+    """
 
     rows: DataFrame
     files: tuple[str, ...] = ()
     counts: bool = False
     identity: str = ""
     bytes: int = 0
+    check: Callable[[], None] | None = None
 
 
 @attrs.frozen

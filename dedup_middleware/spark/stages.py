@@ -1,32 +1,164 @@
-"""Steps of a job that are written down, so that a job that was ended goes on where it was."""
+"""What a job is given and what it leaves: its settings, its Spark session, and its steps.
+
+A step is a table that is written down, so that a job that was ended goes on where it was.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.options import Options
+from dedup_middleware.spark.columns import words
+
+KEEP = ("first", "longest", "earliest-date")
+METHODS = ("content", "simhash", "weighted-simhash", "minhash")
+BATCH_BYTES = 1 << 20  # of rows that a Python worker gets at once
+HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
+
+
+class SparkError(DedupError):
+    """The job can't be done; the message names the argument and the fix."""
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """How a job works; what decides are the :class:`.Options`.
+
+    :param output: folder of the result, any address that Spark can write to
+    :param keep: which of like pages survives: the ``first`` in the input, the ``longest`` text, or
+        the ``earliest-date``; ties go to the first
+    :param order_by: column that orders the input (a number or a time); None: place in the input
+    :param date_field: column with a date, read for ``earliest-date``
+    :param against: a file that an index was exported to; its pages are kept already
+    :param near: near misses in the clusters, which takes a second pass over the candidates
+    :param hot: records that one task compares with each other, at the most; a bucket that holds
+        more is split
+    :param most: candidates of a page in one bucket, at the most; the earliest ones
+    :param settle: edges that the driver settles at the end
+    :param alone: pages times cores that the driver decides by itself, at the most, where Spark runs
+        on this machine (see :mod:`.alone`); 0: none
+    :param partitions: number of partitions; 0: set by the size of the input
+
+    :raises SparkError: a value can't be used
+    """
+
+    output: str
+    keep: str = "first"
+    order_by: str | None = None
+    date_field: str = "date"
+    against: str | None = None
+    near: bool = False
+    hot: int = 20_000
+    most: int = 2048
+    settle: int = 2_000_000
+    alone: int = 800_000
+    partitions: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.keep not in KEEP:
+            raise SparkError(f"keep={self.keep!r} can't be used: choose one of {', '.join(KEEP)}")
+        for name, least, shown in (
+            ("hot", 2, "2"), ("most", 1, "1"), ("settle", 1, "1"), ("alone", 0, "0 (none)"),
+            ("partitions", 0, "0 (set by the input)"),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value < least:
+                raise SparkError(f"{name}={value!r} can't be used: give {shown} or more")
+
+
+def job_options(options: Options) -> Options:
+    """Options of a job: those of the crawl, with a hash key.
+
+    :raises OptionsError: the method is none that runs in a batch
+    """
+    if options.method not in METHODS:
+        raise OptionsError(
+            "DEDUP_METHOD", options.method, f"a batch on Spark runs {', '.join(METHODS)}"
+        )
+    return attrs.evolve(options, hash_key=options.hash_key or HASH_KEY)
+
+
+_SETTINGS = {
+    "spark.app.name": "dedup-middleware",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+    # In Java's heap a task has the row group that it writes, by Parquet's default 128 MB, and all
+    # rows that it reads at once, where 4096 pages are hundreds of MB.
+    "spark.hadoop.parquet.block.size": str(1 << 24),
+    "spark.sql.parquet.columnarReaderBatchSize": "512",
+    # spark.driver.extraJavaOptions of users come behind these. The second compiler only for what
+    # runs ten times as often as Java's own thresholds: plans that run once took a quarter of the
+    # processor time of 25,000 pages. Buffers of Arrow and of shuffles, which are not in the heap,
+    # have one pool instead of two for each core, which keep what they once had.
+    "spark.driver.defaultJavaOptions": (
+        "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+        "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
+        "-Dio.netty.allocator.numDirectArenas=1"
+    ),
+}
+# Threads of Java get memory from glibc's malloc in an area of their own, which keeps what it once
+# had: 400 MB on top of a heap of 1 GB. What is said by the user's own environment stays.
+_ARENAS = ("MALLOC_ARENA_MAX", "2")
+
+
+def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) -> SparkSession:
+    """A session on this machine, or the one that is there already."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = _LOCAL if master.startswith("local") else {}
+    if local:
+        os.environ.setdefault(*_ARENAS)
+    every = {**_SETTINGS, **local, **settings}
+    return SparkSession.builder.master(master).config(map=every).getOrCreate()
+
+
+def submitted_session() -> SparkSession:
+    """The session of ``spark-submit``, or one with Spark's own configuration.
+
+    Without ``spark-submit`` the workers run this interpreter too, unless Spark's environment names
+    another one: "python3" would be that of the system where a virtual environment is not activated.
+    """
+    # spark-submit has the interpreter in its own configuration.
+    if not os.environ.get("PYSPARK_GATEWAY_PORT"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.config(map=_SETTINGS).getOrCreate()
+
 
 _DONE = "_SUCCESS"  # Spark writes it when all files of a table are in their place
 _STATE = "job.json"
+_PART = pa.schema([("part", pa.int64())])
 
 Note = Callable[[str], None]
+Work = Callable[[Any], Iterator[Any]]  # a table to batches
 
 
 @attrs.frozen
 class Stages:
-    """Tables of one job under one folder.
-
-    :param note: called with the name of each stage that begins
-    """
+    """Tables of one job under one folder."""
 
     session: SparkSession
     folder: str
@@ -89,15 +221,13 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Take the folder for a job.
-
-        :raises SparkError: it holds another job, or something else
-        """
+        """Take the folder for a job."""
         path = self.path(_STATE)
         if exists(self.session, path):
             try:
-                if json.loads(read_bytes(self.session, path)) == {"job": fingerprint}:
-                    return
+                with opened(self.session, path) as file:
+                    if json.load(file) == {"job": fingerprint}:
+                        return
             except ValueError:
                 raise SparkError(
                     f"output={self.folder!r} can't be used: its {_STATE} is damaged, so it "
@@ -127,17 +257,35 @@ def exists(session: SparkSession, path: str) -> bool:
     return bool(files.exists(found))
 
 
-def read_bytes(session: SparkSession, path: str, most: int = 1 << 20) -> bytes:
-    """The first bytes of a file, unpacked if Spark would unpack it."""
+class _Stream(io.RawIOBase):
+    """A stream of Java."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._stream.readNBytes(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def opened(session: SparkSession, path: str) -> io.BufferedReader:
+    """A file that is read, unpacked if Spark would unpack it."""
     files, found = _file_system(session, path)
     machine: Any = session._jvm
     codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
-    codec = codecs.getCodec(found)
-    raw = files.open(found)
-    try:
-        return bytes((raw if codec is None else codec.createInputStream(raw)).readNBytes(most))
-    finally:
-        raw.close()
+    codec, raw = codecs.getCodec(found), files.open(found)
+    return io.BufferedReader(
+        _Stream(raw if codec is None else codec.createInputStream(raw)), 1 << 20
+    )
 
 
 def write_text(session: SparkSession, path: str, text: str) -> None:
@@ -161,10 +309,7 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 
 
 def listed(session: SparkSession, path: str) -> list[str]:
-    """Files at a path, a pattern among them; hidden ones are left out.
-
-    :raises SparkError: there are none
-    """
+    """Files at a path, a pattern among them; hidden ones are left out."""
     files, found = _file_system(session, path)
     waiting = list(files.globStatus(found) or ())
     names: list[str] = []
@@ -188,3 +333,58 @@ def fingerprint_of(*parts: Any) -> str:
     """A short name of an input and options: equal ones have the same."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:
+    """What the workers of Spark make of a table that is cut into one part for each core.
+
+    :param folder: of this machine, for the files
+    :param work: a table to batches of ``schema``
+    :param table: sorted by its column ``page``; a page is in one part
+    """
+    cuts = cuts_of(words(table.column("page")), session.sparkContext.defaultParallelism)
+    count = len(cuts) - 1
+    if not count:
+        return schema.empty_table()
+    place = tempfile.mkdtemp(dir=folder)
+    for number, (start, stop) in enumerate(pairwise(cuts)):
+        part = table.slice(start, stop - start)
+        _write(f"{place}/given-{number}.arrow", part.to_batches(), table.schema)
+    numbers = session.range(0, count, 1, count)
+    numbers.mapInArrow(_task(place, work, schema), from_arrow_schema(_PART)).collect()
+    return pa.concat_tables(_mapped(f"{place}/made-{number}.arrow") for number in range(count))
+
+
+def cuts_of(pages: NDArray[np.int64], count: int) -> list[int]:
+    """Where to cut sorted rows into some parts of about one size, so that no page is in two.
+
+    >>> cuts_of(np.array([5, 5, 5, 7, 8]), 2), cuts_of(np.array([], int), 2)
+    ([0, 3, 5], [0])
+    """
+    wanted = [len(pages) * i // count for i in range(1, count)] if len(pages) else []
+    cuts = np.searchsorted(pages, pages[wanted], "right")
+    return sorted({0, *cuts.tolist(), len(pages)})
+
+
+def _write(path: str, batches: Iterable[Any], schema: Any) -> None:
+    with pa.ipc.new_file(path, schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
+
+
+def _mapped(path: str) -> Any:
+    """A table that stays in its file."""
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()
+
+
+def _task(folder: str, work: Work, schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """A function for ``mapInArrow`` over the numbers of parts."""
+
+    def run(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                given = _mapped(f"{folder}/given-{number}.arrow")
+                _write(f"{folder}/made-{number}.arrow", work(given), schema)
+            yield batch.rename_columns(_PART.names)
+
+    return run

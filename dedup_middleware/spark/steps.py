@@ -20,12 +20,11 @@ from dedup_middleware.methods.content_evidence import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark import alone
 from dedup_middleware.spark.columns import EVERY_PAIR, limit_of
-from dedup_middleware.spark.job_settings import BATCH_BYTES, Job
-from dedup_middleware.spark.pair_blocks import candidate_pairs, searched, table_bit
+from dedup_middleware.spark.pair_blocks import SEARCHED, candidate_pairs, table_bit
 from dedup_middleware.spark.reading import stored_pages
 from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
-from dedup_middleware.spark.stages import Stages
+from dedup_middleware.spark.stages import BATCH_BYTES, Job, Stages, in_parts
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
     COPY,
@@ -43,6 +42,7 @@ _NUMBERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
 }
+_READABLE = [name for name in FIELDS.names if name not in ("error", "raw")]
 _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content", "slots", "probes",
            "payload", "sieve")  # fmt: skip
 
@@ -65,19 +65,13 @@ def written(
 
 @attrs.define(kw_only=True, slots=False)
 class Steps:
-    """The tables of one job.
-
-    :param pages: see :mod:`.signing`
-    """
+    """The tables of one job."""
 
     stages: Stages
     pages: DataFrame
     options: Options
     job: Job
     method: Method
-
-    def _own(self, name: str) -> str:
-        return f"{PREFIX}{name}"
 
     @cached_property
     def _sorted(self) -> bool:
@@ -86,10 +80,9 @@ class Steps:
     @cached_property
     def ordered(self) -> DataFrame:
         """Every page that was read, with its ``order``: narrow, without the input's columns."""
-        names = [name for name in FIELDS.names if name not in ("error", "raw")]
-        readable = self.pages.where(F.col(self._own("error")).isNull())
-        by = [F.col(BY).alias("by")] if BY in self.pages.columns else []
-        narrow = readable.select(*(F.col(self._own(name)).alias(name) for name in names), *by)
+        names = [f"{PREFIX}{name} AS {name}" for name in _READABLE]
+        by = [f"{BY} AS by"] if BY in self.pages.columns else []
+        narrow = self.pages.where(f"{PREFIX}error IS NULL").selectExpr(*names, *by)
         if not self._sorted:
             return narrow.withColumn("order", F.col("position"))
         keys = ["rank", *(["by"] if by else []), "position"]
@@ -116,13 +109,10 @@ class Steps:
         A page whose key occurs again is an exact copy only of pages of that key, since its key
         decides as well.
         """
-        pages = self.ordered.where(F.col("size") > 0)
+        pages = self.ordered.where("size > 0")
         again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
-        marked = (
-            pages.select("order", "twin", "key_hash")
-            .join(again.select("key_hash", F.lit(True).alias("again")), "key_hash", "left")
-            .withColumn("again", F.coalesce("again", F.lit(False)))
-            .withColumn("own", F.when(F.col("again"), F.col("key_hash")).otherwise(F.lit(0)))
+        marked = pages.join(again, "key_hash", "left").selectExpr(
+            "order", "twin", "key_hash", "n IS NOT NULL AS again", "if(n > 1, key_hash, 0) AS own"
         )
         same = ["twin", "again", "own"]
         ends = marked.groupBy(*same).agg(
@@ -137,9 +127,9 @@ class Steps:
         # Most pages have no copy: the few groups are brought to the pages, not both together.
         groups = self._groups.select("order", "first", "last")
         own = (
-            self.ordered.where(F.col("size") > 0)
+            self.ordered.where("size > 0")
             .join(groups, "order", "left")
-            .where(F.coalesce(F.col("first") == F.col("order"), F.lit(True)))
+            .where("first IS NULL OR first = order")
             .withColumn("copied", F.col("last").isNotNull())
             .withColumn("last", F.coalesce("last", "order"))
             .select(*_SINGLE)
@@ -155,15 +145,9 @@ class Steps:
     @cached_property
     def _copies(self) -> DataFrame:
         """Exact copies (page, candidate, same): of which page, the copy, whether of one key."""
-        first = self._groups.where(F.col("order") == F.col("first")).select(
-            "first", F.col("key_hash").alias("own")
-        )
-        copies = self._groups.where(F.col("order") != F.col("first"))
-        return copies.join(first, "first").select(
-            F.col("first").alias("page"),
-            F.col("order").alias("candidate"),
-            (F.col("key_hash") == F.col("own")).alias("same"),
-        )
+        first = self._groups.where("order = first").selectExpr("first", "key_hash AS own")
+        copies = self._groups.where("order <> first").join(first, "first")
+        return copies.selectExpr("first AS page", "order AS candidate", "key_hash = own AS same")
 
     @written("work/pairs", _NUMBERS)
     def _pairs(self) -> DataFrame:
@@ -181,29 +165,19 @@ class Steps:
         return some.join(self.ordered.select("order", "judged"), "order")
 
     def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
-        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates.
-
-        :param pairs: (page, candidate)
-        :param more: further columns of the page's own row
-        """
-        of_page = ("content", "payload")
-        theirs = self.single.select(
-            F.col("order").alias("candidate"), F.col("slots").alias("places"), *of_page
+        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates."""
+        theirs = self.single.selectExpr(
+            "order AS candidate", "slots AS places", "content", "payload"
         )
-        rows = pairs.join(theirs, "candidate").select(
-            "page", F.lit(CANDIDATE).alias("kind"), "candidate", "places", *of_page
+        rows = pairs.join(theirs, "candidate").selectExpr(
+            "page", f"{CANDIDATE} AS kind", "candidate", "places", "content", "payload"
         )
         # Most pages have no candidates.
-        searching = pairs.select(F.col("page").alias("order")).distinct()
-        own = self._with_judged(self.single.join(searching, "order", "left_semi")).select(
-            F.col("order").alias("page"),
-            F.lit(OWN).alias("kind"),
-            F.lit(None).cast("bigint").alias("candidate"),
-            searched().alias("places"),
-            "content",
-            F.col("judged").alias("payload"),
-            *more,
-        )
+        searching = pairs.selectExpr("page AS order").distinct()
+        own = self._with_judged(self.single.join(searching, "order", "left_semi")).selectExpr(
+            "order AS page", f"{OWN} AS kind", "CAST(NULL AS bigint) AS candidate",
+            f"{SEARCHED} AS places", "content", "judged AS payload", *more,
+        )  # fmt: skip
         return self._by_page(own.unionByName(rows, allowMissingColumns=True))
 
     @written("work/edges", _NUMBERS)
@@ -251,8 +225,9 @@ class Steps:
         files = self.stages.local_files("work/ordered" if self._sorted else "work/pages")
         if files is None:
             return None
-        own = {name: name if self._sorted else self._own(name) for name in (*alone.EVERY, "key")}
-        own["order"] = "order" if self._sorted else self._own("position")
+        prefix = "" if self._sorted else PREFIX
+        own = {name: f"{prefix}{name}" for name in (*alone.EVERY, "key")}
+        own["order"] = "order" if self._sorted else f"{PREFIX}position"
         return files, own
 
     def _alone(self) -> Any:
@@ -268,7 +243,7 @@ class Steps:
         folder.mkdir(exist_ok=True)
         try:
             session = self.stages.session
-            parts = partial(alone.in_parts, session, folder)
+            parts = partial(in_parts, session, folder)
             cores = session.sparkContext.defaultParallelism
             return alone.matches(files, names, self.options, self.job, parts, cores)
         finally:
@@ -276,47 +251,34 @@ class Steps:
 
     def _to_match(self) -> DataFrame:
         """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
-        state = self.settled.withColumn("contested", F.lit(True))
-        pages = self.single.where("order >= 0").join(
-            state.withColumnRenamed("page", "order"), "order", "left"
-        )
-        dropped = F.col("contested") & (
-            F.col("kept_at").isNull() | (F.col("kept_at") != F.col("order"))
-        )
-        mask = F.aggregate("slots", F.lit(0).cast("bigint"), lambda a, b: a.bitwiseOR(table_bit(b)))
-        found = pages.where(F.coalesce(dropped, F.lit(False)) | F.col("copied"))
-        own = self._with_judged(found).select(
-            F.col("order").alias("page"),
-            F.lit(OWN).alias("kind"),
-            mask.alias("tables"),
-            F.col("named").cast("bigint").alias("flags"),
-            "content",
-            F.col("judged").alias("payload"),
-            F.when(F.col("contested"), F.col("kept_at")).otherwise(F.col("order")).alias("kept_at"),
-        )
+        pages = self.single.where("order >= 0").join(self._state("order"), "order", "left")
+        found = pages.where("copied OR contested AND (kept_at IS NULL OR kept_at <> order)")
+        own = self._with_judged(found).selectExpr(
+            "order AS page", f"{OWN} AS kind",
+            f"aggregate(slots, 0L, (mask, one) -> mask | {table_bit('one')}) AS tables",
+            "CAST(named AS bigint) AS flags", "content", "judged AS payload",
+            "if(contested, kept_at, order) AS kept_at",
+        )  # fmt: skip
         theirs = (
-            self.edges.where(F.col("candidate").isNotNull())
+            self.edges.where("candidate IS NOT NULL")
             .join(own.select("page"), "page", "left_semi")
-            .join(state.withColumnRenamed("page", "candidate"), "candidate", "left")
-            .where(F.col("contested").isNull() | F.col("kept_at").isNotNull())
-            .select(
-                "page",
-                F.lit(CANDIDATE).alias("kind"),
-                F.coalesce("kept_at", "candidate").alias("candidate"),
-                "tables",
-                "content",
-                "payload",
+            .join(self._state("candidate"), "candidate", "left")
+            .where("contested IS NULL OR kept_at IS NOT NULL")
+            .selectExpr(
+                "page", f"{CANDIDATE} AS kind", "coalesce(kept_at, candidate) AS candidate",
+                "tables", "content", "payload",
             )
-        )
-        copies = self._copies.select(
-            "page",
-            F.lit(COPY).alias("kind"),
-            "candidate",
-            F.col("same").cast("bigint").alias("flags"),
+        )  # fmt: skip
+        copies = self._copies.selectExpr(
+            "page", f"{COPY} AS kind", "candidate", "CAST(same AS bigint) AS flags"
         )
         return own.unionByName(theirs, allowMissingColumns=True).unionByName(
             copies, allowMissingColumns=True
         )
+
+    def _state(self, name: str) -> DataFrame:
+        """When contested pages were kept, which are in the column of this name."""
+        return self.settled.selectExpr(f"page AS {name}", "kept_at", "true AS contested")
 
     @cached_property
     def _keys(self) -> DataFrame:
@@ -333,7 +295,7 @@ class Steps:
             names = [own[name] for name in ("order", "key", "size")]
             found = alone.duplicates(files, pages, names, self.options)
             return self.stages.session.createDataFrame(found)
-        names = self._keys.select(F.col("order").alias("match"), F.col("key").alias("match_key"))
+        names = self._keys.selectExpr("order AS match", "key AS match_key")
         found = (
             matches.join(self.ordered.select("order", "key"), "order")
             .join(names, "match", "left")
@@ -343,30 +305,26 @@ class Steps:
             )
         )  # fmt: skip
         if not is_dropped(REVISIT, self.options):
-            found = found.where(F.col("outcome") != REVISIT)
+            found = found.where(f"outcome <> '{REVISIT}'")
         if is_dropped(EMPTY, self.options):
-            found = found.unionByName(self._empty(), allowMissingColumns=True)
+            empty = self.ordered.where("size = 0").selectExpr(
+                "order", "key", f"'{EMPTY}' AS outcome", "'no-text' AS reason"
+            )
+            found = found.unionByName(empty, allowMissingColumns=True)
         return found
-
-    def _empty(self) -> DataFrame:
-        return self.ordered.where("size = 0").select(
-            "order", "key", F.lit(EMPTY).alias("outcome"), F.lit("no-text").alias("reason")
-        )
 
     @written("kept")
     def kept(self) -> DataFrame:
         """Rows of the input that are kept."""
-        own = [self._own(name) for name in FIELDS.names if name not in ("position", "key")]
-        place = self._own("position")
-        pages = self.pages.where(F.col(self._own("error")).isNull()).drop(*own, BY)
+        own = [f"{PREFIX}{name}" for name in FIELDS.names if name not in ("position", "key")]
+        place = f"{PREFIX}position"
+        pages = self.pages.where(f"{PREFIX}error IS NULL").drop(*own, BY)
         if self._sorted:
-            orders = self.ordered.select(
-                F.col("position").alias(place), F.col("order").alias(ORDER)
-            )
+            orders = self.ordered.selectExpr(f"position AS {place}", f"order AS {ORDER}")
             pages = pages.join(orders, place)
         else:
             pages = pages.withColumn(ORDER, F.col(place))
-        dropped = self.duplicates.select(F.col("order").alias(ORDER))
+        dropped = self.duplicates.selectExpr(f"order AS {ORDER}")
         left = pages.join(dropped, ORDER, "left_anti").drop(place)
         if LINE in left.columns:
             left = left.select(F.decode(LINE, "UTF-8").alias("line"), "*").drop(LINE)
@@ -378,24 +336,14 @@ class Steps:
         duplicates = self.duplicates
         if self._few is not None and (files := self.stages.local_files("duplicates")):
             return self.stages.session.createDataFrame(alone.clusters(files))
-        found = duplicates.where("match is not null").select(
-            F.col("match").alias("cluster"),
-            "order",
-            F.col("match_key").alias("stored"),
-            F.col("outcome").alias("kind"),
-            "key",
-            "reason",
+        found = duplicates.where("match IS NOT NULL").selectExpr(
+            "match AS cluster", "order", "match_key AS stored", "outcome AS kind", "key", "reason",
             "similarity",
-        )
+        )  # fmt: skip
         if self.job.near:
             found = found.unionByName(self._near())
         own = found.select("cluster", "stored").distinct()
-        own = own.select(
-            "*",
-            F.col("cluster").alias("order"),
-            F.lit("kept").alias("kind"),
-            F.col("stored").alias("key"),
-        )
+        own = own.selectExpr("*", "cluster AS order", "'kept' AS kind", "stored AS key")
         return own.unionByName(found, allowMissingColumns=True).select(
             "cluster", "order", "stored", _host("stored").alias("stored_host"), "kind", "key",
             _host("key").alias("host"), "reason", "similarity",
@@ -403,42 +351,30 @@ class Steps:
 
     def _near(self) -> DataFrame:
         """Near misses, by :func:`.near_pages`, with the columns of clusters."""
-        state = self.settled.select(
-            F.col("page").alias("order"), "kept_at", F.lit(True).alias("contested")
-        )
         # A page may have been dropped, and an exact copy of it kept later.
         kept = (
             self.single.select("order")
-            .join(state, "order", "left")
-            .select(
-                "order",
-                F.when(F.col("contested"), F.col("kept_at")).otherwise(F.col("order")).alias("at"),
-            )
-            .where("at is not null")
+            .join(self._state("order"), "order", "left")
+            .selectExpr("order", "if(contested, kept_at, order) AS at")
+            .where("at IS NOT NULL")
         )
-        pages = kept.select(F.col("order").alias("page"), F.col("at").alias("page_at"))
-        candidates = kept.select(F.col("order").alias("candidate"), F.col("at").alias("other_at"))
+        pages = kept.selectExpr("order AS page", "at AS page_at")
+        candidates = kept.selectExpr("order AS candidate", "at AS other_at")
         pairs = (
-            self._pairs.select("page", "candidate")
-            .join(pages, "page")
+            self._pairs.join(pages, "page")
             .join(candidates, "candidate")
             .where("other_at < page_at")
             .select("page", "candidate")
         )
         rows = self._to_judge(pairs, "named")
         found = rows.mapInArrow(near_pages(self.options), from_arrow_schema(NEAR_MISSES))
-        names = self._keys.select(F.col("order").alias("cluster"), F.col("key").alias("stored"))
         return (
             found.join(pages, "page")
             .join(candidates, "candidate")
-            .select(
-                F.col("other_at").alias("cluster"),
-                F.col("page_at").alias("order"),
-                F.lit("near").alias("kind"),
-                "reason",
-                "similarity",
+            .selectExpr(
+                "other_at AS cluster", "page_at AS order", "'near' AS kind", "reason", "similarity"
             )
-            .join(names, "cluster", "left")
+            .join(self._keys.selectExpr("order AS cluster", "key AS stored"), "cluster", "left")
             .join(self.ordered.select("order", "key"), "order")
         )
 
@@ -446,18 +382,18 @@ class Steps:
     def index(self) -> DataFrame:
         """What an index keeps of the kept pages, in their order: pages that a crawl had stored."""
         gone = self.matches.select("order")
-        pages = self.ordered.where(F.col("size") > 0).join(gone, "order", "left_anti")
+        pages = self.ordered.where("size > 0").join(gone, "order", "left_anti")
         return pages.select("order", "key", "named", "content", "slots", "payload").sort("order")
 
     @written("rejects")
     def rejects(self) -> DataFrame:
         """Rows that could not be read, and why."""
-        file = [F.col(FILE).alias("file")] if FILE in self.pages.columns else []
-        return self.pages.where(F.col(self._own("error")).isNotNull()).select(
+        file = [f"{FILE} AS file"] if FILE in self.pages.columns else []
+        return self.pages.where(f"{PREFIX}error IS NOT NULL").selectExpr(
             *file,
-            F.col(self._own("position")).alias("position"),
-            F.col(self._own("error")).alias("reason"),
-            F.col(self._own("raw")).alias("raw"),
+            f"{PREFIX}position AS position",
+            f"{PREFIX}error AS reason",
+            f"{PREFIX}raw AS raw",
         )
 
 

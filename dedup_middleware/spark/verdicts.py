@@ -32,10 +32,11 @@ from dedup_middleware.spark.columns import (
     page_of,
     runs_of,
     to_content,
+    whole_groups,
     words,
 )
 from dedup_middleware.spark.pairing import common_tables
-from dedup_middleware.tools.portable.file_reader import to_binary
+from dedup_middleware.tools.portable.portable_file import to_binary
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
 COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
@@ -82,7 +83,7 @@ def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             content = to_content(rows.column("content"))
             parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
             found = [part for part in parts if part is not None]
@@ -129,28 +130,16 @@ def _edges(
     edges = found.chosen(rows)
     flags = could * COULD + sure * SURE
     plain = 0 if (could & ~sure).any() else PLAIN
+    # Where whatever else is kept does not matter, the page is not judged again to be settled.
+    judged_by = b"" if plain else payload
     return (
         np.full(len(rows) + 1, order),
         np.append(_NO_CANDIDATE, edges.orders),
         np.append(0, edges.tables),
         np.append(0, flags[rows]) | plain,
         np.concatenate((own, edges.content)),
-        [payload, *edges.payloads],
+        [judged_by, *edges.payloads],
     )
-
-
-def whole_pages(batches: Iterable[Any]) -> Iterator[Any]:
-    """Tables of sorted batches, cut so that no page is in two of them."""
-    kept = None
-    for batch in batches:
-        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
-        pages = words(rows.column("page"))
-        last = int(np.searchsorted(pages, pages[-1])) if len(pages) else 0
-        if last:
-            yield rows.slice(0, last).combine_chunks()
-        kept = rows.slice(last)
-    if kept is not None and kept.num_rows:
-        yield kept.combine_chunks()
 
 
 def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.int64]:
@@ -165,11 +154,7 @@ def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.i
 def with_candidates(
     rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages, each with its candidates.
-
-    :param rows: as for :func:`judge_pairs`, whole pages
-    :param content: CONTENT[n] of the rows
-    """
+    """Pages, each with its candidates."""
     tables = _tables(rows, content, method.scan_distance)
     pages = words(rows.column("page"))
     orders = words(rows.column("candidate").fill_null(0))
@@ -220,7 +205,7 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             found = (one for page in _pages(rows) for one in matches(method, page))
             while some := list(islice(found, _ROWS)):
                 yield batch_of(some, MATCHES)
@@ -330,7 +315,7 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
-        for rows in whole_pages(batches):
+        for rows in whole_groups(batches, "page"):
             # Rows of candidates have no value.
             given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
             named = {page for page, value in zip(*given, strict=True) if value}

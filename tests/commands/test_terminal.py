@@ -19,7 +19,7 @@ from scrapy.cmdline import execute
 from scrapy.settings import Settings
 
 from dedup_middleware.base.writing import discard_output, flush_output
-from dedup_middleware.tools.portable.file_writer import BucketKeySpool
+from dedup_middleware.tools.portable.portable import BucketKeySpool
 from tests.commands.running import Done, crawl, dedup, item, settings_for
 
 
@@ -160,7 +160,7 @@ def test_what_was_exported_can_not_be_read(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the file that was asked for, not the provisional one."""
-    monkeypatch.setattr("dedup_middleware.tools.portable.file_reader._check_sizes", _refused)
+    monkeypatch.setattr("dedup_middleware.tools.portable.portable_file.check_sizes", _refused)
     done = dedup("export", str(tmp_path / "pages.parquet"), **settings)
     assert done.code == 1
     assert f"can't be read again: {tmp_path / 'pages.parquet'} is damaged" in done.err

@@ -34,6 +34,9 @@ def test_export_and_import(settings: dict[str, Any], tmp_path: Path) -> None:
     again = dedup("import", str(file), **other)
     assert "0 pages are new to the index, 3 were known" in again.out
     assert "exists" in dedup("export", str(file), **settings).err
+    named = dedup("export", str(tmp_path / "pages.csv"), **settings)
+    assert (named.code, (tmp_path / "pages.csv").exists()) == (1, False)
+    assert "pages.csv: an index is written as Parquet, not as csv" in named.err
     assert "3 pages are in" in dedup("export", str(file), "--overwrite", **settings).out
 
 

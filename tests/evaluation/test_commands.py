@@ -13,7 +13,7 @@ import pytest
 from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.evaluation.output import flat, write
-from dedup_middleware.evaluation.scores import Interval
+from dedup_middleware.evaluation.pairs import Interval
 from tests.evaluation.lines import documents, labelled, page, rows, write_lines
 
 

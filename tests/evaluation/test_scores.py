@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.evaluation import output
-from dedup_middleware.evaluation.scores import (
+from dedup_middleware.evaluation.pairs import (
     Counts,
     best_threshold,
     bootstrap_f1,

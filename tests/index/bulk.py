@@ -13,8 +13,8 @@ from dedup_middleware.index.pages import Pages, joined, pages_of
 from dedup_middleware.model.buckets import hash_bucket_key
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.tools.portable.file_reader import read_portable
 from dedup_middleware.tools.portable.portable import export_index
+from dedup_middleware.tools.portable.portable_file import read_portable
 from tests.index.claiming import entered
 from tests.index.harness import (
     bucket_keys_of,

@@ -25,9 +25,8 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.buckets import simhash_bucket_keys
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import Document
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import PortableWriter
 from dedup_middleware.tools.portable.portable import Imported, export_index, import_index
+from dedup_middleware.tools.portable.portable_file import PortableWriter, read_portable
 from tests.index.bulk import (
     KEY,
     MADE_WITH,

@@ -23,9 +23,9 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.tools.commands.asking import reading_index
-from dedup_middleware.tools.portable.file_reader import fingerprint_of
 from dedup_middleware.tools.portable.parquetpages import read_groups
 from dedup_middleware.tools.portable.portable import export_index, import_index
+from dedup_middleware.tools.portable.portable_file import fingerprint_of
 from tests.index.bulk import MADE_WITH, TIME, a_page, loaded
 
 ROOT = Path(__file__).parents[2]

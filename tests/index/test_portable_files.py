@@ -15,14 +15,19 @@ import pytest
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.tools.portable.file_reader import (
+from dedup_middleware.tools.portable.portable import (
+    RANGE,
+    BucketKeySpool,
+    export_index,
+    import_index,
+)
+from dedup_middleware.tools.portable.portable_file import (
+    Exported,
     Portable,
     content_layout,
     fingerprint_of,
     read_portable,
 )
-from dedup_middleware.tools.portable.file_writer import RANGE, BucketKeySpool, Exported
-from dedup_middleware.tools.portable.portable import export_index, import_index
 from tests.index.bulk import (
     TIME,
     a_page,

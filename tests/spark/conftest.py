@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores of this machine."""
-    from dedup_middleware.spark.job_settings import local_session
+    from dedup_middleware.spark.stages import local_session
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = local_session(

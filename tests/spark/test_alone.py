@@ -20,12 +20,11 @@ from pyspark.sql import SparkSession
 from dedup_middleware import Options
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
-from dedup_middleware.spark import Job, alone, alone_pairs, deduplicate
+from dedup_middleware.spark import Job, alone, deduplicate
 from dedup_middleware.spark.__main__ import spark_errors
-from dedup_middleware.spark.alone import Work, cuts_of
-from dedup_middleware.spark.alone_pairs import ordered_runs
-from dedup_middleware.spark.job_settings import SparkError
+from dedup_middleware.spark.reading import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
+from dedup_middleware.spark.stages import SparkError, Work, cuts_of
 from tests.spark.streams import Row, Seen, crawled, stream
 from tests.spark.test_parity import CASES, OPTIONS, decided, table
 
@@ -91,12 +90,12 @@ def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for size, runs in ((10, 7), (1, None)):
         parts = [pq.read_table(files[0]).slice(i, size) for i in range(60 - size, -1, -size)]
         pq.write_table(pa.concat_tables(parts), tmp_path / "backwards")
-        found = ordered_runs([tmp_path / "backwards", files[1]], NAMES["order"])
-        assert (None if found is None else len(found)) == runs
+        found = ordered_runs([tmp_path / "backwards", files[1]], NAMES)
+        assert (None if found is None else len(found.runs)) == runs
     with monkeypatch.context() as patch:
         patch.setattr(alone, "_MOST_BYTES", 1000)
         assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
-    monkeypatch.setattr(alone_pairs, "_MOST_FOUND", 5)
+    monkeypatch.setattr(alone, "_MOST_FOUND", 5)
     assert alone.matches(files, NAMES, OPTIONS, job, at_once) is None
 
 
@@ -111,13 +110,13 @@ def test_a_key_like_the_name_of_a_bucket_pairs_nothing() -> None:
             for one, own in zip(simhashes, keys, strict=True)
         ]
         orders = np.arange(4, dtype=np.int64)
-        pages = alone_pairs.Pages(
+        pages = alone.Pages(
             orders, orders, orders, np.array(keys), np.ones(4, np.bool_),
             np.array(simhashes, np.uint64), 5 * np.arange(5), np.array(places).ravel(),
-            np.zeros((4, alone_pairs.WORDS), np.uint64),
+            np.zeros((4, alone.WORDS), np.uint64),
         )  # fmt: skip
         method = choose_method(Options(method="simhash"))
-        found = alone_pairs.candidate_rows(pages, Job(output=""), method)
+        found = alone.candidate_rows(pages, Job(output=""), method)
         assert found is not None
         assert found.tolist() == [[2, 1]]
 

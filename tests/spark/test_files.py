@@ -20,8 +20,8 @@ from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.job import run
-from dedup_middleware.spark.job_settings import SparkError
 from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.stages import SparkError
 from tests.spark.streams import Row
 from tests.texts import article
 
@@ -130,6 +130,32 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     assert rejected == ["its fields do not fit the names in the first line", "it is not UTF-8"]
     kept = result.kept.first()
     assert (kept["title"], kept["order"], kept["a`b"]) == ('a "title"', "x", "y")
+
+
+def test_a_quote_that_is_never_closed(spark: SparkSession, tmp_path: Path) -> None:
+    """It would make one row of the rest of a file, so the job ends as on one machine; it does not
+    for a quote within a field."""
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    rows = "\n".join(f"https://a.example/{n},{row['text']}" for n, row in enumerate(pages()))
+    inches = f'url,text\nhttps://a.example/8,a pipe of 5" and its uses\n{rows}\n'
+    (folder / "inches.csv").write_text(inches + 'https://a.example/9,"the last\none"\n')
+    chosen = job(str(tmp_path / "result"))
+    source = read_files(spark, [str(folder / "inches.csv")], OPTIONS, chosen)
+    assert run(source, OPTIONS, chosen).numbers["read"] == 8
+    (folder / "open.csv.gz").write_bytes(
+        gzip.compress(
+            f'url,text\nhttps://a.example/8,"short"\nhttps://a.example/9,"{rows}'.encode()
+        )
+    )
+    chosen = job(str(tmp_path / "other"))
+    source = read_files(spark, [str(folder / "*.csv*")], OPTIONS, chosen)
+    with pytest.raises(SparkError, match=r"with space/open\.csv\.gz: the quote that row 2 opens"):
+        run(source, OPTIONS, chosen)
+    (folder / "open.csv.gz").unlink()
+    (folder / "names.csv").write_text(f'url,"text\n{rows}')
+    with pytest.raises(SparkError, match="the quote that the first line opens is never closed"):
+        read_files(spark, [str(folder / "names.csv")], OPTIONS, chosen)
 
 
 def test_any_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from dedup_middleware.model.buckets import (
     simhash_bucket_keys,
 )
 from dedup_middleware.model.documents import Document
-from dedup_middleware.spark import Job, deduplicate, job_settings
+from dedup_middleware.spark import Job, deduplicate, stages
 from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.columns import EVERY_PAIR, NO_SIEVE
 from dedup_middleware.spark.pair_blocks import (
@@ -156,14 +156,14 @@ def test_workers_run_this_interpreter(monkeypatch: pytest.MonkeyPatch, submitted
     class Session:
         builder = Builder()
 
-    monkeypatch.setattr(job_settings, "SparkSession", Session)
+    monkeypatch.setattr(stages, "SparkSession", Session)
     monkeypatch.setenv("PYSPARK_PYTHON", "other")
-    job_settings.submitted_session()
+    stages.submitted_session()
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     if submitted:
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    job_settings.submitted_session()
+    stages.submitted_session()
     assert seen == ["other", None if submitted else sys.executable]
 
 

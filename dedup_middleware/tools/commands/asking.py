@@ -112,10 +112,7 @@ class Reader:
         return Opinion(outcome, ranking.reason, None, ordered)
 
     async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
-        """What would be decided of a page that a former index is asked about first.
-
-        :param opinion: that by this index alone
-        """
+        """What would be decided of a page that a former index is asked about first."""
         if opinion.outcome != NEW:
             return opinion
         found = await attrs.evolve(self, index=former).ask(page)
@@ -144,17 +141,14 @@ class Reader:
 
 @contextlib.asynccontextmanager
 async def reading_index(options: Options) -> AsyncIterator[Reader]:
-    """Open an index that exists, as it is.
-
-    :raises DedupError: there is none, it can't be read, or was made with other parameters
-    """
+    """Open an index that exists, as it is."""
     async with open_index(options) as index:
         stored = await index.attach()
         # The parameters do not depend on the key, which is the index's own.
         plain = Fingerprinter(options, 0).parameters
         wanted = {**plain, **window_parameter(options.window)}
         fingerprinter = Fingerprinter(options, hash_key_of(stored, options.safe_index_url))
-        # An index has parameters of its own in addition to those of fingerprints and window.
+        # The index keeps further parameters, which matter to neither fingerprints nor window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)
@@ -163,10 +157,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
 
 @contextlib.asynccontextmanager
 async def former_index(options: Options) -> AsyncIterator[Index | None]:
-    """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), None if there is none.
-
-    :raises DedupError: it can't be read
-    """
+    """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), or None."""
     if not options.former_index_url:
         yield None
         return
@@ -185,10 +176,7 @@ def is_address(text: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def existing_index(options: Options) -> AsyncIterator[Index]:
-    """Attach to an index that exists, by :func:`.open_existing`.
-
-    :raises DedupError: there is none, or it can't be read
-    """
+    """Attach to an index that exists, by :func:`.open_existing`."""
     index, _ = await open_existing(options)
     async with index:
         yield index

@@ -50,7 +50,6 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     :param place: an address (http or https), a file, or ``-`` for standard input. What begins
         like HTML, or ends in .html, is taken for it; all else is plain text in UTF-8.
     :param key: names the page; None: the address, or a hash of the content
-    :raises CommandError: it can't be read
     """
     if place.startswith(("http://", "https://")):
         raw, charset, is_html = _fetch(place, settings)

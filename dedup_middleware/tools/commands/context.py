@@ -90,10 +90,7 @@ class Subcommand(ABC):
 
     @abstractmethod
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code.
-
-        :raises DedupError: it failed
-        """
+        """Run the command; returns its exit code."""
 
 
 def progress_bars(console: Console) -> Progress:
@@ -176,22 +173,33 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 
 
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
-    """Refuse the name of an output that is no file: a folder, or a device, which would be replaced.
-
-    :param overwrite: a file that exists may be replaced
-    :raises CommandError: names it
-    """
+    """Refuse the name of an output that is no file: a folder, or a device to be replaced."""
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
         raise CommandError(f"{path} is no file: name a file to write to")
     if path is not None and path.exists() and not overwrite:
         raise CommandError(f"{path} exists: name another file, or add --overwrite")
 
 
-def check_stays(options: Options) -> None:
-    """Refuse an index that is gone when the command ends.
+def check_format(path: Path | None, what: str, wanted: str, others: tuple[str, ...]) -> None:
+    """Refuse a name that promises another format than what is written.
 
-    :raises CommandError: it is in memory
+    :param what: is written, and as what
+    :param wanted: endings for it
+    :param others: endings, without their points, of other formats
     """
+    ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
+    if ending in others:
+        raise CommandError(f"{path}: {what}, not as {ending}; name a file in {wanted}")
+
+
+def check_portable(path: Path | None) -> None:
+    """Refuse a name that promises another format than that of an exported index."""
+    others = ("csv", "tsv", "json", "jsonl", "ndjson", "warc")
+    check_format(path, "an index is written as Parquet", ".parquet", others)
+
+
+def check_stays(options: Options) -> None:
+    """Refuse an index that is gone when the command ends."""
     if options.index_url.startswith("memory:"):
         raise CommandError(
             "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
@@ -233,8 +241,6 @@ def parse_time(text: str) -> float:
     """Seconds since 1970 of an ISO date or time, or of so long ago: ``90s``, ``2h``, ``7d``.
 
     A time without a zone is one of this machine's.
-
-    :raises argparse.ArgumentTypeError: it is neither
     """
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     now = datetime.datetime.now().astimezone()

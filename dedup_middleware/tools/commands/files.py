@@ -17,10 +17,14 @@ from dedup_middleware.tools.commands.context import (
     CommandError,
     Context,
     Subcommand,
+    check_format,
     check_output,
+    check_portable,
     left_out_lines,
 )
 from dedup_middleware.tools.files.rows import FORMATS
+
+_OTHERS = ("parquet", "csv", "tsv", "warc")
 
 
 class Files(Subcommand):
@@ -79,7 +83,7 @@ class Files(Subcommand):
         )
         rows = [plan.kept, plan.dropped, plan.rejected]
         for path in rows:
-            _check_format(path)
+            check_format(path, "rows are written as lines of JSON", ".jsonl or .jsonl.gz", _OTHERS)
         outputs = [*rows, plan.journal, plan.clusters]
         _check_names(plan.inputs, outputs)
         for path in outputs:
@@ -104,26 +108,8 @@ class Files(Subcommand):
         return OK
 
 
-def _check_format(path: Path | None) -> None:
-    """Refuse a name that promises another format than JSON lines.
-
-    :raises CommandError: names the file and the fix
-    """
-    if path is None:
-        return
-    ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    if ending in {".parquet", ".csv", ".tsv", ".warc"}:
-        raise CommandError(
-            f"{path}: rows are written as lines of JSON, not as {ending[1:]}; name a file in "
-            ".jsonl or .jsonl.gz"
-        )
-
-
 def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
-    """Refuse an output that would replace another file of the run.
-
-    :raises CommandError: names the file
-    """
+    """Refuse an output that would replace another file of the run."""
     from dedup_middleware.tools.files.results import PART
 
     # Of a link that leads to itself, Path.resolve() would raise an error.
@@ -219,6 +205,7 @@ class Spark(Subcommand):
         add_spark_arguments(parser)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        check_portable(arguments.index_file)
         try:
             work = import_module("dedup_middleware.spark.__main__")
         except ImportError as error:

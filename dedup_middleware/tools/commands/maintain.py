@@ -260,8 +260,6 @@ async def count_pages(
 
     A page is entered before it is stored, so one that was pending at the turn of two
     generations counts in the later one.
-
-    :param progress: called with the number of pages read
     """
     if not live:
         return live
@@ -301,10 +299,7 @@ class Skew:
 
 
 async def measure_skew(index: Index, progress: Callable[[float], None]) -> Skew:
-    """Read all buckets of an index.
-
-    :param progress: called with the number of buckets read
-    """
+    """Read all buckets of an index."""
     records: dict[int, int] = {}
     squares = 0
     fullest: list[tuple[int, int]] = []

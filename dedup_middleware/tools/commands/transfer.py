@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from dedup_middleware.tools.commands.context import (
     Subcommand,
     add_selection,
     check_output,
+    check_portable,
     check_stays,
     left_out_lines,
     to_query,
@@ -61,6 +63,7 @@ class Export(Subcommand):
         from dedup_middleware.tools.portable.portable import export_index
 
         path = arguments.file
+        check_portable(path)
         check_output(path, overwrite=arguments.overwrite)
         if path.exists() and not _is_exported(path):  # the index itself, say
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
@@ -201,11 +204,15 @@ class Entering:
     """Enters rows as stored pages, many at a time.
 
     :param known: key and text of each page that the index holds; those that are entered are added
-    :param times: when the pages of the old index were stored
+    :param times: when the page of a key was stored, 0: now
     """
 
     def __init__(
-        self, reader: Reader, options: Options, known: set[tuple[int, int]], times: Times
+        self,
+        reader: Reader,
+        options: Options,
+        known: set[tuple[int, int]],
+        times: Callable[[str], int],
     ) -> None:
         self.rebuilt = Rebuilt()
         self._sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
@@ -231,7 +238,7 @@ class Entering:
         else:
             self._known.add((page.key_hash, page.exact))
             self._waiting.append(self._reader.entry(page))
-            self._stored.append(self._times.of(page.key))
+            self._stored.append(self._times(page.key))
             if len(self._waiting) >= _BLOCK:
                 await self.flush()
 
@@ -243,22 +250,12 @@ class Entering:
             self.rebuilt.entered += await self._reader.index.load(pages_of(waiting, stored))
 
 
-@attrs.frozen
-class Times:
-    """When pages of an index were stored: seconds since 1970, by the hash of the key."""
-
-    hash_key: int = 0
-    seconds: dict[int, int] = attrs.field(factory=dict)
-
-    def of(self, key: str) -> int:
-        """The time of a page, of several of this key that of the newest; 0 if there is none."""
-        return self.seconds.get(keyed_hash(key, self.hash_key), 0) if self.seconds else 0
-
-
-async def _times(address: str | None, namespace: str | None, options: Options) -> Times:
-    """The times of the old index, none without an address."""
+async def _times(
+    address: str | None, namespace: str | None, options: Options
+) -> Callable[[str], int]:
+    """When the old index stored the newest page of a key, in seconds since 1970; 0: not known."""
     if address is None:
-        return Times()
+        return lambda _: 0
     seconds: dict[int, int] = {}
     async with existing_index(options_of_other(options, address, namespace)) as index:
         hash_key = hash_key_of(await index.attach(), hide_password(address))
@@ -267,7 +264,7 @@ async def _times(address: str | None, namespace: str | None, options: Options) -
             keys, times = pages.content["key"][stored].tolist(), pages.times[stored].tolist()
             for key, time in zip(keys, times, strict=True):
                 seconds[key] = max(time, seconds.get(key, 0))
-    return Times(hash_key, seconds)
+    return lambda key: seconds.get(keyed_hash(key, hash_key), 0)
 
 
 async def _known(reader: Reader) -> set[tuple[int, int]]:
@@ -365,10 +362,7 @@ class Restore(Subcommand):
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """The keys of a file: a JSON list of decisions or of keys, or one key a line.
-
-    :raises CommandError: it can't be read, or is something else
-    """
+    """The keys of a file: a JSON list of decisions or of keys, or one key a line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         if not text.lstrip().startswith("["):
@@ -383,10 +377,7 @@ def read_keys(path: Path) -> frozenset[str]:
 
 
 def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
-    """The newest drop of each key, oldest first.
-
-    :param keys: only of these, which may be too many for a query
-    """
+    """The newest drop of each key, oldest first."""
     with open_journal(options) as journal:
         found: dict[str, Drop] = {}
         for drop in journal.drops(query, bodies=True):
@@ -430,10 +421,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet, as a whole or not at all.
-
-    :raises CommandError: it exists, or can't be written
-    """
+    """Write a file that does not exist yet, as a whole or not at all."""
     try:
         write_whole(path, to_bytes(text), replace=False)
     except FileExistsError:

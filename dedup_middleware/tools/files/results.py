@@ -46,7 +46,6 @@ class Output:
 
     :param mode: of the file, less what the umask takes away
     :param packs: whether a name that ends with ``.gz`` says that the file is packed
-    :raises BatchError: it can't be written, or another run writes it
     """
 
     def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
@@ -94,10 +93,7 @@ class Output:
             raise self._failure(error) from error
 
     def finish(self, *, keep_empty: bool = True) -> None:
-        """Give the complete file its name; without it the next run begins anew.
-
-        :raises BatchError: it can't be renamed, or another run has taken its place
-        """
+        """Give the complete file its name; without it the next run begins anew."""
         try:
             # Two runs that begin at the same moment see no file of each other.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
@@ -122,10 +118,7 @@ class Output:
 
 
 def _check_free(part: Path) -> None:
-    """Refuse a provisional file that a running process holds.
-
-    :raises BlockingIOError: another run writes it
-    """
+    """Refuse a provisional file that a running process holds."""
     try:
         there = os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -137,10 +130,7 @@ def _check_free(part: Path) -> None:
 
 
 def _lock(file: int) -> None:
-    """Hold an open file for this process, until it is closed.
-
-    :raises BlockingIOError: another one holds it
-    """
+    """Hold an open file for this process, until it is closed."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -208,12 +198,7 @@ class JournalOutput(Output):
 
 
 class ClusterOutput(Output):
-    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``.
-
-    :param near: with near misses
-    :raises ClusterFileError: there is no format for the name of the file
-    :raises BatchError: it can't be written
-    """
+    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``."""
 
     def __init__(self, path: Path, options: Options, *, near: bool) -> None:
         self._encode = encoder(path)

@@ -61,9 +61,6 @@ class Row:
 def format_of(path: Path, chosen: str | None) -> str:
     """Format of a file, by its ending.
 
-    :param chosen: given by the user
-    :raises BatchError: the ending is that of no format
-
     >>> format_of(Path("pages.jsonl.gz"), None)
     'jsonl'
     """
@@ -79,10 +76,7 @@ def format_of(path: Path, chosen: str | None) -> str:
 
 
 def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
-    """Formats of files that are there, as :func:`format_of` says.
-
-    :raises BatchError: an ending is that of no format, or there is no such file
-    """
+    """Formats of files that are there, as :func:`format_of` says."""
     formats = [format_of(path, chosen) for path in paths]
     for path in paths:
         if not path.is_file():
@@ -91,10 +85,7 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
 
 
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
-    """All rows of a file.
-
-    :raises BatchError: it can't be opened, or is damaged
-    """
+    """All rows of a file."""
     try:
         yield from _READERS[file_format](path)
     except (OSError, EOFError, zlib.error, csv.Error) as error:
@@ -110,10 +101,7 @@ _LIST = re.compile(rb"\s*\[\s*(\{.*,\s*)?$", re.DOTALL)
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
-    """Lines of JSON; empty ones are no rows.
-
-    :raises BatchError: it is one list, or a line is too long
-    """
+    """Lines of JSON; empty ones are no rows."""
     with path.open("rb") as raw, _opened(raw, path) as lines:
         number, is_first = 0, True
         while line := lines.readline(LONGEST_LINE):
@@ -135,12 +123,9 @@ def read_jsonl(path: Path) -> Iterator[Row]:
 
 def read_csv(path: Path) -> Iterator[Row]:
     """Rows of CSV (or TSV, by the ending) with a line of names first, in UTF-8."""
-    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with path.open("rb") as raw, _opened(raw, path) as data:
-        text = io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        quotes = _Quotes()
-        rows = csv.reader(quotes.counted(text), delimiter=delimiter)
+        text = csv_text(data)
+        rows = csv_rows(text, "\t" if ".tsv" in path.name.lower() else ",", str(path))
         names = next(rows, None)
         if names is None:
             return
@@ -151,11 +136,7 @@ def read_csv(path: Path) -> Iterator[Row]:
             )
         names = named_columns(names)
         _check_names(path, names)
-        number, begun = 0, rows.line_num
         for number, values in enumerate(rows, 1):
-            lines, begun = rows.line_num - begun, rows.line_num
-            if lines > 1 and quotes.is_open and quotes.has_ended:
-                raise BatchError(f"{path}: the quote that row {number} opens is never closed")
             if not values:
                 continue
             fields: dict[str, Any] = dict(zip(names, values, strict=False))
@@ -169,18 +150,34 @@ def read_csv(path: Path) -> Iterator[Row]:
             yield Row(number, fields, error, done=raw.tell())
 
 
-class _Quotes:
-    """Counts the quotes of a text while it is read by lines."""
+def csv_text(data: BinaryIO) -> io.TextIOWrapper:
+    """CSV in UTF-8 as text; bytes that are none become lone surrogates."""
+    return io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
-    is_open = False
-    has_ended = False
 
-    def counted(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines; ``is_open``: there was an odd number of quotes up to now."""
-        for line in lines:
-            self.is_open ^= line.count('"') % 2 == 1
+def csv_rows(text: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
+    """The values of each row of CSV, those of the line of names first.
+
+    :param name: of the file, for the message
+    :raises BatchError: a quote is never closed, so that the rest of the file would be one row
+    """
+    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
+    is_open = has_ended = False
+
+    def counted() -> Iterator[str]:
+        nonlocal is_open, has_ended
+        for line in text:
+            is_open ^= line.count('"') % 2 == 1
             yield line
-        self.has_ended = True
+        has_ended = True
+
+    rows, begun = csv.reader(counted(), delimiter=delimiter), 0
+    for number, values in enumerate(rows):
+        lines, begun = rows.line_num - begun, rows.line_num
+        if lines > 1 and is_open and has_ended:
+            place = f"row {number}" if number else "the first line"
+            raise BatchError(f"{name}: the quote that {place} opens is never closed")
+        yield values
 
 
 def named_columns(names: list[str]) -> list[str]:
@@ -253,10 +250,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
 
 
 def _check(path: Path) -> tuple[list[int], set[int]]:
-    """How many rows of each group are read at once, and which columns have dictionaries of texts.
-
-    :raises ValueError: a part of the file would take too much memory
-    """
+    """How many rows of each group are read at once, and which columns have dictionaries."""
     at_once = []
     dictionaries: set[int] = set()
     with path.open("rb") as raw:

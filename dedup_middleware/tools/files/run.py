@@ -75,7 +75,6 @@ Progress = Callable[[float], None]
 class Plan:
     """What a run reads and writes.
 
-    :ivar near: near misses are part of the clusters
     :ivar workers: processes that make fingerprints, this one among them; 0: this one
     """
 
@@ -109,7 +108,6 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     The result depends on the inputs and the options alone. Files get their names at the end, so a
     run that was ended leaves none and the next one begins anew.
 
-    :param progress: called with the bytes read
     :raises DedupError: a file can't be read or written
     """
     options = batch_options(options)
@@ -135,10 +133,7 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
 
 
 class Outputs:
-    """Puts each row where it belongs.
-
-    :param closing: closes the files
-    """
+    """Puts each row where it belongs."""
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
@@ -183,10 +178,7 @@ class Outputs:
             self._journal.dropped(row, signed, verdict, now)
 
     async def finish(self, index: Index) -> None:
-        """Complete all files, then give them their names, the kept rows last.
-
-        :param index: that of the run
-        """
+        """Complete all files, then give them their names, the kept rows last."""
         if self._clusters is not None:
             await self._clusters.gather(index)
         files = [
@@ -245,10 +237,7 @@ async def _signed(
     plan: Plan,
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
-    """Parts with their fingerprints, in their order, made some parts ahead.
-
-    :param executor: the other processes, if any
-    """
+    """Parts with their fingerprints, in their order, made some parts ahead."""
     sign = partial(sign_rows, options, int(options.hash_key, 16), plan.journal is not None)
     others = 0 if executor is None else plan.workers - 1
     waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
@@ -272,10 +261,7 @@ async def _signed(
 
 @contextlib.contextmanager
 def _index(folder: Path) -> Iterator[MemoryIndex]:
-    """An index whose addresses and evidence are in files without names.
-
-    :param folder: where these are
-    """
+    """An index whose addresses and evidence are in files without names."""
     with (
         tempfile.TemporaryFile(buffering=0, dir=folder) as addresses,
         tempfile.TemporaryFile(buffering=0, dir=folder) as payloads,
@@ -285,10 +271,7 @@ def _index(folder: Path) -> Iterator[MemoryIndex]:
 
 @contextlib.contextmanager
 def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
-    """The processes besides this one; waiting work is cancelled when the run ends early.
-
-    :param workers: processes in all
-    """
+    """The processes besides this one; waiting work is cancelled when the run ends early."""
     if workers <= 1:
         yield None
         return
@@ -304,10 +287,7 @@ def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) -> Parcel:
-    """What a process has made.
-
-    :raises BrokenProcessPool: it was killed
-    """
+    """What a process has made."""
     future = asyncio.wrap_future(work)
     while not (await asyncio.wait({future}, timeout=_PATIENCE))[0]:
         if executor is not None:

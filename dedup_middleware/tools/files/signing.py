@@ -47,10 +47,7 @@ class Signed:
 
 
 class Signer:
-    """Makes fingerprints of rows.
-
-    :param texts: whether the text of each row is returned
-    """
+    """Makes fingerprints of rows."""
 
     def __init__(self, options: Options, hash_key: int, *, texts: bool) -> None:
         self._options = options
@@ -84,10 +81,7 @@ class Signer:
 
 
 def fields_of(row: Row) -> dict[str, Any]:
-    """Fields of a row.
-
-    :raises ValueError: its line is no JSON object
-    """
+    """Fields of a row."""
     if not isinstance(row.raw, bytes):
         return row.raw
     try:
@@ -177,10 +171,7 @@ def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
 
 
 def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any]) -> Parcel:
-    """Called in a worker process for each part of the input.
-
-    :param raws: rows as :func:`raw_rows` gives them
-    """
+    """Called in a worker process for each part of the input."""
     signer = _signer(options, hash_key, texts)
     signed = [signer(sent_row(raw)) for raw in raws]
     return pack(signed, sketched=not options.keeps_evidence)

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import attrs
+
+from dedup_middleware.index.pages import MOST_BUCKET_KEYS
 
 PLAIN: Final = frozenset({0})
 BY_DICTIONARY: Final = frozenset({2, 8})  # encodings whose values are in the dictionary
@@ -27,11 +30,16 @@ _LONGEST_HEAD = 1 << 20
 _DEEPEST = 10
 _INT32, _INT64 = 1 << 31, 1 << 63
 _REPEATED = 2
+_NOWHERE = "the description of its columns is damaged"
 # Bytes that a value of a dictionary takes at least, by type: int32, int64, int96, float, double,
 # byte array.
 _LEAST = {1: 4, INT64: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}
 # Kinds of a value in Thrift.
 _I32, _I64, _TEXT, _LIST, _STRUCT = 5, 6, 8, 9, 12
+
+# A struct: kind and value of each field, by its number. A value is a whole number, bytes, a struct,
+# a list with the kind of its elements in front, or None for all others.
+_Struct = dict[int, tuple[int, Any]]
 
 
 @attrs.frozen
@@ -76,17 +84,13 @@ def read_groups(file: BinaryIO) -> list[Group]:
     :raises ValueError: it is damaged, or its parts do not agree with what its end says of them
     """
     end = _Compact(_end(file)).struct()
-    columns = _columns(end.value(2, _LIST))
+    columns = _columns(_structs(end, 2))
     groups = []
-    for raw in end.value(4, _LIST):
-        group = raw.checked(_STRUCT)
-        rows, parts = group.number(3, _I64), group.value(1, _LIST)
+    for group in _structs(end, 4):
+        rows, parts = _number(group, 3, _I64), _structs(group, 1)
         if len(parts) != len(columns):
             raise ValueError(f"a group of rows has {len(parts)} columns, the file {len(columns)}")
-        chunks = (
-            _chunk(file, part.checked(_STRUCT), column)
-            for part, column in zip(parts, columns, strict=True)
-        )
+        chunks = (_chunk(file, *one) for one in zip(parts, columns, strict=True))
         groups.append(Group(rows, tuple(chunks)))
     return groups
 
@@ -102,48 +106,47 @@ def _end(file: BinaryIO) -> bytes:
     return file.read(length)
 
 
-def _columns(elements: list[_Value]) -> list[_Column]:
+def _columns(elements: list[_Struct]) -> list[_Column]:
     """Columns with values of their own, in their order, from a tree that is written depth first."""
     columns = []
     # Of the elements that we are in: how many parts are missing, the name, whether it is repeated.
     above: list[tuple[int, str, bool]] = [(1, "", False)]
-    for number, raw in enumerate(elements):
-        element = raw.checked(_STRUCT)
+    for number, element in enumerate(elements):
         while above and above[-1][0] == 0:
             above.pop()
         if not above:
-            raise ValueError("the description of its columns is damaged")
+            raise ValueError(_NOWHERE)
         missing, prefix, repeated = above.pop()
         above.append((missing - 1, prefix, repeated))
-        name = element.value(4, _TEXT).decode("utf-8", "replace") if number else ""
+        name = _value(element, 4, _TEXT).decode("utf-8", "replace") if number else ""
         path = f"{prefix}.{name}" if prefix else name
-        repeated = repeated or (number > 0 and element.number(3, _I32, 0) == _REPEATED)
-        children = element.number(5, _I32, 0)
+        repeated = repeated or (number > 0 and _number(element, 3, default=0) == _REPEATED)
+        children = _number(element, 5, default=0)
         if children or not number:
             above.append((children, path, repeated))
         else:
-            columns.append(_Column(path, element.number(1, _I32), repeated))
+            columns.append(_Column(path, _number(element, 1), repeated))
     if any(missing for missing, _, _ in above):
-        raise ValueError("the description of its columns is damaged")
+        raise ValueError(_NOWHERE)
     return columns
 
 
 def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
-    if 1 in part.fields:
+    if 1 in part:
         raise ValueError(f"the column {column.name} is in another file")
-    about: _Struct = part.value(3, _STRUCT)
-    start, length = about.number(9, _I64), about.number(7, _I64)
-    first = about.number(11, _I64, 0)
+    about: _Struct = _value(part, 3, _STRUCT)
+    start, length = _number(about, 9, _I64), _number(about, 7, _I64)
+    first = _number(about, 11, _I64, 0)
     if 0 < first < start:
         start = first
     values = largest = size = dictionary = 0
     encodings = set()
     for number, head in enumerate(_heads(file, start, length)):
-        kind, unpacked = head.number(1, _I32), head.number(2, _I32)
+        kind, unpacked = _number(head, 1), _number(head, 2)
         if kind not in {_DATA, _DICTIONARY, _DATA_2}:
             raise ValueError(f"a page of the column {column.name} is of kind {kind}")
-        detail = head.value({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind], _STRUCT)
-        count = detail.number(1, _I32)
+        detail = _value(head, {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind], _STRUCT)
+        count = _number(detail, 1)
         if kind == _DICTIONARY:
             # pyarrow allocates as many values as the head says.
             if number or count * _LEAST.get(column.kind, 1) > unpacked:
@@ -151,9 +154,9 @@ def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
             dictionary = unpacked
         else:
             values += count
-            encodings.add(detail.number(4 if kind == _DATA_2 else 2, _I32))
+            encodings.add(_number(detail, 4 if kind == _DATA_2 else 2))
         largest, size = max(largest, unpacked), size + unpacked
-    wanted = about.number(5, _I64)
+    wanted = _number(about, 5, _I64)
     if values != wanted:
         raise ValueError(
             f"the column {column.name} has {values:,} values, and should have {wanted:,}"
@@ -168,21 +171,45 @@ def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:
     """Heads of the pages in a part of a file."""
     at, end = start, start + length
     while at < end:
-        size = min(_HEAD, end - at)
-        while True:
+        for size in (_HEAD, _LONGEST_HEAD):
             file.seek(at)
-            reader = _Compact(file.read(size))
+            reader = _Compact(file.read(min(size, end - at)))
             try:
                 head = reader.struct()
                 break
             except _ShortError:
-                if size == min(_LONGEST_HEAD, end - at):
+                if size == _LONGEST_HEAD or size >= end - at:
                     raise
-                size = min(_LONGEST_HEAD, end - at)
         yield head
-        at += reader.at + head.number(3, _I32)
+        at += reader.at + _number(head, 3)
     if at != end:
         raise ValueError(f"the page that ends at byte {at:,} is longer than its column")
+
+
+def _value(struct: _Struct, field: int, kind: int) -> Any:
+    """The value of a field, if it is of a kind; a reader passes over one of another kind."""
+    found, value = struct.get(field, (0, None))
+    if found != kind:
+        raise ValueError(f"a value of kind {kind} is one of kind {found}")
+    return value
+
+
+def _number(struct: _Struct, field: int, kind: int = _I32, default: int | None = None) -> int:
+    """A number of 0 or more."""
+    if default is not None and field not in struct:
+        return default
+    value: int = _value(struct, field, kind)
+    if not 0 <= value < (_INT32 if kind == _I32 else _INT64):
+        raise ValueError(f"a size or number in it is {value:,}")
+    return value
+
+
+def _structs(struct: _Struct, field: int) -> list[_Struct]:
+    found: list[Any]
+    kind, *found = _value(struct, field, _LIST)
+    if found and kind != _STRUCT:
+        raise ValueError(f"a value of kind {_STRUCT} is one of kind {kind}")
+    return found
 
 
 class _ShortError(ValueError):
@@ -190,46 +217,6 @@ class _ShortError(ValueError):
 
     def __init__(self) -> None:
         super().__init__("a part of it is cut off")
-
-
-@attrs.frozen
-class _Value:
-    """A value and its kind: a whole number, bytes, a list, a struct, or None for all others."""
-
-    kind: int
-    value: Any
-
-    def checked(self, kind: int) -> Any:
-        """The value, if it is of a kind; a reader passes over one of another kind.
-
-        :raises ValueError: it is of another
-        """
-        if self.kind != kind:
-            raise ValueError(f"a value of kind {kind} is one of kind {self.kind}")
-        return self.value
-
-
-_MISSING: Final = _Value(0, None)
-
-
-@attrs.frozen
-class _Struct:
-    """A struct, by the numbers of its fields."""
-
-    fields: dict[int, _Value]
-
-    def number(self, field: int, kind: int, default: int | None = None) -> int:
-        """A number of 0 or more."""
-        if default is not None and field not in self.fields:
-            return default
-        value: int = self.fields.get(field, _MISSING).checked(kind)
-        if not 0 <= value < (_INT32 if kind == _I32 else _INT64):
-            raise ValueError(f"a size or number in it is {value:,}")
-        return value
-
-    def value(self, field: int, kind: int) -> Any:
-        """Bytes, a list or a struct."""
-        return self.fields.get(field, _MISSING).checked(kind)
 
 
 class _Compact:
@@ -240,50 +227,45 @@ class _Compact:
         self.at = 0
 
     def struct(self, depth: int = 0) -> _Struct:
-        """A struct.
-
-        :raises ValueError: the data are too short, or something else
-        """
+        """A struct."""
         if depth > _DEEPEST:
             raise ValueError("its description is nested too deeply")
-        fields: dict[int, _Value] = {}
+        fields: _Struct = {}
         last = 0
         while head := self._byte():
-            last = last + (head >> 4) if head >> 4 else self._number()
+            last = last + (head >> 4) if head >> 4 else self._signed()
             # Of a field that is there twice, readers differ in which one counts.
             if last in fields:
                 raise ValueError("its description has a field twice")
-            fields[last] = self._value(head & 15, depth, in_list=False)
-        return _Struct(fields)
+            kind = head & 15
+            fields[last] = kind, self._any(kind, depth, in_list=False)
+        return fields
 
-    def _value(self, kind: int, depth: int, *, in_list: bool) -> _Value:
-        value: Any = None
-        if kind in {1, 2}:
-            self._bytes(1 if in_list else 0)
-        elif kind == 3:
-            self._bytes(1)
-        elif kind in {4, _I32, _I64}:
-            value = self._number()
-        elif kind == 7:
-            self._bytes(8)
-        elif kind == _TEXT:
-            value = self._bytes(self._varint())
-        elif kind in {_LIST, 10}:
-            value = self._list(depth + 1)
-        elif kind == _STRUCT:
-            value = self.struct(depth + 1)
-        else:
+    def _any(self, kind: int, depth: int, *, in_list: bool) -> Any:
+        if kind in {4, _I32, _I64}:
+            return self._signed()
+        if kind == _TEXT:
+            return self._bytes(self._varint())
+        if kind in {_LIST, 10}:
+            return self._list(depth + 1)
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        # A yes or no, a byte, a number with a point.
+        sizes = {1: int(in_list), 2: int(in_list), 3: 1, 7: 8}
+        if kind not in sizes:
             raise ValueError(f"its description has a value of kind {kind}")
-        return _Value(kind, value)
+        self._bytes(sizes[kind])
+        return None
 
-    def _list(self, depth: int) -> list[_Value]:
+    def _list(self, depth: int) -> list[Any]:
         if depth > _DEEPEST:
             raise ValueError("its description is nested too deeply")
         head = self._byte()
         count = self._varint() if head >> 4 == 15 else head >> 4
         if count > len(self._data) - self.at:  # each takes a byte at least
             raise _ShortError
-        return [self._value(head & 15, depth, in_list=True) for _ in range(count)]
+        kind = head & 15
+        return [kind, *(self._any(kind, depth, in_list=True) for _ in range(count))]
 
     def _bytes(self, count: int) -> bytes:
         self.at += count
@@ -305,6 +287,55 @@ class _Compact:
             if shift > 63:
                 raise ValueError("its description has a number of more than 64 bits")
 
-    def _number(self) -> int:
+    def _signed(self) -> int:
         value = self._varint()
         return value >> 1 ^ -(value & 1)
+
+
+# What an export writes.
+ROWS: Final = 50_000  # of a group; so many are read at once, too
+_FEWER_ROWS: Final = 1024  # the same, where they are long
+_LONG: Final = 1 << 26  # bytes of the texts of a group of rows, from which on they are long
+# Beyond that: 255 bucket keys a row, pages of 1 MB or of 1,024 payloads.
+_MOST_ROWS: Final = 1 << 20
+_MOST_VALUES: Final = 1 << 24
+_LARGEST_PAGE: Final = 1 << 27
+_LEAST_BYTES: Final = 2  # of the file, for each page: its hashes alone are more
+
+
+def check_sizes(path: Path, rows: int) -> list[int]:
+    """Refuse a portable file that would take more memory than an export does; nothing is unpacked.
+
+    :param rows: that it says it has
+    :returns: how many rows of each group can be read at once
+    :raises ValueError: what is too large
+    """
+    most = max(ROWS, path.stat().st_size // _LEAST_BYTES)
+    if rows > most:
+        raise ValueError(f"it claims {rows:,} pages, and its size allows {most:,} at most")
+    with path.open("rb") as raw:
+        groups = read_groups(raw)
+    if sum(group.rows for group in groups) != rows:
+        raise ValueError("its groups of rows do not add up to its pages")
+    at_once = []
+    for group in groups:
+        if group.rows > _MOST_ROWS:
+            raise ValueError(f"a group of {group.rows:,} rows: an export writes {ROWS:,}")
+        texts = sum(_text_bytes(chunk, group.rows) for chunk in group.chunks)
+        at_once.append(ROWS if texts <= _LONG else _FEWER_ROWS)
+    return at_once
+
+
+def _text_bytes(chunk: Chunk, rows: int) -> int:
+    """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers."""
+    name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
+    most = min(_MOST_VALUES, rows * MOST_BUCKET_KEYS) if chunk.repeated else rows
+    if chunk.values > most or (not chunk.repeated and chunk.values != rows):
+        raise ValueError(f"the column {name} has {chunk.values:,} values for {rows:,} pages")
+    if chunk.largest > _LARGEST_PAGE:
+        raise ValueError(f"a part of the column {name} takes {chunk.largest:,} bytes unpacked")
+    # A dictionary of texts, or of their beginnings, would unpack to any size.
+    known = PLAIN if is_text else PLAIN | BY_DICTIONARY
+    if chunk.encodings - known or chunk.kind not in {INT64, BYTE_ARRAY}:
+        raise ValueError(f"the column {name} is encoded in a way that an export does not use")
+    return chunk.size if is_text else 0

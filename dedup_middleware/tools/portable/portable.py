@@ -1,6 +1,6 @@
 """The pages of an index in another one: through a portable file, or directly.
 
-See :mod:`.file_reader` for what is in the file.
+See :mod:`.portable_file` for what is in the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.pages import BLOCK, Pages, joined
+from dedup_middleware.index.pages import BLOCK, TABLE_SHIFT, Pages, joined, starts_of
 from dedup_middleware.index.parameters import (
     HASH_KEY,
     Parameters,
@@ -27,14 +27,19 @@ from dedup_middleware.index.parameters import (
     record_parameter,
     window_parameter,
 )
-from dedup_middleware.model.records import PageRecords, State, chosen
-from dedup_middleware.tools.portable.file_reader import read_portable
-from dedup_middleware.tools.portable.file_writer import (
-    RANGE,
-    BucketKeySpool,
-    Exported,
-    PortableWriter,
+from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.records import (
+    BAND_RECORD,
+    BAND_SUFFIX_BITS,
+    SIMHASH_RECORD,
+    SIMHASH_SUFFIX_BITS,
+    PageRecords,
+    State,
+    chosen,
+    page_ids_of,
+    suffixes_of,
 )
+from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
 
 Progress = Callable[[int, int], None]  # pages done, pages in all
 
@@ -275,10 +280,7 @@ async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout
 
 
 async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: str) -> None:
-    """Open an index with the parameters of the pages to come, or refuse.
-
-    :param kind: what the pages come from, for messages; ``name``: which one
-    """
+    """Open an index with the parameters of the pages to come, or refuse."""
     every = record_parameter(parameters)
     wanted = {key: value for key, value in every.items() if key not in _OF_THE_INDEX}
     try:
@@ -330,3 +332,114 @@ def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
         mixed *= np.uint64(0xC4CEB9FE1A85EC53)
         mixed ^= mixed >> np.uint64(29)
     return mixed
+
+
+RANGE = 1 << 18  # page ids
+_BYTES = 4 << 20  # of buckets taken in at once
+# The hash is that of the record: 40 bits of it, or in a SimHash table all 64, rotated.
+_NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
+
+
+@attrs.frozen(eq=False)
+class Places:
+    """Bucket keys of some pages.
+
+    ``bucket_keys`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], by the SimHash
+    tables, 0 for a page that is in none of them.
+    """
+
+    bucket_keys: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    simhashes: NDArray[np.uint64]
+
+
+class BucketKeySpool:
+    """Collects buckets and returns the bucket keys of each page.
+
+    :param folder: where to put notes aside
+    :param wanted: bool, by page id: whose bucket keys are returned
+    """
+
+    def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:
+        self._folder = folder
+        self._wanted = wanted
+        self._table = -1
+        self._size = 0
+        self._prefixes: list[int] = []
+        self._parts: list[bytes] = []
+        self._range = -1
+        self._notes = np.empty(0, _NOTE)
+
+    def add(self, bucket: int, raw: bytes) -> None:
+        """Take in a bucket; those of a table follow each other."""
+        table = bucket >> 16
+        if table != self._table or self._size >= _BYTES:
+            self.flush()
+            self._table = table
+        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
+        whole = raw[: len(raw) // width * width]
+        self._prefixes.append(bucket & 0xFFFF)
+        self._parts.append(whole)
+        self._size += len(whole)
+
+    def flush(self) -> None:
+        """Put aside what was taken in."""
+        of_simhashes = self._table in SIMHASH_TABLES
+        width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
+        raw = b"".join(self._parts)
+        counts = [len(part) // width for part in self._parts]
+        prefixes = np.repeat(np.array(self._prefixes, np.uint64), counts)
+        self._prefixes, self._parts, self._size = [], [], 0
+        page_ids = page_ids_of(raw, width)
+        known = np.flatnonzero(page_ids < np.uint64(len(self._wanted)))
+        known = known[self._wanted[page_ids[known].astype(np.int64)]]
+        notes = np.empty(len(known), _NOTE)
+        bits = SIMHASH_SUFFIX_BITS if of_simhashes else BAND_SUFFIX_BITS
+        notes["table"] = max(self._table, 0)
+        notes["hash"] = prefixes[known] << np.uint64(bits) | suffixes_of(raw, width)[known]
+        ranges, notes["page"] = np.divmod(page_ids[known], np.uint64(RANGE))
+        order = np.argsort(ranges.astype(np.uint16), kind="stable")
+        notes, ranges = notes[order], ranges[order]
+        each, firsts = np.unique(ranges, return_index=True)
+        ends = [*firsts.tolist(), len(notes)][1:]
+        for number, first, end in zip(each.tolist(), firsts.tolist(), ends, strict=True):
+            with self._file(number).open("ab") as file:
+                file.write(notes[first:end].tobytes())
+
+    def places(self, page_ids: NDArray[np.uint64]) -> Places:
+        """Bucket keys of pages, all of one range."""
+        number = int(page_ids[0]) // RANGE if len(page_ids) else self._range
+        if number != self._range:
+            self._notes = np.empty(0, _NOTE)  # not both in memory at once
+            self._range, self._notes = number, self._read(number)
+        notes = self._notes
+        pages = (page_ids % np.uint64(RANGE)).astype(np.uint32)
+        first = np.searchsorted(notes["page"], pages, "left")
+        counts = np.searchsorted(notes["page"], pages, "right") - first
+        starts = starts_of(counts)
+        found = notes[np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])]
+        of_simhashes = (found["table"] >= SIMHASH_TABLES[0]) & (
+            found["table"] <= SIMHASH_TABLES[-1]
+        )
+        hashes = np.where(of_simhashes, found["hash"] >> np.uint64(64 - TABLE_SHIFT), found["hash"])
+        simhashes = np.zeros(len(page_ids), np.uint64)
+        of_page = np.repeat(np.arange(len(page_ids)), counts)[of_simhashes]
+        turn = (
+            found["table"][of_simhashes].astype(np.uint64) - np.uint64(SIMHASH_TABLES[0])
+        ) * np.uint64(16)
+        turned = found["hash"][of_simhashes]
+        back = (np.uint64(64) - turn) % np.uint64(64)
+        simhashes[of_page] = turned >> turn | turned << back
+        bucket_keys = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes
+        return Places(bucket_keys, starts, simhashes)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"slots-{number}"
+
+    def _read(self, number: int) -> NDArray[np.void]:
+        file = self._file(number)
+        if not file.exists():
+            return np.empty(0, _NOTE)
+        notes = np.fromfile(file, _NOTE)
+        file.unlink()
+        return notes[np.argsort(notes["page"], kind="stable")]

@@ -61,7 +61,7 @@ def _of_content(drop: Drop, method: Content) -> float | None:
 
 
 def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
-    """The line of a page on the side of the threshold in force where the page was decided.
+    """The line of a page, moved to the side of the threshold on which the page was decided.
 
     The line is an estimate, because a journal has rounded numbers; the decision is a fact.
     """
@@ -170,10 +170,7 @@ def collect(
 
 
 def _chosen(query: Query, *, cut: bool) -> dict[str, Any]:
-    """A query, for the command that restores what the report shows.
-
-    :param cut: there are older entries that fit
-    """
+    """A query, for the command that restores what the report shows."""
     parts = ("keys", "hosts", "reasons", "spiders", "crawls")
     chosen = {name.removesuffix("s"): sorted(getattr(query, name)) for name in parts}
     return {**chosen, "since": query.since, "until": query.until, "cut": cut}
@@ -297,7 +294,6 @@ def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, 
 
     :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
         host, seen, stored, dropped; ``reasons``: number of the reason, dropped
-    :raises JournalError: the journal can't be read
     """
     by_hour: dict[int, list[int]] = {}
     by_site: dict[str, list[int]] = {}
@@ -340,8 +336,6 @@ def changed_pages(
 
     ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
     None if the journal did not have the last version.
-
-    :raises JournalError: the journal can't be read
     """
     bodies = [journal.body(drop.id) for drop in changed]
     found = [None if body is None else body.change for body in bodies]
@@ -363,8 +357,6 @@ def other_journal(
     A key that the report has already is the place of its last decision there.
 
     :param drops: the decisions of the report
-    :param limit: newest decisions that are read
-    :raises JournalError: the journal can't be read
     """
     newest: dict[str, Drop] = {}
     for drop in other.drops(attrs.evolve(query, limit=limit)):

@@ -166,10 +166,7 @@ class Report:
 def settings_of(
     options: Options, journal: JournalStore, chosen: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What :func:`.collect` shows of the settings of a crawl: threshold, line, names and time.
-
-    :param chosen: filters, as the reader of the report sees them
-    """
+    """What :func:`.collect` shows of the settings of a crawl: threshold, line, names and time."""
     method = choose_method(options)
     about = {
         "DEDUP_JOURNAL": journal.where,

@@ -32,28 +32,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
-from dedup_middleware.index.pages import MOST_BUCKET_KEYS, Pages
+from dedup_middleware.base.writing import PRIVATE, make
+from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.tools.portable.parquetpages import (
-    BY_DICTIONARY,
-    BYTE_ARRAY,
-    INT64,
-    PLAIN,
-    Chunk,
-    read_groups,
-)
+from dedup_middleware.tools.portable.parquetpages import ROWS, check_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FORMAT = "1"
 PREFIX = "dedup."
@@ -151,10 +150,7 @@ def to_binary(values: NDArray[Any]) -> Any:
 
 
 def from_arrow(batch: Any) -> Pages:
-    """Pages of a ``pyarrow.RecordBatch`` of :func:`schema`.
-
-    :raises ValueError: a column does not hold what it should
-    """
+    """Pages of a ``pyarrow.RecordBatch`` of :func:`schema`."""
     content = np.zeros(batch.num_rows, CONTENT)
     for name in CONTENT.names or ():
         column = batch.column(name)
@@ -225,15 +221,6 @@ def _lengths(values: Sequence[bytes | None]) -> bytes:
     return np.fromiter(lengths, "<i4", len(values)).tobytes()
 
 
-ROWS = 50_000  # pages read at once
-_FEWER_ROWS: Final = 1024  # the same, where they are long
-_LONG: Final = 1 << 26  # bytes of the texts of a group of rows, from which on they are long
-# Beyond what an export writes: 50,000 rows a group, 255 bucket keys a row, pages of 1 MB or of
-# 1,024 payloads.
-_MOST_ROWS: Final = 1 << 20
-_MOST_VALUES: Final = 1 << 24
-_LARGEST_PAGE: Final = 1 << 27
-_LEAST_BYTES: Final = 2  # of the file, for each page: its hashes alone are more
 # What pyarrow may take for the end of the file: a text of 1 MB, lists of 100,000 things.
 _END: Final = {"thrift_string_size_limit": 1 << 20, "thrift_container_size_limit": 100_000}
 
@@ -260,7 +247,7 @@ class Portable:
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                batches = _batches(file, size, _check_sizes(self.path, self.rows))
+                batches = _batches(file, size, check_sizes(self.path, self.rows))
             while True:
                 with _explained(self.path):
                     batch = next(batches, None)
@@ -275,10 +262,7 @@ class Portable:
             )
 
     def verify(self) -> None:
-        """Read the whole file and compare it with its checksum.
-
-        :raises IndexRefusedError: the file is damaged
-        """
+        """Read the whole file and compare it with its checksum."""
         for _ in self.pages():
             pass
 
@@ -332,15 +316,12 @@ def read_portable(path: str | Path) -> Portable:
         raise _damaged(path, "its parameters were changed")
     hash_key_of(parameters, str(path))
     with _explained(path):
-        _check_sizes(path, rows)
+        check_sizes(path, rows)
     return Portable(path=path, parameters=parameters, rows=rows, checksum=checksum)
 
 
 def _texts(raw: str) -> dict[str, str]:
-    """Names and texts written as JSON.
-
-    :raises ValueError: it is something else
-    """
+    """Names and texts written as JSON."""
     found = json.loads(raw)
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("its description holds something else than names and texts")
@@ -362,47 +343,6 @@ def _check_columns(columns: Any, path: Path) -> None:
             found, given = found.value_type, given.value_type
         if found != given:
             raise _damaged(path, f"the column {field.name} is of type {found}, not {given}")
-
-
-def _check_sizes(path: Path, rows: int) -> list[int]:
-    """Refuse a file that would take more memory than an export does; nothing is unpacked yet.
-
-    :param rows: that it says it has
-    :returns: how many rows of each group can be read at once
-    :raises ValueError: what is too large
-    """
-    most = max(ROWS, path.stat().st_size // _LEAST_BYTES)
-    if rows > most:
-        raise ValueError(f"it claims {rows:,} pages, and its size allows {most:,} at most")
-    with path.open("rb") as raw:
-        groups = read_groups(raw)
-    if sum(group.rows for group in groups) != rows:
-        raise ValueError("its groups of rows do not add up to its pages")
-    at_once = []
-    for group in groups:
-        if group.rows > _MOST_ROWS:
-            raise ValueError(f"a group of {group.rows:,} rows: an export writes {ROWS:,}")
-        texts = sum(_text_bytes(chunk, group.rows) for chunk in group.chunks)
-        at_once.append(ROWS if texts <= _LONG else _FEWER_ROWS)
-    return at_once
-
-
-def _text_bytes(chunk: Chunk, rows: int) -> int:
-    """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers.
-
-    :raises ValueError: it is larger than it can be, or written as no export writes it
-    """
-    name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
-    most = min(_MOST_VALUES, rows * MOST_BUCKET_KEYS) if chunk.repeated else rows
-    if chunk.values > most or (not chunk.repeated and chunk.values != rows):
-        raise ValueError(f"the column {name} has {chunk.values:,} values for {rows:,} pages")
-    if chunk.largest > _LARGEST_PAGE:
-        raise ValueError(f"a part of the column {name} takes {chunk.largest:,} bytes unpacked")
-    # A dictionary of texts, or of their beginnings, would unpack to any size.
-    known = PLAIN if is_text else PLAIN | BY_DICTIONARY
-    if chunk.encodings - known or chunk.kind not in {INT64, BYTE_ARRAY}:
-        raise ValueError(f"the column {name} is encoded in a way that an export does not use")
-    return chunk.size if is_text else 0
 
 
 def _batches(file: Any, size: int, at_once: list[int]) -> Iterator[Any]:
@@ -443,3 +383,102 @@ def _explained(path: Path) -> Iterator[None]:
         raise
     except (arrow().ArrowException, OSError, MemoryError, RecursionError, *_FAULTS) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+@attrs.frozen(kw_only=True)
+class Exported:
+    """A finished file: its number of pages, its bytes and its checksum.
+
+    ``left_out``: committed pages of an index of which no bucket holds a record, because they have
+    just expired.
+    """
+
+    pages: int
+    left_out: int = 0
+    bytes: int
+    checksum: str
+
+
+class PortableWriter:
+    """Writes pages to a portable file.
+
+    Use it in a ``with`` block. Nothing is written to ``path`` before :meth:`finish`, which replaces
+    an existing file. The unfinished file is in :attr:`folder` next to it, which is removed at the
+    end; a process that is killed leaves it behind.
+
+    :param parameters: of the index, with its hash key
+    :raises DedupError: pyarrow is not installed, or the folder can't be written to
+    """
+
+    def __init__(self, path: str | Path, parameters: Mapping[str, str]) -> None:
+        pa = arrow()
+        self._path = Path(path)
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise DedupError(
+                f"{path} can't be written: pyarrow takes names in UTF-8 only"
+            ) from None
+        try:
+            self._room = tempfile.TemporaryDirectory(
+                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
+            )
+        except OSError as error:
+            raise DedupError(f"{self._path} can't be written: {error}") from error
+        self._unfinished = self.folder / "pages"
+        self._checksum = Checksum()
+        try:
+            make(self._unfinished, PRIVATE).close()  # it holds the index's key
+            self._writer = pa.parquet.ParquetWriter(
+                self._unfinished,
+                schema().with_metadata(metadata_of(parameters)),
+                compression="zstd",
+                # Hashes are all different; a dictionary of them would only cost time.
+                use_dictionary=["size", "time"],
+            )
+        except OSError as error:
+            self._room.cleanup()
+            raise DedupError(f"{self._path} can't be written: {error}") from error
+
+    @property
+    def folder(self) -> Path:
+        """A folder for what is only needed until the file is finished."""
+        return Path(self._room.name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self._writer.close()
+        except OSError:  # on a full disk it fails once more
+            if error is None:
+                raise
+        finally:
+            self._room.cleanup()
+
+    def write(self, pages: Pages) -> None:
+        """Write further pages."""
+        for start in range(0, len(pages), ROWS):
+            part = pages.part(start, start + ROWS)
+            self._checksum.add(part)
+            self._writer.write_batch(to_arrow(part))
+
+    def finish(self) -> Exported:
+        """Write the end, read the whole file again, and give it its name."""
+        ends: dict[str, Any] = {
+            PREFIX + "rows": str(self._checksum.rows),
+            PREFIX + "checksum": self._checksum.value(),
+        }
+        self._writer.add_key_value_metadata(ends)
+        self._writer.close()
+        with self._unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            read_portable(self._unfinished).verify()
+        except IndexRefusedError as error:
+            message = str(error).replace(str(self._unfinished), str(self._path))
+            raise IndexRefusedError(f"what was written can't be read again: {message}") from error
+        size = self._unfinished.stat().st_size
+        self._unfinished.replace(self._path)
+        return Exported(pages=self._checksum.rows, bytes=size, checksum=self._checksum.value())
