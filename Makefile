@@ -14,8 +14,9 @@ export DEDUP_SHIP_KERNELS = 0
 KERNELS = $(BIN)/python -m dedup_middleware.base.aot dedup_middleware || true
 CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Processes that run all tests. Most of the slow ones wait for servers, leases and other processes.
-JOBS ?= $(shell expr $(CORES) + 3)
+JOBS ?= $(shell expr $(CORES) + 4)
 BIN := $(VENV)/bin
+INSTALL := bash .ci/install $(BIN) setuptools --editable
 
 .PHONY: crawl check test warm lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
@@ -89,15 +90,15 @@ $(VENV)/.venv:
 	touch $@
 
 $(VENV)/.crawler: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler]'
+	$(INSTALL) '.[crawler]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev]'
+	$(INSTALL) '.[crawler,dev]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.venv pyproject.toml
-	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev,bench]'
+	$(INSTALL) '.[crawler,dev,bench]'
 	touch $@
 
 $(VENV)/.evaluate: $(VENV)/.venv pyproject.toml

@@ -1,4 +1,4 @@
-"""Forgetting in bulk, compacting, verifying, sampling, looking up; compared with the naive ways.
+"""Forgetting in bulk, compacting, verifying, looking up; compared with the naive ways.
 
 Usage: ``python -m benchmarks.maintenance [--pages 100000 1000000] [--kinds redis sqlite]``
 
@@ -38,7 +38,6 @@ from benchmarks.fingerprints import BANDS, ROWS, fresh
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.sampling import sample as draw
 from dedup_middleware.index.verification import verify
 from tests.servers import RedisServer, running_redis
 
@@ -189,7 +188,6 @@ async def measure(
     await fill(index, count)
     results = [await watch.step("nothing", lambda: asyncio.sleep(2), 0)] if server else []
     results.append(await watch.step("lookup", lambda: look_up(index, sample, count), sample))
-    results.append(await watch.step("sample", lambda: draw(index, sample), sample))
     results.append(await watch.step("verify", lambda: verify(index), count))
     singly = list(range(1, count, count // sample))[:sample]
     results.append(await watch.step(ONE_BY_ONE, lambda: forget_singly(index, singly)))

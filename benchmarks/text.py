@@ -37,9 +37,8 @@ from dedup_middleware import Document, Fingerprinter, Options
 from dedup_middleware.text import cutting, dictionary
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import code_points, fold, load_characters
-from dedup_middleware.text.segment import cut
 from dedup_middleware.text.shingle import Shingler
-from dedup_middleware.text.trie import load_trie
+from dedup_middleware.text.trie import open_dictionary
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -70,7 +69,7 @@ class Row:
 @functools.cache
 def _frequencies() -> tuple[list[str], list[int]]:
     """Words of jieba's dictionary, with the sums of their frequencies up to each."""
-    found = dictionary.parse(dictionary.jieba_dictionary().read_bytes()).frequencies
+    found = dictionary.parse(dictionary.jieba_file("dict.txt").read_bytes()).frequencies
     return list(found), list(itertools.accumulate(found.values()))
 
 
@@ -99,7 +98,9 @@ def rows(pages: list[str]) -> list[Row]:
     """What is timed; the first three are segmentation alone."""
     import rjieba  # made-up texts need none
 
-    shingler, trie, characters = Shingler(), load_trie(), load_characters({}, "")
+    shingler, characters = Shingler(), load_characters({}, "")
+    _, load_trie = open_dictionary()
+    trie = load_trie()
     raw = [code_points(page) for page in pages]
     folded = [fold(codes, False, characters.table, characters.expansions) for codes in raw]
     starts, ends = np.empty(20 * LENGTH, np.int32), np.empty(20 * LENGTH, np.int32)
@@ -107,25 +108,14 @@ def rows(pages: list[str]) -> list[Row]:
     texts: list[tuple[object, ...]] = [(page,) for page in pages]
 
     def segment(codes: NDArray[np.uint32], flags: NDArray[np.uint8]) -> object:
-        return cutting.lossless(
-            codes,
-            flags,
-            cutting.JIEBA,
-            trie.roots,
-            trie.hints,
-            trie.nodes,
-            trie.values,
-            starts,
-            ends,
-            named,
-        )
+        return cutting.tokenize(codes, flags, cutting.JIEBA, *trie.arrays, starts, ends, named)
 
     pairs: list[tuple[object, ...]] = [(codes, flags) for _, codes, flags in folded]
     return [
         Row("segmentation: places of the tokens", segment, pairs),
         Row("rjieba.cut: list of str", lambda page: rjieba.cut(page, False), texts),
         Row("jieba.lcut: list of str", lambda page: jieba.lcut(page, HMM=False), texts[:40]),
-        Row("segment.cut: list of str", lambda page: cut("jieba", page), texts),
+        Row("Shingler.tokens: list of str", shingler.tokens, texts),
         Row("str to Shingles, all of it", shingler, texts),
         Row("  of this: str to code points", code_points, texts),
         Row(

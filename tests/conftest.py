@@ -135,8 +135,15 @@ PROCESSES = {
     "spawn",
     "subprocess",
 }
+# One process runs all files of a group, so that Java starts once, or Chromium, or what crawls are
+# forked from (tests/forks.py).
 SPARK = "tests/spark/"
-# Their crawls are forked (tests/forks.py); each takes some seconds.
+BROWSER = (
+    "tests/report/test_browser.py",
+    "tests/report/test_accessibility.py",
+    "tests/report/test_decisions.py",
+    "tests/report/test_views.py",
+)
 FORKS = (
     "tests/crawler/test_news.py",
     "tests/methods/test_crawl.py",
@@ -148,6 +155,7 @@ FORKS = (
     "tests/test_shutdown.py",
     "tests/test_user_errors.py",
 )
+GROUPS = ((SPARK,), BROWSER, FORKS)
 # In this order, before all other files: with several processes the long ones begin first, and those
 # that wait for others together with those that compute.
 SLOWEST = (
@@ -257,13 +265,11 @@ def _turn_of(file: str) -> int:
 
 
 class Groups(LoadFileScheduling):
-    """One process runs a file. One runs all of Spark's files, so that Java starts once, and one
-    those of ``FORKS``, so that what they fork from loads once."""
+    """One process runs a file, and all files of ``GROUPS`` that belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(SPARK):
-            return SPARK
-        return FORKS[0] if nodeid.startswith(FORKS) else super()._split_scope(nodeid)
+        group = next((group for group in GROUPS if nodeid.startswith(group)), None)
+        return super()._split_scope(nodeid) if group is None else group[0]
 
 
 @pytest.hookimpl(optionalhook=True)

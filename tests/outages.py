@@ -139,7 +139,7 @@ class Impatient(Breaker):
 def deduplicator(index: ScriptedIndex, counts: Counts) -> Deduplicator:
     """One that makes no pauses."""
     dedup = Deduplicator(OPTIONS, index=index, count=counts)
-    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
+    dedup._outage.breaker = Impatient()
     return dedup
 
 
@@ -155,9 +155,5 @@ def loop_errors() -> Iterator[list[dict[str, Any]]]:
 def unaccounted(counts: Counts, dedup: Deduplicator) -> int:
     """Pages that were remembered, less those settled, still remembered, or forgotten."""
     of = counts.of
-    known = (
-        of["unchecked/settled"]
-        + of["unchecked/forgotten"]
-        + len(dedup._settlement.catch_up.backlog)
-    )
+    known = of["unchecked/settled"] + of["unchecked/forgotten"] + len(dedup._settlement.backlog)
     return of["unchecked/remembered"] - known

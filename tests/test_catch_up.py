@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Options
-from dedup_middleware.core.availability import Outage, Unsettled, stop
-from dedup_middleware.core.settlement import OpenClaims, keep_alive
+from dedup_middleware.core.availability import Unsettled, stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Candidates, Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Document, Verdict
@@ -83,10 +82,10 @@ async def test_page_that_changed_while_the_index_was_away(
         down[0] = True
         assert await dedup.commit(verdict)
     down[0] = False
-    catch_up = dedup._settlement.catch_up
-    assert len(catch_up.backlog) == 2
-    while len(catch_up.backlog):
-        await catch_up._enter_next()
+    settlement = dedup._settlement
+    assert len(settlement.backlog) == 2
+    while len(settlement.backlog):
+        await settlement._enter_next()
         for number, text in enumerate(TEXTS[:2]):
             copy = await dedup._examine(page(f"b/{number}", text))
             assert copy.outcome == NEW
@@ -103,7 +102,7 @@ async def test_page_under_way_elsewhere_that_changed_while_the_index_was_away() 
     options = attrs.evolve(OPTIONS, pending_wait=30.0)
     other = Deduplicator(options, index=index)
     dedup = Deduplicator(options, index=index, count=counts)
-    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
+    dedup._outage.breaker = Impatient()
     await other.open()
     await dedup.open()
     for number in (0, 1):
@@ -114,7 +113,7 @@ async def test_page_under_way_elsewhere_that_changed_while_the_index_was_away() 
     for number in (0, 1):
         await dedup.commit(await dedup.decide(page("a/1", TEXTS[number])))
     down[0] = False
-    entering = asyncio.create_task(dedup._settlement.catch_up.run())
+    entering = asyncio.create_task(dedup._settlement.catch_up())
     await asyncio.sleep(0.3)
     assert not entering.done()
     await other.commit(pending)
@@ -139,7 +138,7 @@ async def test_text_under_two_titles_while_the_index_was_away(key: str) -> None:
     for title, form in (("Storm (3 comments)", text), ("Storm (4 comments)", f" {text.upper()}\n")):
         await dedup.commit(await dedup.decide(Document(key=key, title=title, text=form)))
     down[0] = False
-    await dedup._settlement.catch_up.run()
+    await dedup._settlement.catch_up()
     assert counts.of["unchecked/settled"] == 2
     assert await index.count() == 1
     assert (await dedup.decide(page("b/1", text, "Storm"))).outcome == DUPLICATE
@@ -238,7 +237,7 @@ async def test_unresolved_claims_hold_up_no_catch_up() -> None:
     dedup = Deduplicator(
         Options(index_url="memory:", pending_wait=600.0), index=index, count=counts
     )
-    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
+    dedup._outage.breaker = Impatient()
     await dedup.open()
     unresolved = await dedup.decide(page("a/1", TEXTS[1]))
     assert unresolved.outcome == NEW
@@ -260,7 +259,7 @@ async def test_page_under_way_of_another_process_bounds_the_end() -> None:
     for number in range(10):
         assert (await other.decide(page(f"o/{number}", TEXTS[number]))).outcome == NEW
     dedup = Deduplicator(Options(index_url="memory:", pending_wait=2.0), index=index, count=counts)
-    dedup._outage.breaker = dedup._settlement.catch_up._breaker = Impatient()
+    dedup._outage.breaker = Impatient()
     await dedup.open()
     down[0] = True
     for number in range(10):
@@ -285,10 +284,10 @@ async def test_leases_that_cannot_be_extended_are_an_outage_of_the_index(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The line in the log names the index, as those of other calls do that find it away."""
-    index, claims, counts = ScriptedIndex(lambda: True), OpenClaims(), Counts()
-    claims.add(Claim(1, 1))
-    outage = Outage("memory:", counts)
-    beat = asyncio.create_task(keep_alive(claims, index, 0.03, counts, outage.faults))
+    counts = Counts()
+    dedup = deduplicator(ScriptedIndex(lambda: True), counts)
+    dedup._claims.add(Claim(1, 1))
+    beat = asyncio.create_task(dedup._settlement.keep_alive(0.03))
     while not counts.of["error/index"]:
         await asyncio.sleep(0.01)
     await stop(beat)
@@ -352,7 +351,7 @@ async def _overlap(seed: int, rate: float, down_at_end: bool, cancel_after: int 
         await asyncio.sleep(0)
     assert errors == []
     assert index.closed == 1
-    assert len(dedup._settlement.catch_up.backlog) == 0
+    assert len(dedup._settlement.backlog) == 0
     assert unaccounted(counts, dedup) == 0
     assert counts.of["unchecked/remembered"] >= remembered
     if not down_at_end:
@@ -376,7 +375,7 @@ async def test_settling_that_is_cancelled_leaves_no_claim(step: str) -> None:
         await asyncio.sleep(0.01)
         other = await dedup.decide(page("b", TEXTS[2]))
         await dedup.release(other)
-        await dedup._settlement.catch_up.run()
+        await dedup._settlement.catch_up()
         counts = await index.stats()
         assert (counts.pending, counts.committed) == (0, int(step == "commit"))
 
@@ -435,11 +434,11 @@ async def test_texts_that_are_replaced_without_notice_are_named(
 def test_some_of_many_pages_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """A long outage to the end of a crawl does not fill its log, nor does a key break its line."""
     counts = Counts()
-    catch_up = deduplicator(ScriptedIndex(), counts)._settlement.catch_up
+    settlement = deduplicator(ScriptedIndex(), counts)._settlement
     for number in range(150):
-        catch_up.remember(Unsettled(page(f"a/{number}\n", TEXTS[0])))
+        settlement.remember(Unsettled(page(f"a/{number}\n", TEXTS[0])))
     caplog.set_level(logging.INFO)
-    catch_up.end()
+    settlement.end()
     named = [one for one in caplog.messages if one.startswith("Stored without a check: ")]
     assert named == [f"Stored without a check: 'https://a/{number}\\n'" for number in range(100)]
     assert counts.of["unchecked/forgotten"] == 150

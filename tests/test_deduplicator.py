@@ -8,7 +8,8 @@ import random
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import attrs
 import pytest
@@ -45,6 +46,26 @@ async def test_copy_of_a_stored_page_is_a_duplicate() -> None:
         assert verdict.match.distance == 0
         assert "simhash/0" in verdict.match.tables
         assert "https://a/1" in str(verdict)
+
+
+async def test_objects_of_other_types_are_refused() -> None:
+    """What takes a verdict says so where it is given its claim or key instead, and what takes a
+    page where it is given a text; the claim is still there to be committed."""
+    async with Deduplicator(OPTIONS) as dedup:
+        verdict = await dedup.decide(page("a/1", article(1)))
+        calls: list[Callable[[Any], Awaitable[object]]] = [
+            dedup.commit, dedup.release, dedup.supersede, dedup.superseded
+        ]  # fmt: skip
+        for call in calls:
+            for wrong in (verdict.claim, verdict.key, None):
+                with pytest.raises(TypeError, match=r"needs a Verdict that decide\(\) returned"):
+                    await call(wrong)
+        with pytest.raises(TypeError, match=r"decide needs a Document, as .* this is a str"):
+            await dedup.decide(article(1))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="needs a Fingerprint; this is a Document"):
+            await dedup.decide_fingerprint(page("a/1", article(1)))  # type: ignore[arg-type]
+        assert await dedup.commit(verdict)
+        assert (await dedup.decide(page("b/1", article(1)))).is_duplicate
 
 
 @pytest.mark.parametrize("text", [article(3, 20), english(3)], ids=["chinese", "english"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import yaml
 from promql_parser import VectorSelector
 
-from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
+from dedup_middleware.plugin.metrics import FROM_THE_START, Samples, add_crawl, families
 from dedup_middleware.plugin.reports import PERCENTILES, STAGES
 
 ROOT = Path(__file__).parent.parent
@@ -56,13 +57,11 @@ def selectors(expression: str) -> Iterator[VectorSelector]:
 
 def exported() -> dict[str, set[str]]:
     """Names of the exporter's series and of their labels."""
-    samples = Samples()
+    samples: Samples = defaultdict(float)
     stats = {"dedup/reason/x": 1, "dedup/seconds/index": 1, "dedup/seconds/index/p95": 1}
-    samples.add_crawl("s", stats, running=True)
+    add_crawl(samples, "s", stats, running=True)
     return {
-        sample.name: set(sample.labels)
-        for family in samples.families()
-        for sample in family.samples
+        sample.name: set(sample.labels) for family in families(samples) for sample in family.samples
     }
 
 

@@ -7,6 +7,7 @@ import logging
 import socket
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from scrapy.exceptions import CloseSpider
 
 from dedup_middleware.plugin import reports
-from dedup_middleware.plugin.metrics import FROM_THE_START, Samples
+from dedup_middleware.plugin.metrics import FROM_THE_START, Samples, add_crawl
 from dedup_middleware.plugin.reports import Histogram
 from tests.metricscrawl import COUNTS, scrape, three_crawls
 from tests.servers import free_port
@@ -90,12 +91,12 @@ def test_crawlers_of_one_process_share_a_port(tmp_path: Path) -> None:
 
 def test_samples_of_crawls_of_one_spider() -> None:
     """Counters are summed; of quantiles the largest of a crawl that runs is taken."""
-    both = Samples()
-    both.add_crawl("s", {"dedup/pages": 3, "dedup/seconds/index/p95": 0.2}, running=True)
-    both.add_crawl("s", {"dedup/pages": 4, "dedup/seconds/index/p95": 0.1}, running=True)
-    both.add_crawl("s", {"dedup/pages": 5, "dedup/seconds/index/p95": 0.9}, running=False)
-    both.add_crawl("s", {"pages": 9, "dedup/reason/x": 1, "dedup/odd": "text"}, running=False)
-    others = dict(both.values)
+    both: Samples = defaultdict(float)
+    add_crawl(both, "s", {"dedup/pages": 3, "dedup/seconds/index/p95": 0.2}, running=True)
+    add_crawl(both, "s", {"dedup/pages": 4, "dedup/seconds/index/p95": 0.1}, running=True)
+    add_crawl(both, "s", {"dedup/pages": 5, "dedup/seconds/index/p95": 0.9}, running=False)
+    add_crawl(both, "s", {"pages": 9, "dedup/reason/x": 1, "dedup/odd": "text"}, running=False)
+    others = dict(both)
     events = {event: others.pop(("dedup_events", "s", event)) for event in FROM_THE_START}
     assert events == {**dict.fromkeys(FROM_THE_START, 0), "pages": 12}
     assert others == {

@@ -11,19 +11,23 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.docblocks import ROOT, Block, Command, blocks, commands, file_name, missing
 from tests.report.conftest import chrome, downloads  # noqa: F401
+from tests.report.driving import is_saved, until
 from tests.report.opening import open_report
 from tests.servers import free_port
 from tests.test_sharing import HASH_KEY
 from tests.test_wheel import environment, wheel  # noqa: F401
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PORT = "8000"
@@ -132,12 +136,11 @@ class User:
         """Open the report, call the first pair duplicates and the second not, and export."""
         open_report(self.chrome, self.folder / "report.html")
         self.chrome.execute_script("location.hash = 'review'")
-        waiting = WebDriverWait(self.chrome, 60)
-        waiting.until(lambda d: d.find_elements(By.ID, "export"))
+        until(self.chrome, lambda d: d.find_elements(By.ID, "export"))
         for key in "dk":
             ActionChains(self.chrome).send_keys(key).perform()
         self.chrome.find_element(By.ID, "export").click()
-        waiting.until(lambda _: (self.downloads / "pairs.jsonl").exists())
+        until(self.chrome, lambda _: is_saved(self.downloads / "pairs.jsonl"))
 
 
 @pytest.fixture(scope="module")

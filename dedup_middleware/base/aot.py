@@ -37,7 +37,6 @@ COUNTING: Final = frozenset(
         "index__memory__bucket_kernels__propose",
         "index__scan___gather",
         "index__scan___scan",
-        "signature__comparison___compare",
         "signature__hamming___within",
         "signature__minhash___jaccards",
         "spark__pairing___pairs",

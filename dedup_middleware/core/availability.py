@@ -1,4 +1,4 @@
-"""While the index is unavailable: pause calls, remember stored pages, and enter them later."""
+"""While the index is unavailable: calls pause, stored pages are remembered, little is logged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import attrs
 
@@ -25,14 +25,13 @@ _SHORT = 400  # characters of a text up to which its title is compared, too
 _FINGERPRINT = 4096  # bytes that one holds, counted as characters
 _KINDS = 64  # faults of which it is known when they were last logged
 _PAUSE = 60.0  # seconds from one warning of a kind to the next one
-_NAMED = 100  # pages that are named at the end
 
 
 @attrs.frozen
 class Unsettled:
     """A page that was stored while the index was unavailable, and its claim if it had one.
 
-    ``is_doubtful``: so was another text under its key, and storage may have either.
+    ``is_doubtful``: another text under its key was stored meanwhile, so storage may hold either.
     """
 
     document: Document | Fingerprint
@@ -133,98 +132,6 @@ class Backlog:
         if not self._counts[key]:
             del self._counts[key], self._texts[key]
         return attrs.evolve(page, is_doubtful=is_doubtful)
-
-
-@attrs.define(eq=False)
-class CatchUp:
-    """Enters remembered pages into the index, one after the other.
-
-    Each page that :meth:`remember` gets is, at each moment, still remembered, being entered, or
-    counted: ``unchecked/settled`` (the index knows it, or a like page), or ``unchecked/forgotten``.
-
-    :param enter: puts a page that is stored into the index; returns what has to be remembered
-        because the index can't be used, else None
-    :param breaker: says when to stop
-    """
-
-    _enter: Callable[[Unsettled], Awaitable[Unsettled | None]]
-    _breaker: Breaker
-    _count: Count
-    backlog: Backlog = attrs.field(init=False, factory=Backlog)
-    _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
-    _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
-    _ended: bool = attrs.field(init=False, default=False)
-
-    def remember(self, page: Unsettled) -> None:
-        """Keep a stored page until the index can be used."""
-        self._count("unchecked/remembered", 1)
-        self._keep(page)
-
-    def start(self) -> None:
-        """Start a background task for :meth:`run` unless one is running."""
-        if len(self.backlog) and not self._ended and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self.run())
-
-    async def run(self) -> None:
-        """Enter the pages that are remembered now, until the index can't be used."""
-        async with self._turn:
-            # Taken once: a page that has to be remembered again waits for the next time.
-            for _ in range(len(self.backlog)):
-                # Pages that arrived meanwhile may have pushed out those that were counted.
-                if not self._breaker.closed or not len(self.backlog):
-                    break
-                await self._enter_next()
-
-    async def _enter_next(self) -> None:
-        page = self.backlog.pop()
-        left: Unsettled | None = page  # if it is cancelled
-        try:
-            left = await self._enter(page)
-            if left is None:
-                self._count("unchecked/settled", 1)
-        except Exception:
-            left = None
-            self._count("error/internal", 1)
-            self._count("unchecked/forgotten", 1)
-            logger.exception(
-                "%s is stored, and can't be entered into the index: copies of it will be stored "
-                "again",
-                page.document.key,
-            )
-        finally:
-            if left is not None:
-                self._keep(left)
-
-    def _keep(self, page: Unsettled) -> None:
-        forgotten = 1 if self._ended else self.backlog.add(page)
-        if forgotten:
-            self._count("unchecked/forgotten", forgotten)
-
-    async def stop(self) -> None:
-        """Cancel the task of :meth:`start`."""
-        await stop(self._task)
-
-    def end(self) -> None:
-        """Discard the pages that are left, count and log them; none is kept from now on."""
-        self._ended = True
-        left = len(self.backlog)
-        if left:
-            self._count("unchecked/forgotten", left)
-            logger.warning(
-                "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored again, and earlier texts under their keys "
-                "still count as stored: where storage has replaced these, `scrapy dedup forget "
-                "--key KEY` lets the index forget them",
-                left,
-            )
-            for _ in range(min(left, _NAMED)):
-                logger.info("Stored without a check: %r", self.backlog.pop().document.key)
-        self.backlog = Backlog()
-        self._task, self._enter = None, _not_entered  # they refer to who made this
-
-
-async def _not_entered(page: Unsettled) -> Unsettled:
-    return page
 
 
 async def stop(task: asyncio.Task[None] | None) -> None:

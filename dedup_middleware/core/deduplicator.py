@@ -29,7 +29,6 @@ from dedup_middleware.core.settlement import (
     OpenClaims,
     Settlement,
     Versions,
-    keep_alive,
     unchecked,
 )
 from dedup_middleware.index.base import Index
@@ -196,15 +195,8 @@ class Deduplicator:
                     Fingerprinter, self.options, hash_key_of(stored, self.options.safe_index_url)
                 )
                 if self._heartbeat is None:
-                    self._heartbeat = asyncio.create_task(
-                        keep_alive(
-                            self._claims,
-                            self._index,
-                            self.options.lease,
-                            self._count,
-                            self._outage.faults,
-                        )
-                    )
+                    beat = self._settlement.keep_alive(self.options.lease)
+                    self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
 
     async def close(self) -> None:
@@ -224,8 +216,8 @@ class Deduplicator:
                 steps.push_async_callback(self._former.close)
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
-            steps.push_async_callback(self._settlement.catch_up.stop)
-            steps.push_async_callback(self._settlement.catch_up.run)
+            steps.push_async_callback(self._settlement.stop)
+            steps.push_async_callback(self._settlement.catch_up)
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)
@@ -253,6 +245,7 @@ class Deduplicator:
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
         or :meth:`release` when it was not.
         """
+        _expect(document, Document, "decide")
         if document.text is None:
             document = await self.read(document)
         return self._counted(await self._decide(document))
@@ -265,6 +258,7 @@ class Deduplicator:
         is entered later. The verdict is ``unchecked`` if the index was replaced by one with another
         hash key.
         """
+        _expect(page, Fingerprint, "decide_fingerprint")
         return self._counted(await self._decide(page))
 
     def _counted(self, verdict: Verdict) -> Verdict:
@@ -278,7 +272,7 @@ class Deduplicator:
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
         if verdict.outcome not in (UNCHECKED, EMPTY):
-            self._settlement.catch_up.start()
+            self._settlement.start()
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:
@@ -378,6 +372,7 @@ class Deduplicator:
         :returns: the verdict to commit or release instead: that of a revisit has a claim, if the
             page could take the place of its earlier version
         """
+        _expect(verdict, Verdict, "supersede")
         page, document = verdict.fingerprint, verdict.document
         # An empty page that the options keep has been dealt with when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
@@ -398,7 +393,7 @@ class Deduplicator:
         return attrs.evolve(verdict, claim=claim, earlier=earlier)
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
-        """Enter a stored page anew that was seen again and would be the next to expire."""
+        """Enter a page that was seen again anew, if it is in the generation that expires next."""
         if self.options.window and (await self._index.expiring([page_id]))[0]:
             self._count("renewed", 1)
             await self._index.refresh(page_id, bucket_keys)
@@ -411,12 +406,14 @@ class Deduplicator:
         (``DEDUP_VERSIONS``): one that was claimed meanwhile may have been written before this page,
         which has then replaced it.
 
-        :returns: False if meanwhile, because the lease had run out, a like page took its place
+        :returns: False if the lease had run out, and a similar page was stored in between
         """
+        _expect(verdict, Verdict, "commit")
         return await self._settlement.commit(verdict)
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
+        _expect(verdict, Verdict, "release")
         await self._settlement.release(verdict)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
@@ -425,8 +422,23 @@ class Deduplicator:
         Only of those that the index has forgotten: storage deletes them, and while the index calls
         one stored, copies of it are dropped.
         """
+        _expect(verdict, Verdict, "superseded")
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
             self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
             return []
+
+
+_WHICH = {
+    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
+    Verdict: " that decide() returned, not its claim or its key",
+}
+
+
+def _expect(given: object, kind: type, call: str) -> None:
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"Deduplicator.{call} needs a {kind.__name__}{_WHICH.get(kind, '')}; this is a "
+            f"{type(given).__name__}"
+        )

@@ -31,13 +31,20 @@ from dedup_middleware.base.errors import (
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, Count, FaultLog
-from dedup_middleware.core.carrying import Carrying, StoredPage
 from dedup_middleware.core.judge import best_match, same_keys
 from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import BucketKey, Neighbours
+from dedup_middleware.model.buckets import (
+    KEY_TABLE,
+    SIMHASH_TABLES,
+    BucketKey,
+    Neighbours,
+    hash_bucket_key,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
@@ -88,7 +95,6 @@ class Former:
         self._count = count
         self._replaced = options.versions == "replace"
         self._replaces_held = options.on_fuller == "replace"
-        self._carrying = Carrying(target, method, self._replaced, count)
         self._given = index
         self._index: Index | None = None
         self._wanted: dict[str, str] = {}
@@ -340,22 +346,64 @@ class Former:
     async def _carry(
         self, index: Index, stored: Candidates, row: int, entry: Entry
     ) -> tuple[int, str | None] | None:
-        """Enter a page of the former index into that of now.
+        """Enter a page of the former index into that of now, unless it is there.
 
         :param entry: the page that met it
-        :returns: its page id there and its address; None: it must not count
+        :returns: its page id there and its address; None: it must not count, because storage may
+            have another text by now, or because it is not certain at this moment
         """
-        page_id = int(stored.pages.page_ids[row])
+        page_id, target = int(stored.pages.page_ids[row]), self._target
+        content = stored.pages.content[row : row + 1]
         (address,) = await self._asked(index.addresses([page_id]))
-        payload = stored.payloads.get(page_id, b"")
-        copy = StoredPage(stored.pages.content[row : row + 1], address, payload)
-
-        async def is_stored() -> bool:
+        there = await target.of_key(int(content["key"][0]))
+        same = self._same(there, content)
+        held = there.page_ids[same & (there.states == State.COMMITTED)]
+        if len(held):
+            return int(held[-1]), address
+        if same.any() or self._is_newer(there, same):
+            return None  # it is on its way, was forgotten, or there is another text
+        places = _places(content, entry.bucket_keys)
+        copy = Entry(places, content[0].tobytes(), address, stored.payloads.get(page_id, b""))
+        claim = await target.claim_stored(
+            copy,
+            int(content["key"][0]),
+            lambda there: self._is_newer(there, self._same(there, content)),
+        )
+        if claim is None:
+            return None
+        own = claim.page_id
+        try:
+            if not await target.commit(claim):
+                return None
             found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
-            return int(found.states[0]) == State.COMMITTED
+        except BaseException:
+            forget_outcome(asyncio.ensure_future(target.release(claim)))
+            forget_outcome(asyncio.ensure_future(target.forget([own])))
+            raise
+        if found.states[0] != State.COMMITTED:  # it was forgotten there meanwhile
+            await target.forget([own])
+            return None
+        self._count("former/carried", 1)
+        return own, address
 
-        carried = await self._carrying.carry(copy, entry.bucket_keys, is_stored)
-        return None if carried is None else (carried, address)
+    def _same(self, pages: PageRecords, content: NDArray[np.void]) -> NDArray[np.bool_]:
+        """Which pages are that of CONTENT[1], field by field of those that an index keeps."""
+        same = np.ones(len(pages), np.bool_)
+        for name in self._method.fields:
+            equal = pages.content[name] == content[name]
+            same &= equal if equal.ndim == 1 else equal.all(axis=1)
+        return same
+
+    def _is_newer(self, there: PageRecords, same: NDArray[np.bool_]) -> bool:
+        """Whether storage may no longer have the text of a page.
+
+        :param there: the pages with its key in the index of now
+        :param same: which of them have its text
+        """
+        if not self._replaced:
+            return bool((~same & (there.states == State.PENDING)).any())
+        # One that was given back may have been written by a process that died before its commit.
+        return bool((~same).any())
 
     # Forgetting
 
@@ -403,7 +451,7 @@ class Former:
             for row in range(len(records)):
                 content = records.content[row : row + 1]
                 found = await self._asked(index.of_key(int(content["key"][0])))
-                same = self._carrying.same(found, content)
+                same = self._same(found, content)
                 await self._forget_stored(index, found, same)
 
     async def _forget_stored(
@@ -412,3 +460,17 @@ class Former:
         page_ids = found.page_ids[which & (found.states == State.COMMITTED)].tolist()
         if page_ids:
             self._count("former/forgotten", await self._asked(index.forget(page_ids)))
+
+
+def _places(content: NDArray[np.void], bucket_keys: Sequence[BucketKey]) -> tuple[BucketKey, ...]:
+    """Buckets of a page of which CONTENT[1] is known.
+
+    Its key and SimHash are, its bands and anchors are not: as where a page is entered anew
+    (:meth:`.Index.refresh`), those of the page that met it take their place.
+    """
+    simhash = int(content["simhash"][0])
+    others = [one for one in bucket_keys if one.table != KEY_TABLE]
+    if simhash and any(one.table in SIMHASH_TABLES for one in others):
+        others = [one for one in others if one.table not in SIMHASH_TABLES]
+        others = [*simhash_bucket_keys(simhash), *others]
+    return (hash_bucket_key(KEY_TABLE, int(content["key"][0])), *others)

@@ -227,18 +227,5 @@ def names_of(method: Method, mask: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)  # most copies are found in one of a few sets of tables
 def _names_of(table_name: Callable[[int], str], mask: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([table_name(table) for table in bits(mask)]))
-
-
-def bits(mask: int) -> list[int]:
-    """Positions of the one bits, ascending.
-
-    >>> bits(0b100101)
-    [0, 2, 5]
-    """
-    positions = []
-    while mask:
-        lowest = mask & -mask
-        positions.append(lowest.bit_length() - 1)
-        mask ^= lowest
-    return positions
+    tables = [table for table in range(mask.bit_length()) if mask >> table & 1]
+    return tuple(dict.fromkeys(map(table_name, tables)))

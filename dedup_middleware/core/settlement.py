@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.core.availability import CatchUp, Count, FaultLog, Outage, Unsettled
+from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
 from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
@@ -134,6 +134,7 @@ logger = logging.getLogger(__name__)
 
 INDEX_UNAVAILABLE = "index-unavailable"
 _POLL = 0.1  # seconds
+_NAMED = 100  # pages without a check that are named at the end
 
 
 class OpenClaims:
@@ -186,32 +187,12 @@ class OpenClaims:
                 task.cancel()
 
 
-async def keep_alive(
-    claims: OpenClaims,
-    index: Index,
-    lease: float,
-    count: Count,
-    faults: FaultLog,
-) -> None:
-    """Extend the leases of pages that take long to be stored, until the task is cancelled."""
-    while True:
-        await asyncio.sleep(lease / 3)
-        if not len(claims):
-            continue
-        try:
-            await index.renew(list(claims), lease)
-        except IndexUnavailableError as error:
-            count("error/index", 1)
-            faults.warn(error, "The index can't extend leases")
-        except Exception:
-            # Without it the leases of all pages on their way would run out.
-            count("error/internal", 1)
-            logger.exception("The index can't extend leases: an error of the plugin")
-
-
 @attrs.define(eq=False)
 class Settlement:
     """Commits and releases claims of one index, and enters pages that were stored without one.
+
+    Each page that is remembered is, at each moment, in the backlog, being entered, or counted:
+    ``unchecked/settled`` (the index knows it, or a like page), or ``unchecked/forgotten``.
 
     :param examine: decides a page, and holds the claim if it is new
     :param pending_wait: seconds that a page waits for another one with its key, at the most
@@ -224,15 +205,93 @@ class Settlement:
     _examine: Callable[[Document | Fingerprint], Awaitable[Verdict]]
     _pending_wait: float
     _count: Count
-    catch_up: CatchUp = attrs.field(init=False)
+    backlog: Backlog = attrs.field(init=False, factory=Backlog)
+    _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
+    _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
+    _has_ended: bool = attrs.field(init=False, default=False)
 
-    def __attrs_post_init__(self) -> None:
-        self.catch_up = CatchUp(self._enter_later, self._outage.breaker, self._count)
+    async def keep_alive(self, lease: float) -> None:
+        """Extend the leases of pages that take long to be stored, until the task is cancelled."""
+        while True:
+            await asyncio.sleep(lease / 3)
+            if not len(self._claims):
+                continue
+            try:
+                await self._index.renew(list(self._claims), lease)
+            except IndexUnavailableError as error:
+                self._count("error/index", 1)
+                self._outage.faults.warn(error, "The index can't extend leases")
+            except Exception:
+                # Without it the leases of all pages on their way would run out.
+                self._count("error/internal", 1)
+                logger.exception("The index can't extend leases: an error of the plugin")
+
+    def remember(self, page: Unsettled) -> None:
+        """Keep a stored page until the index can be used."""
+        self._count("unchecked/remembered", 1)
+        self._keep(page)
+
+    def _keep(self, page: Unsettled) -> None:
+        forgotten = 1 if self._has_ended else self.backlog.add(page)
+        if forgotten:
+            self._count("unchecked/forgotten", forgotten)
+
+    def start(self) -> None:
+        """Start a background task for :meth:`catch_up` unless one is running."""
+        if len(self.backlog) and not self._has_ended and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self.catch_up())
+
+    async def stop(self) -> None:
+        """Cancel the task of :meth:`start`."""
+        await stop(self._task)
+
+    async def catch_up(self) -> None:
+        """Enter the pages that are remembered now, until the index can't be used."""
+        async with self._turn:
+            # Taken once: a page that has to be remembered again waits for the next time.
+            for _ in range(len(self.backlog)):
+                # Pages that arrived meanwhile may have pushed out those that were counted.
+                if not self._outage.breaker.closed or not len(self.backlog):
+                    break
+                await self._enter_next()
+
+    async def _enter_next(self) -> None:
+        page = self.backlog.pop()
+        left: Unsettled | None = page  # if it is cancelled
+        try:
+            left = await self._enter_later(page)
+            if left is None:
+                self._count("unchecked/settled", 1)
+        except Exception:
+            left = None
+            self._count("error/internal", 1)
+            self._count("unchecked/forgotten", 1)
+            logger.exception(
+                "%s is stored, and can't be entered into the index: copies of it will be stored "
+                "again",
+                page.document.key,
+            )
+        finally:
+            if left is not None:
+                self._keep(left)
 
     def end(self) -> None:
-        """Discard and count the pages that are still remembered; none is entered from now on."""
-        self.catch_up.end()
-        self._examine = _not_examined  # it refers to who made this
+        """Discard the pages that are left, count and log them; none is kept from now on."""
+        self._has_ended = True
+        left = len(self.backlog)
+        if left:
+            self._count("unchecked/forgotten", left)
+            logger.warning(
+                "%d pages were stored without a check, because the index could not be used; "
+                "later copies of them will be stored again, and earlier texts under their keys "
+                "still count as stored: where storage has replaced these, `scrapy dedup forget "
+                "--key KEY` lets the index forget them",
+                left,
+            )
+            for _ in range(min(left, _NAMED)):
+                logger.info("Stored without a check: %r", self.backlog.pop().document.key)
+        self.backlog = Backlog()
+        self._task, self._examine = None, _not_examined  # they refer to who made this
 
     async def commit(self, verdict: Verdict) -> bool:
         """See :meth:`.Deduplicator.commit`."""
@@ -240,16 +299,16 @@ class Settlement:
             source = _source(verdict)
             is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
             if not is_known and source is not None:
-                self.catch_up.remember(Unsettled(source))
+                self.remember(Unsettled(source))
             return True
         try:
             is_only, left = await self._commit(verdict)
         except asyncio.CancelledError:
             if (source := _source(verdict)) is not None:  # the call may not have been sent
-                self.catch_up.remember(Unsettled(source, verdict.claim))
+                self.remember(Unsettled(source, verdict.claim))
             raise
         if left is not None:
-            self.catch_up.remember(left)
+            self.remember(left)
         return is_only
 
     async def _commit(

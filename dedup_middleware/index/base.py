@@ -12,6 +12,7 @@ candidates that the index returns. One operation writes, and it is atomic::
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from enum import IntEnum
@@ -21,17 +22,25 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import Parameters, Window, record_parameter, window_parameter
 from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key, most_met
-from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
+from dedup_middleware.model.claims import (
+    EVERYTHING,
+    NOTHING_KNOWN,
+    Candidates,
+    Claim,
+    Claimed,
+    Entry,
+    Known,
+)
 from dedup_middleware.model.records import PageRecords, State, chosen
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-REFRESH_LEASE = 10.0  # seconds
-_REFRESH_TRIES = 16
+_STORED_LEASE = 10.0  # seconds, of a page that is entered although it is stored already
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
 #: called now and then with what is being read and how much of it so far
@@ -317,10 +326,17 @@ class Index(ABC):
         found, (address,), (payload,) = seen.records, seen.addresses, seen.payloads
         if found.states[0] != State.COMMITTED:
             return False
-        own = hash_bucket_key(KEY_TABLE, int(found.content["key"][0]))
+        key_hash = int(found.content["key"][0])
+        there = await self.of_key(key_hash)
+        is_stored = page_id in there.page_ids[there.states == State.COMMITTED]
+        if not is_stored or (there.states == State.PENDING).any():
+            return False
+        own = hash_bucket_key(KEY_TABLE, key_hash)
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        claim = await self.claim_anew(page_id, entry)
+        claim = await self.claim_stored(
+            entry, key_hash, lambda there: bool((there.states == State.PENDING).any())
+        )
         if claim is None or not await self.commit(claim):
             return False
         if (await self.fetch(own_id)).states[0] == State.COMMITTED:
@@ -329,41 +345,31 @@ class Index(ABC):
         await self.forget([claim.page_id])
         return False
 
-    async def claim_anew(self, page_id: int, entry: Entry) -> Claim | None:
-        """Claim a committed page that is entered anew; see :meth:`refresh`.
+    async def claim_stored(
+        self, entry: Entry, key_hash: int, is_replaced: Callable[[PageRecords], bool]
+    ) -> Claim | None:
+        """Claim a page that is stored already, whatever is like it.
 
-        :param page_id: its id until now
-        :param entry: the bucket key of its key comes first
+        Another text under its key has been there before, and is found here, or waits for this claim
+        and then finds a stored page.
+
+        :param key_hash: keyed 64-bit hash of its document key
+        :param is_replaced: whether storage may have one of these other pages in its place
+        :returns: None: it may have
         """
-        for _ in range(_REFRESH_TRIES):
-            newest = await self.newest_if_enterable(page_id, entry.bucket_keys)
-            if newest is None:
-                return None
-            # A page that has come since blocks the claim, since its id is greater.
-            made = await self.propose(entry, 0, REFRESH_LEASE, known=Known(upto=newest))
-            if isinstance(made, Claimed):
-                return made.claim
-        return None  # other pages keep coming: it expires, and its next copy is stored
-
-    async def newest_if_enterable(
-        self, page_id: int, bucket_keys: Sequence[BucketKey]
-    ) -> int | None:
-        """The newest page in some buckets, if a page may be entered anew; see :meth:`refresh`.
-
-        :param bucket_keys: those of the page, that of its key first
-        :returns: a page id; None: the page is not committed, or a page with its key is pending
-        """
-        from dedup_middleware.index.scan import neighbours  # numba stays lazy
-
-        buckets = await self.read_buckets(bucket_keys)
-        near = neighbours(bucket_keys[:1], buckets[:1], 0)
-        found = await self.fetch(np.append(near.page_ids, np.uint64(page_id)))
-        same = found.content["key"] == found.content["key"][-1]
-        pending = bool(np.any(same & (found.states == State.PENDING)))
-        if found.states[-1] != State.COMMITTED or pending:
+        made = await self.propose(entry, 0, _STORED_LEASE, known=EVERYTHING)
+        if not isinstance(made, Claimed):
             return None
-        every = neighbours(bucket_keys, buckets, 0).page_ids
-        return max(page_id, int(every[-1]) if len(every) else 0)
+        claim = made.claim
+        try:
+            there = await self.of_key(key_hash)
+        except BaseException:  # like pages would wait for it until its lease ends
+            forget_outcome(asyncio.ensure_future(self.release(claim)))
+            raise
+        if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
+            await self.release(claim)
+            return None
+        return claim
 
     @abstractmethod
     async def forget(self, page_ids: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""From the options to the index they name."""
+"""Make the index that the options name, and options that name another one."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -43,7 +43,7 @@ class Window:
         return max(1, round(self.span * 1000)) if self.seconds else 0
 
     def at(self, now: float) -> Moment:
-        """What a moment means for the index."""
+        """A moment with the generations that are alive then."""
         if not self.seconds:
             return Moment(now, range(1))
         return self.of_generation(int(now * 1000) // self.span_ms, now)
@@ -83,10 +83,6 @@ def window_parameter(seconds: float) -> dict[str, str]:
 
 RECORD = "record"  # name of the parameter
 _TEXT = "text"
-NO_TEXT = (
-    "the page has a payload, and this index keeps none: make it with a RecordLayout "
-    "whose text is true"
-)
 _SIZES = {name: CONTENT[name].itemsize for name in CONTENT.names or ()}
 
 
@@ -104,10 +100,12 @@ class RecordLayout:
     fields: tuple[str, ...] = attrs.field(default=tuple(_SIZES), converter=_in_order)
     text: bool = True
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[np.void]:
-        """The fields one after the other, without padding."""
-        return _dtype(self.fields)
+        """The fields one after the other, without padding; CONTENT itself if it is all of them."""
+        if self.fields == CONTENT.names:
+            return CONTENT
+        return np.dtype([(name, CONTENT[name]) for name in self.fields])
 
     @cached_property
     def itemsize(self) -> int:
@@ -130,7 +128,10 @@ class RecordLayout:
         :raises ValueError: says so
         """
         if payload and not self.text:
-            raise ValueError(NO_TEXT)
+            raise ValueError(
+                "the page has a payload, and this index keeps none: make it with a RecordLayout "
+                "whose text is true"
+            )
 
     def pack(self, content: NDArray[np.void]) -> NDArray[np.void]:
         """CONTENT[n] as it is kept, dtype[n]."""
@@ -160,13 +161,6 @@ class RecordLayout:
         for name in self.fields:
             content[name] = kept[name]
         return content
-
-
-@cache
-def _dtype(fields: tuple[str, ...]) -> np.dtype[np.void]:
-    if fields == CONTENT.names:
-        return CONTENT
-    return np.dtype([(name, CONTENT[name]) for name in fields])
 
 
 WHOLE = RecordLayout()
@@ -225,7 +219,7 @@ def differences(stored: Parameters, wanted: Parameters) -> list[str]:
 
 
 def replaced(where: str) -> IndexReplacedError:
-    """What to say when another index was set up in the place of the one that was opened."""
+    """The error where another index was set up in the place of the one that was opened."""
     return IndexReplacedError(
         f"the index at {where} is another one than before, with another key: open it again"
     )
@@ -260,7 +254,12 @@ def agree(stored: Mapping[str, str], wanted: Parameters, where: str) -> dict[str
 
 
 def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
-    return [f"{line}{_setting_of(line.partition(':')[0])}" for line in differences(stored, wanted)]
+    """Differences, each with the settings that the parameter is made of."""
+    lines = []
+    for line in differences(stored, wanted):
+        setting = _SETTINGS.get(line.partition(":")[0])
+        lines.append(f"{line} ({setting})" if setting else line)
+    return lines
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
@@ -293,10 +292,6 @@ _SETTINGS: Mapping[str, str] = {
     "parts": "DEDUP_SHARDS",
     "record": "DEDUP_KEEP_ADDRESS, DEDUP_METHOD",
 }
-
-
-def _setting_of(parameter: str) -> str:
-    return f" ({_SETTINGS[parameter]})" if parameter in _SETTINGS else ""
 
 
 def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
@@ -351,7 +346,7 @@ def check_schema(found: str, where: str) -> None:
 
 
 def missing(where: str) -> IndexRefusedError:
-    """What to say when an index that should exist does not."""
+    """The error where an index that should exist does not."""
     return IndexRefusedError(
         f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
     )

@@ -90,7 +90,7 @@ class Verification:
 
 
 class _Pages:
-    """What is known of every page id up to the last one at the beginning."""
+    """State, SimHash, key and tables of the pages that exist at the beginning, by page id."""
 
     def __init__(self, page_ids: range) -> None:
         self.first = page_ids.start

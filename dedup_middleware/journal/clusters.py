@@ -99,7 +99,7 @@ class Clusters:
     def add(self, drop: Drop, stored: str) -> None:
         """Add a decision to the cluster of a stored page.
 
-        :param stored: its key, or its name without one (:func:`.kept_name`)
+        :param stored: its key, or ``#`` and its page id where no key is kept
         """
         mirrors, near = self._found.setdefault(stored, ({}, {}))
         pages = near if drop.outcome == NEW else mirrors

@@ -78,7 +78,7 @@ SEEN = "seen"
 STORED = "stored"
 DROPPED = "dropped/"
 HOUR = 3600
-# What of an address says its host; of another form it is left as it is.
+# The beginning of an address, up to its host; a key of another form is parsed as a whole.
 _SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 DROPS = frozenset({"duplicate", "revisit", "empty", "unchecked"})  # outcomes that can drop a page
 
@@ -338,9 +338,8 @@ def unpack(raw: bytes) -> str:
 
     :raises ValueError: the bytes are damaged
     """
-    marker, packed = raw[:1], raw[1:]
     try:
-        plain = zlib.decompress(packed)
+        marker, plain = raw[:1], zlib.decompress(raw[1:])
     except (zlib.error, TypeError) as error:  # the latter: the file's type of the value is damaged
         raise ValueError(f"damaged: {error}") from error
     if marker == _GB18030:
@@ -456,7 +455,7 @@ class JournalStore(ABC):
             self._lost(f"the text of the stored page {key}", error)
             return None
 
-    def _lost(self, what: str, error: ValueError) -> None:
+    def _lost(self, what: str, error: object) -> None:
         logger.warning("The journal %s has lost %s: %s", self.where, what, error)
 
     def __enter__(self) -> Self:

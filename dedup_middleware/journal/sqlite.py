@@ -57,10 +57,15 @@ CREATE TABLE IF NOT EXISTS origin (
     id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
 )
 """
-_PLAIN = (
-    "time", "key", "title", "outcome", "reason", "match", "number", "similarity", "jaccard",
-    "distance", "shared", "figures", "item_type",
-)  # fmt: skip
+# Columns of a drop that are read as they are. SQLite keeps values of any type in any column: if
+# another program has written one of another type, its row is passed over and logged.
+_PLAIN = {
+    "time": float, "key": str, "title": str, "outcome": str, "reason": str, "match": str,
+    "number": int, "similarity": float, "jaccard": float, "distance": int, "shared": int,
+    "figures": int, "item_type": str,
+}  # fmt: skip
+_KINDS = (int, str, str, str, *_PLAIN.values())  # of the columns of _COLUMNS
+_DAMAGED = "a value in it has another type"
 _COLUMNS = ", ".join(("id", "tables", "spider", "crawl", *_PLAIN))
 _DROPS = "dropped LEFT JOIN origin USING (id)"
 _DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
@@ -178,8 +183,11 @@ class SQLiteJournal(JournalStore):
                 (*values, last, _PART),
             )
             for row in rows:
-                raw = row[-1]
-                yield _drop(row, None if raw is None else self.body_of(str(row[0]), raw))
+                if _fits(row, _KINDS):
+                    raw = row[-1]
+                    yield _drop(row, None if raw is None else self.body_of(str(row[0]), raw))
+                else:
+                    self._lost(f"the entry {row[0]}", _DAMAGED)
             if len(rows) < _PART:
                 return
             last = rows[-1][0]
@@ -206,17 +214,24 @@ class SQLiteJournal(JournalStore):
             f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
             (value,),
         )
+        if rows and not _fits(rows[0], (str, int, str, object, float)):
+            self._lost(f"the stored page {value}", _DAMAGED)
+            return None
         return self.kept_of(*rows[0]) if rows else None
 
     def hours(self) -> list[Hour]:
-        rows = self._rows("SELECT hour, host, name, value FROM activity", ())
+        rows = self._rows(
+            "SELECT CAST(hour AS INTEGER), CAST(host AS TEXT), CAST(name AS TEXT), "
+            "CAST(value AS INTEGER) FROM activity",
+            (),
+        )
         return to_hours({(hour, host, name): value for hour, host, name, value in rows})
 
     def size(self) -> JournalSize:
         (drops,), (kept,) = self._rows(
             "SELECT count(*) FROM dropped UNION ALL SELECT count(*) FROM kept", ()
         )
-        ((used,),) = self._rows("SELECT sum(value) FROM total", ())
+        ((used,),) = self._rows("SELECT sum(CAST(value AS INTEGER)) FROM total", ())
         return JournalSize(drops, kept, used)
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
@@ -229,6 +244,11 @@ class SQLiteJournal(JournalStore):
 def _application(db: sqlite3.Connection) -> int:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return int(application)
+
+
+def _fits(row: Sequence[Any], kinds: Sequence[type]) -> bool:
+    """Whether the values of a row are of their types; None fits wherever its column takes it."""
+    return all(value is None or isinstance(value, kind) for value, kind in zip(row, kinds))  # noqa: B905
 
 
 def _text(value: str) -> str:
@@ -298,7 +318,7 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         # Pages that are stored anew: their last text counts.
         part = names[start : start + _PART]
         chosen = f"FROM kept WHERE name IN ({', '.join('?' * len(part))})"
-        (used,) = db.execute(f"SELECT sum(bytes) {chosen}", part).fetchone()
+        (used,) = db.execute(f"SELECT sum(CAST(bytes AS INTEGER)) {chosen}", part).fetchone()
         if used is not None:
             db.execute(f"DELETE {chosen}", part)
             _add(db, "kept", -used)
@@ -307,10 +327,12 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:
     """Remove the oldest rows until the table is within its limit."""
-    (used,) = db.execute("SELECT value FROM total WHERE name = ?", (table,)).fetchone()
+    query = "SELECT CAST(value AS INTEGER) FROM total WHERE name = ?"
+    (used,) = db.execute(query, (table,)).fetchone()
     freed = 0
     while used - freed > limit:
-        rows = db.execute(f"SELECT id, bytes FROM {table} ORDER BY id LIMIT ?", (_PART,)).fetchall()
+        query = f"SELECT id, CAST(bytes AS INTEGER) FROM {table} ORDER BY id LIMIT ?"
+        rows = db.execute(query, (_PART,)).fetchall()
         if not rows:
             break
         last = 0

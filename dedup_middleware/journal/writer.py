@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -13,7 +12,6 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.entries import (
     DROPPED,
     HOUR,
@@ -45,14 +43,6 @@ OTHER_HOSTS = "(others)"
 _ENTRY = 500  # characters that any entry counts for
 
 
-@attrs.define
-class _Waiting:
-    drops: deque[Drop] = attrs.field(factory=deque)
-    kept: deque[Kept] = attrs.field(factory=deque)
-    activity: Counter[tuple[int, str, str]] = attrs.field(factory=Counter)
-    chars: int = 0
-
-
 class JournalWriter:
     """Hands entries to a thread that packs and writes them in batches.
 
@@ -60,13 +50,28 @@ class JournalWriter:
     new entries are left out and counted.
 
     :param count: called by :meth:`report_counts` with a counter and what to add
+    :param spider: name of the spider, for all entries
+    :param crawl: id of the crawl, for all entries
     """
 
-    def __init__(self, journal: JournalStore, count: Count, *, max_chars: int = 50_000_000) -> None:
+    def __init__(
+        self,
+        journal: JournalStore,
+        count: Count,
+        *,
+        spider: str = "",
+        crawl: str = "",
+        max_chars: int = 50_000_000,
+    ) -> None:
         self._journal = journal
         self._count = count
+        self._origin = spider, crawl
         self._max_chars = max_chars
-        self._waiting = _Waiting()
+        # What waits; it is changed under the lock.
+        self._drops: deque[Drop] = deque()
+        self._kept: deque[Kept] = deque()
+        self._activity: Counter[tuple[int, str, str]] = Counter()
+        self._chars = 0
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -81,30 +86,38 @@ class JournalWriter:
 
     def drop(self, drop: Drop) -> None:
         """A page was dropped."""
-        self._decided(drop.key, f"{DROPPED}{drop.reason}", [drop])
+        self._decided(drop.key, [drop], SEEN, f"{DROPPED}{drop.reason}")
 
     def passed(self, key: str, entries: Sequence[Drop] = ()) -> None:
         """A page was looked at and let through; ``entries`` are those of :func:`make_notes`."""
-        self._decided(key, None, entries)
-
-    def _decided(self, key: str, name: str | None, entries: Sequence[Drop]) -> None:
-        """Count a page as seen, and under a name, and take in what is to be written of it."""
-        with self._lock:
-            host = host_of(key)
-            for counter in (SEEN, name):
-                if counter is not None:
-                    self._add(host, counter)
-            self._waiting.drops += filter(self._has_room, entries)
-        if entries:
-            self._wake.set()
+        self._decided(key, entries, SEEN)
 
     def stored(self, key: str, kept: Kept | None) -> None:
         """A page was stored; ``kept`` holds its text if that is to be kept."""
+        self._decided(key, [] if kept is None else [kept], STORED)
+
+    def _decided(self, key: str, entries: Sequence[Drop | Kept], *names: str) -> None:
+        """Count a page under some names, and take in what is to be written of it."""
+        host, hour = host_of(key), int(time.time()) // HOUR * HOUR
+        spider, crawl = self._origin
         with self._lock:
-            self._add(host_of(key), STORED)
-            if kept is not None and self._has_room(kept):
-                self._waiting.kept.append(kept)
-        self._wake.set()
+            for name in names:
+                place = hour, host, name
+                if len(self._activity) >= _HOSTS and place not in self._activity:
+                    place = hour, OTHER_HOSTS, name
+                self._activity[place] += 1
+            for entry in entries:
+                size = _size(entry)
+                if self._chars + size > self._max_chars:
+                    self._counts["lost"] += 1
+                    continue
+                self._chars += size
+                if isinstance(entry, Kept):
+                    self._kept.append(entry)
+                else:
+                    self._drops.append(attrs.evolve(entry, spider=spider, crawl=crawl))
+        if entries:
+            self._wake.set()
 
     def report_counts(self) -> None:
         """Pass on what the thread has counted."""
@@ -122,7 +135,7 @@ class JournalWriter:
         if self._thread is not None:
             self._thread.join(_LONGEST_WAIT)
         with self._lock:
-            left = len(self._waiting.drops)
+            left = len(self._drops)
             self._counts["lost"] += left
         if left:
             logger.error(
@@ -130,21 +143,6 @@ class JournalWriter:
                 left,
                 self._journal.where,
             )
-
-    def _add(self, host: str, name: str) -> None:
-        hour = int(time.time()) // HOUR * HOUR
-        activity = self._waiting.activity
-        if len(activity) >= _HOSTS and (hour, host, name) not in activity:
-            host = OTHER_HOSTS
-        activity[hour, host, name] += 1
-
-    def _has_room(self, entry: Drop | Kept) -> bool:
-        size = _size(entry)
-        if self._waiting.chars + size > self._max_chars:
-            self._counts["lost"] += 1
-            return False
-        self._waiting.chars += size
-        return True
 
     def _work(self) -> None:
         is_open = False
@@ -174,10 +172,8 @@ class JournalWriter:
     def _write_some(self) -> bool:
         """Write one batch; False: nothing is left."""
         with self._lock:
-            waiting = self._waiting
-            drops = list(waiting.drops)[:_BATCH]
-            kept = list(waiting.kept)[:_BATCH]
-            activity, waiting.activity = waiting.activity, Counter()
+            drops, kept = list(self._drops)[:_BATCH], list(self._kept)[:_BATCH]
+            activity, self._activity = self._activity, Counter()
         if not drops and not kept and not activity:
             return False
         lost = changed = 0
@@ -187,17 +183,16 @@ class JournalWriter:
             changed = sum(_changed_words(new) for new in written)
         except JournalError:
             with self._lock:
-                waiting.activity.update(activity)
+                self._activity.update(activity)
             raise
         except Exception:
             # An entry that can't be packed must not hold up all that come after it.
             logger.exception("Entries of the journal %s are lost", self._journal.where)
             lost = len(drops)
         with self._lock:
-            for _ in drops:
-                waiting.chars -= _size(waiting.drops.popleft())
-            for _ in kept:
-                waiting.chars -= _size(waiting.kept.popleft())
+            for queue, done in ((self._drops, drops), (self._kept, kept)):
+                for _ in done:
+                    self._chars -= _size(queue.popleft())
             self._counts["changed-words"] += changed
             self._counts["written"] += len(drops) - lost
             self._counts["lost"] += lost
@@ -247,57 +242,6 @@ def _changed_words(drop: Drop) -> int:
 SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match
 _COMPARED = ("number", "similarity", "jaccard", "distance", "shared", "figures", "tables")
 NEAR = 0.5  # similarity from which a page that was let through is worth a look
-
-
-class Recorder:
-    """Writes down what becomes of pages; does nothing with ``DEDUP_JOURNAL=off``.
-
-    :param spider: name of the spider
-    :param crawl: id of the crawl
-    """
-
-    def __init__(
-        self, options: Options, count: Count, *, spider: str = "", crawl: str = ""
-    ) -> None:
-        self._options = options
-        self._spider, self._crawl = spider, crawl
-        journal = choose_journal(options)
-        self._writer = None if journal is None else JournalWriter(journal, count)
-        if self._writer is not None:
-            self._writer.start()
-
-    def dropped(
-        self, verdict: Verdict, document: Document, item: Any, html_field: str | None
-    ) -> None:
-        """An item was dropped; all of it but the raw HTML is kept."""
-        if self._writer is not None:
-            drop = make_drop(verdict, document, item, html_field, time.time())
-            self._writer.drop(self._signed(drop))
-
-    def passed(self, verdict: Verdict, document: Document) -> None:
-        """An item was looked at and goes on."""
-        if self._writer is not None:
-            notes = make_notes(verdict, document, self._options, time.time())
-            self._writer.passed(verdict.key, [self._signed(note) for note in notes])
-
-    def _signed(self, drop: Drop) -> Drop:
-        return attrs.evolve(drop, spider=self._spider, crawl=self._crawl)
-
-    def stored(self, verdict: Verdict) -> None:
-        """Record that an item that was checked is stored."""
-        if self._writer is not None:
-            self._writer.stored(verdict.key, make_kept(verdict, self._options, time.time()))
-
-    def report_counts(self) -> None:
-        """Add to the counters what was written, lost or has failed since the last call."""
-        if self._writer is not None:
-            self._writer.report_counts()
-
-    async def close(self) -> None:
-        """Write what waits; it takes some seconds at the most."""
-        if self._writer is not None:
-            await asyncio.to_thread(self._writer.close)
-            self.report_counts()
 
 
 def make_drop(

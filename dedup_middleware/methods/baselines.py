@@ -11,14 +11,21 @@ nearest neighbors, STOC 1998).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.methods.base import EXACT, TOO_LITTLE, TOO_SHORT, Judgement, Method
+from dedup_middleware.methods.base import (
+    EXACT,
+    TOO_LITTLE,
+    TOO_SHORT,
+    Judgement,
+    Method,
+    Payloads,
+    Records,
+)
 from dedup_middleware.methods.content import is_exact
 from dedup_middleware.model.buckets import BucketKey, band_bucket_keys, simhash_bucket_keys
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -31,14 +38,9 @@ THRESHOLD: Final = 0.8
 
 
 def _judged(
-    page: Fingerprint,
-    candidates: NDArray[np.void],
-    min_features: int,
-    similarity: NDArray[np.float64],
-    jaccard: NDArray[np.float64],
-    is_near: NDArray[np.bool_],
-    reasons: tuple[str, str],
-) -> Judgement:
+    page: Fingerprint, candidates: Records, min_features: int, similarity: NDArray[np.float64],
+    jaccard: NDArray[np.float64], is_near: NDArray[np.bool_], reasons: tuple[str, str],
+) -> Judgement:  # fmt: skip
     """The judgement by a similarity; short pages are compared by their texts alone.
 
     :param reasons: of those that are near, and of others
@@ -77,12 +79,7 @@ class SimHashMethod(Method):
         """The four tables; MinHash bands would only find what the rule refuses."""
         return simhash_bucket_keys(page.simhash or 0)
 
-    def judge(
-        self,
-        page: Fingerprint,
-        candidates: NDArray[np.void],
-        payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
-    ) -> Judgement:
+    def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:  # noqa: ARG002
         bits = np.bitwise_count(candidates["simhash"] ^ np.uint64(page.simhash or 0))
         similarity = 1.0 - bits.astype(np.float64) / 64.0
         near, reasons = bits <= self.distance, (WITHIN, TOO_FAR)
@@ -121,12 +118,7 @@ class MinHashMethod(Method):
     def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
         return band_bucket_keys(page.bands)
 
-    def judge(
-        self,
-        page: Fingerprint,
-        candidates: NDArray[np.void],
-        payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
-    ) -> Judgement:
+    def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:  # noqa: ARG002
         from dedup_middleware.signature.minhash import jaccards
 
         found = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)

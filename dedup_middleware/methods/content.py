@@ -1,4 +1,22 @@
-"""The rule by sketches, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page.
+"""The method ``content``: the default rule by evidence, and the rule by sketches.
+
+**By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says what it says,
+word for word.
+
+The evidence of a stored page tells which words of the new page it holds (see
+:mod:`dedup_middleware.signature.evidence`). The others are new words. They must be few and
+scattered, so that no paragraph of its own is lost, and no numeral, name or negation may differ:
+docs/how-it-decides.md has the limits, which :mod:`.content_rule` applies.
+
+How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
+page says in addition is lost either: the new page is the longer one then, and has new words.
+
+At another threshold t the limits grow and shrink with 1 - t; the **similarity** of two pages is the
+largest threshold at which they hold. With the measure `jaccard` the stored page must also say
+little more than the new one, and with `novelty` the new words of a long page are limited as if it
+had 128 words. Pages of one host have more in common than what they report.
+
+**By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page.
 
 Similarity decides, not distance, in one of three measures. They are computed from the Jaccard
 index J of two sketches (b-bit minwise hashing, Li and Konig 2010) and the numbers of shingles a
@@ -28,7 +46,6 @@ similarity is measured on the rest. Both can only keep a page that would be drop
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -42,18 +59,21 @@ from dedup_middleware.methods.base import (
     SAME_HOST,
     Judgement,
     Method,
+    Payloads,
+    Records,
     probe_bucket_keys,
 )
 from dedup_middleware.model.buckets import BucketKey, BucketKeys
-from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint
 from dedup_middleware.model.records import CONTENT
 
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
-FIGURES_AT, CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
-_SKETCH_AT = _OFFSETS["sketch"]
+_FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
+_DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
+_MEASURES: Final = ("containment", "jaccard", "novelty")  # in the order of the kernel's codes
 
 
-def is_exact(page: Fingerprint, candidates: NDArray[np.void]) -> NDArray[np.bool_]:
+def is_exact(page: Fingerprint, candidates: Records) -> NDArray[np.bool_]:
     """Which candidates have the same normalised text: equal hash of text and figures, and size."""
     same = candidates["exact"] == np.uint64(page.exact)
     return np.asarray(same & (candidates["size"] == np.uint32(page.size)), np.bool_)
@@ -71,6 +91,18 @@ def required(threshold: float, size: int, measure: str = "containment") -> float
     return 1.0 - (1.0 - threshold) * share
 
 
+def _compared(page: Fingerprint, candidates: Records) -> tuple[NDArray[np.int64], ...]:
+    """Places with other figures, and parts with a clause that says the opposite, of each."""
+    from dedup_middleware.signature.comparison import differing_places
+
+    records = candidates.view(np.uint8).reshape(len(candidates), CONTENT.itemsize)
+    return differing_places(records, page.figures, _FIGURES_AT, page.clauses, _CLAUSES_AT)
+
+
+def _reasons(codes: NDArray[np.int64]) -> tuple[str, ...]:
+    return tuple([REASONS[code] for code in codes.tolist()])
+
+
 @attrs.frozen
 class Content(Method):
     """Similarity of the new page to a stored one, unless figures took each other's place.
@@ -86,54 +118,21 @@ class Content(Method):
     sketch_bits: int = 1  # bits that the sketch holds of each minimum
     measure: str = "containment"
 
-    def judge(
-        self,
-        page: Fingerprint,
-        candidates: NDArray[np.void],
-        payloads: Sequence[bytes] = (),  # noqa: ARG002 - it keeps none
-    ) -> Judgement:
-        from dedup_middleware.methods.content_rule import decide
-        from dedup_middleware.signature.comparison import compare
+    def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:  # noqa: ARG002
+        from dedup_middleware.methods.content_rule import decide_by_sketch
+        from dedup_middleware.signature.minhash import jaccards
 
-        count = len(candidates)
         candidates = np.ascontiguousarray(candidates)
-        records = candidates.view(np.uint8).reshape(count, CONTENT.itemsize)
-        jaccard, figures, turned = compare(
-            records,
-            page.figures,
-            FIGURES_AT,
-            page.clauses,
-            CLAUSES_AT,
-            page.sketch,
-            _SKETCH_AT,
-            self.sketch_bits,
-        )
-        similarity, sure = np.empty(count), np.empty(count)
-        shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
-        decide(
-            candidates,
-            jaccard,
-            figures,
-            turned,
-            similarity,
-            sure,
-            shared,
-            codes,
-            page.size,
-            page.host,
-            page.title,
-            page.exact,
-            page.key_hash,
-            required(self.threshold, page.size, self.measure),
-            required(max(self.threshold, SAME_HOST), page.size, self.measure),
-            self.min_features,
-            self.sketch_bits,
-            self.measure == "jaccard",
-        )
-        reasons = tuple([REASONS[code] for code in codes.tolist()])
-        return Judgement(
-            codes <= CONTAINED_CODE, similarity, jaccard, reasons, shared, figures, turned
-        )
+        estimates = jaccards(page.sketch, candidates["sketch"], self.sketch_bits)
+        figures, turned = _compared(page, candidates)
+        similarity, jaccard, shared, codes = decide_by_sketch(
+            candidates, estimates, figures, turned, page.size, page.host, page.title, page.exact,
+            page.key_hash, required(self.threshold, page.size, self.measure),
+            required(max(self.threshold, SAME_HOST), page.size, self.measure), self.min_features,
+            self.sketch_bits, self.measure == "jaccard",
+        )  # fmt: skip
+        duplicate = codes <= CONTAINED_CODE
+        return Judgement(duplicate, similarity, jaccard, _reasons(codes), shared, figures, turned)
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
         if page.simhash is None or page.size < self.min_features:
@@ -147,3 +146,77 @@ class Content(Method):
         if not page.volatile or page.simhash is None or self.is_short(page):
             return ()
         return probe_bucket_keys(page.simhash, page.volatile)
+
+
+@attrs.frozen
+class ContentByEvidence(Content):
+    """The method ``content`` with ``DEDUP_EVIDENCE=filter``."""
+
+    keeps_payload: ClassVar[bool] = True
+    fields: ClassVar[tuple[str, ...]] = tuple(n for n in CONTENT.names or () if n != "sketch")
+
+    def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
+        """Judge a page against candidates by this rule.
+
+        :param payloads: the evidence of each; one without evidence can only be an exact copy
+        """
+        from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
+
+        count, wording = len(candidates), page.wording
+        candidates = np.ascontiguousarray(candidates)
+        figures, turned = _compared(page, candidates)
+        compared = len(wording.order)
+        if self._are_equal(page, candidates):
+            found = np.zeros((count, COLUMNS), np.int64)
+            return self.weigh(page, candidates, found, figures, turned, compared)
+        payloads = payloads if len(payloads) else [b""] * count
+        found = examine(wording, payloads)
+        if page.size < _DISTINCT * compared:
+            # What is said again and again must not count as often as it is said.
+            distinct = np.unique(wording.order)
+            words = len(distinct) + wording.words - compared
+            once = attrs.evolve(
+                NO_WORDING, order=distinct, words=words, word_hashes=np.zeros(words, np.uint32)
+            )
+            compared = len(distinct)
+            found[:, COMMON] = examine(once, payloads)[:, COMMON]
+        return self.weigh(page, candidates, found, figures, turned, compared)
+
+    @staticmethod
+    def _are_equal(page: Fingerprint, candidates: Records) -> bool:
+        """Whether all candidates have the text of a page, and nothing else is checked: their
+        evidence says nothing then."""
+        if page.size < LONG or len(page.wording.title):
+            return False
+        exact, sizes = candidates["exact"].tolist(), candidates["size"].tolist()
+        return bool(exact == [page.exact] * len(exact) and sizes == [page.size] * len(sizes))
+
+    def weigh(
+        self,
+        page: Fingerprint,
+        candidates: Records,
+        found: NDArray[np.int64],
+        figures: NDArray[np.int64],
+        turned: NDArray[np.int64],
+        compared: int,
+    ) -> Judgement:
+        """Judge a page by what was counted of each candidate.
+
+        :param candidates: CONTENT[n], contiguous
+        :param found: int64[n, 10] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param figures, turned: int64[n] of
+            :func:`~dedup_middleware.signature.comparison.differing_places`
+        :param compared: shingles of the page, each once where many are repeated, among which
+            common ones were counted
+        """
+        from dedup_middleware.methods.content_rule import decide_by_evidence
+
+        wording = page.wording
+        similarity, jaccard, shared, codes, held = decide_by_evidence(
+            candidates, found, figures, turned, page.size, len(wording.order), compared,
+            wording.words, wording.numerals, len(wording.title), page.host, page.title, page.exact,
+            page.key_hash, self.threshold, self.min_features, _MEASURES.index(self.measure),
+        )  # fmt: skip
+        duplicate, reasons = codes <= CONTAINED_CODE, _reasons(codes)
+        is_held = held.view(np.bool_)
+        return Judgement(duplicate, similarity, jaccard, reasons, shared, figures, turned, is_held)

@@ -1,30 +1,20 @@
-"""The kernels of the method ``content``: its rule by sketches, and the bucket keys of a page.
+"""The kernels of the method ``content``: its two rules, and the bucket keys of a page.
 
-Either is one call: a page against all of its candidates, and all keys of a page.
+Each is one call: a page against all of its candidates, and all keys of a page.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import F64, I64, R64, RI64, U64
+from dedup_middleware.base.kerneltypes import F64, I64, R64, RF64, RI64, RI64_2, U8, U64
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.methods.base import (
-    COMMON_CODE,
-    CONTAINED_CODE,
-    EXACT_CODE,
-    LONG,
-    OTHER_FIGURES_CODE,
-    OTHER_TITLE_CODE,
-    TOO_LITTLE_CODE,
-    TOO_SHORT_CODE,
-    TURNED_CODE,
-)
+from dedup_middleware.methods import base
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     FIRST_BAND_TABLE,
@@ -32,8 +22,66 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
 )
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
+from dedup_middleware.signature import evidence
 
 _RECORDS = types.Array(CONTENT, 1, readonly=True)
+
+# What both rules have in common.
+
+
+@subkernel
+def _is_sibling(one: Any, host: Any, key: Any) -> Any:
+    """Whether a candidate is another page of the same host."""
+    return host != 0 and one.host == host and one.key != key
+
+
+@subkernel
+def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
+    """Whether a candidate is another page of the same host under another title."""
+    return _is_sibling(one, host, key) and title != 0 and one.title not in (0, title)
+
+
+@subkernel
+def _first_code(
+    is_exact: Any, is_short: Any, is_little: Any, other_figures: Any, turned: Any, other_title: Any
+) -> Any:
+    """The code of the first rule that decides; those on templates come behind these."""
+    if is_exact:
+        return base.EXACT_CODE
+    if is_short:
+        return base.TOO_SHORT_CODE
+    if is_little:
+        return base.TOO_LITTLE_CODE
+    if other_figures:
+        return base.OTHER_FIGURES_CODE
+    if turned:
+        return base.TURNED_CODE
+    return base.OTHER_TITLE_CODE if other_title else base.CONTAINED_CODE
+
+
+@subkernel
+def _leave_out_common(
+    candidates: Any, host: Any, key: Any, need: Any, shares: Any, held: Any, codes: Any
+) -> None:
+    """Keep a page that is alike only in what three other pages of its host say too.
+
+    :param shares: how much of the page each candidate holds
+    :param held: the same of those that show what all pages of the host say, 0 of others
+    """
+    third = second = first = 0.0
+    for i in range(np.uint64(candidates.size)):
+        if _is_sibling(candidates[i], host, key):
+            value = held[i]
+            first, value = max(first, value), min(first, value)
+            second, value = max(second, value), min(second, value)
+            third = max(third, value)
+    for i in range(np.uint64(candidates.size)):
+        above = (shares[i] - third) / max(1e-9, 1.0 - third)
+        if codes[i] == base.CONTAINED_CODE and above < need:
+            codes[i] = base.COMMON_CODE
+
+
+# The rule by sketches.
 
 
 @subkernel
@@ -49,80 +97,38 @@ def _error(jaccard: Any, sketch_bits: Any) -> Any:
     return np.sqrt(variance / ((1.0 - chance) * (1.0 - chance)))
 
 
-@subkernel
-def _is_same_host(one: Any, host: Any, key: Any) -> Any:
-    return host != 0 and one.host == host and one.key != key
-
-
-@subkernel
-def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
-    titled = title != 0 and one.title != 0
-    other = titled and one.title != title
-    return other and _is_same_host(one, host, key)
-
-
 @kernel(
-    types.void(
-        _RECORDS,
-        F64,
-        RI64,
-        RI64,
-        F64,
-        F64,
-        I64,
-        I64,
-        *[types.int64] * 3,
-        types.uint64,
-        types.uint64,
-        types.float64,
-        types.float64,
-        types.int64,
-        types.int64,
-        types.int64,
+    types.Tuple((F64, F64, I64, I64))(
+        _RECORDS, RF64, RI64, RI64, types.int64, types.int64, types.int64, types.uint64,
+        types.uint64, types.float64, types.float64, types.int64, types.int64, types.int64,
     )
-)
-def decide(
-    candidates: Any,
-    jaccards: Any,
-    figures: Any,
-    turned: Any,
-    similarities: Any,
-    sure: Any,
-    shared: Any,
-    codes: Any,
-    size: Any,
-    host: Any,
-    title: Any,
-    exact: Any,
-    key: Any,
-    need: Any,
-    strict: Any,
-    min_features: Any,
-    sketch_bits: Any,
+)  # fmt: skip
+def decide_by_sketch(
+    candidates: Any, estimates: Any, figures: Any, turned: Any, size: Any, host: Any, title: Any,
+    exact: Any, key: Any, need: Any, strict: Any, min_features: Any, sketch_bits: Any,
     both_alike: Any,
-) -> None:
+) -> Any:  # fmt: skip
     """Judge each candidate: whether it makes the page a duplicate, and the reason.
 
-    :param jaccards: as estimated; 1 afterwards where the text is equal
-    :param figures, turned: what :func:`~dedup_middleware.signature.comparison.compare` gives
-    :param similarities, sure, shared, codes: results. Share of the page that each holds; the same
-        in the measure of the method, less its standard error; number of shingles in common; code
-        of the reason
+    :param estimates, figures, turned: what :func:`~dedup_middleware.signature.comparison.compare`
+        gives
     :param size, host, title, exact, key: of the page
     :param need: similarity that makes a duplicate; ``strict`` the same under another title
     :param both_alike: 1: the measure is the Jaccard index, not containment
+    :returns: share of the page that each holds; Jaccard index, 1 where the text is equal; number of
+        shingles in common; code of the reason
     """
-    # The largest shares that others of the host are sure to hold, the third one first.
-    third = second = first = 0.0
-    any_kept = False
+    count = candidates.size
+    similarities, jaccards = np.empty(count), np.empty(count)
+    shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
+    sure, held = np.empty(count), np.empty(count)  # in the measure, less its standard errors
     whole = max(size, 1)
-    long_page = size >= min_features
-    for i in range(np.uint64(candidates.size)):
+    for i in range(np.uint64(count)):
         one = candidates[i]
-        equal = one.exact == exact and np.int64(one.size) == size
-        other_title = _is_other_title(one, host, key, title)
-        jaccard = 1.0 if equal else jaccards[i]
-        both = np.float64(size + np.int64(one.size))
+        their_size = np.int64(one.size)
+        equal = one.exact == exact and their_size == size
+        jaccard = 1.0 if equal else estimates[i]
+        both = np.float64(size + their_size)
         common = jaccard * both / (1.0 + jaccard)
         similarity = 1.0 if equal else min(1.0, max(0.0, common / whole))
         error = _error(jaccard, sketch_bits)
@@ -132,34 +138,170 @@ def decide(
             compared = similarity
             error *= both / (whole * ((1.0 + jaccard) * (1.0 + jaccard)))
         jaccards[i], similarities[i], sure[i] = jaccard, similarity, compared - error
-        shared[i] = np.int64(np.rint(min(common, np.float64(min(size, np.int64(one.size))))))
-        alike, other = sure[i] >= need, figures[i] > 0 or turned[i] > 0
-        code = COMMON_CODE
-        if equal and not (other_title and size < LONG):
-            code = EXACT_CODE
-        elif not (long_page and np.int64(one.size) >= min_features):
-            code = TOO_SHORT_CODE
-        elif not alike:
-            code = TOO_LITTLE_CODE
-        elif other:
-            code = OTHER_FIGURES_CODE if figures[i] > 0 else TURNED_CODE
-        elif other_title and (sure[i] < strict or equal):
-            code = OTHER_TITLE_CODE
-        else:
-            any_kept = True
-        codes[i] = code
-        near = long_page and np.int64(one.size) >= min_features and alike and not other
-        if not near and _is_same_host(one, host, key):
-            held = sure[i] - error
-            first, held = max(first, held), min(first, held)
-            second, held = max(second, held), min(second, held)
-            third = max(third, held)
-    if any_kept:
-        rest = max(1.0 - third, 1e-9)
-        for i in range(np.uint64(candidates.size)):
-            if codes[i] == COMMON_CODE and (sure[i] - third) / rest >= need:
-                codes[i] = CONTAINED_CODE
+        shared[i] = np.int64(np.rint(min(common, np.float64(min(size, their_size)))))
+        is_short = min(size, their_size) < min_features
+        other_title = _is_other_title(one, host, key, title)
+        codes[i] = _first_code(
+            equal and not (other_title and size < base.LONG),
+            is_short,
+            not sure[i] >= need,
+            figures[i] > 0,
+            turned[i] > 0,
+            other_title and (sure[i] < strict or equal),
+        )
+        other = is_short or sure[i] < need or figures[i] > 0 or turned[i] > 0
+        held[i] = sure[i] - error if other else 0.0
+    _leave_out_common(candidates, host, key, need, sure, held, codes)
+    return similarities, jaccards, shared, codes
 
+
+# The rule by evidence.
+
+JACCARD, NOVELTY = 1, 2  # codes of measures; 0 is containment
+# Shares of its shingles that must be common, of a short page and of any other one.
+_SHARE_OF_SHORT, _SHARE = 0.8, 0.7
+_SHORT: Final = 60  # words; on so short a page a false positive covers a large part
+_DEFAULT: Final = 0.8  # the threshold at which the limits below hold
+_BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
+_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
+_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same of lead and tail, date lines and editors left out
+# Where the stored page has all numerals of a page with so many words and numerals, both are one
+# report: its shares are a quarter larger, and its passage may be longer.
+_REPORT, _FIGURES = 250, 8
+_WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
+# A page of fewer words than the first is held whole by one of more shingles than the second, whose
+# words are not known: a false positive may cover all that is new in so short a page.
+_TINY, _LONGER = 24, 58
+_TITLE: Final = 0.25  # share of the words of the title that may be other ones
+_PLACED: Final = 8  # numerals whose places are surely known, see signature/comparison.py
+# Shares of a stored page's shingles that a page holding it must have, by the estimate with one
+# standard deviation added and with two taken off.
+_HELD, _SURELY_HELD = 0.97, 0.8
+# Two pages of a host with fewer shingles than _FORM and other words are on one template if they
+# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one.
+_FORM, _SLOT, _REPLACED = 64, 4, 3
+
+
+def most_lacking(threshold: float) -> float:
+    """The share of its shingles that a duplicate may lack at a threshold, short pages apart."""
+    return (1.0 - _SHARE) * (1.0 - threshold) / (1.0 - _DEFAULT)
+
+
+@subkernel
+def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
+    """The largest threshold at which the new words of a page are few and scattered enough."""
+    counted = np.float64(max(1, min(words, base.LONG) if measure == NOVELTY else words))
+    is_report = counted >= _REPORT and numerals >= _FIGURES
+    share = (_WIDER if is_report else 1.0) * counted
+    longest = _ROW_MOST_OF_REPORT if is_report else _ROW_MOST
+    longest = min(longest, max(_ROW_LEAST, _ROW * share))
+    new, frame = 0.5 * found[evidence.NEW], 0.5 * found[evidence.NEW_FRAME]
+    used = max(new / (_BODY * share), (new + frame) / (_ALL * share))
+    used = max(used, 0.5 * found[evidence.LONGEST] / longest)
+    # Behind the lead a sentence that the page begins with would have a row of its own.
+    used = max(used, max(frame, 0.5 * found[evidence.LONGEST_OF_ALL]) / _FRAME_MOST)
+    used = max(used, frame / max(_FRAME_LEAST, _FRAME * counted))
+    return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
+
+
+@subkernel
+def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: Any) -> Any:
+    """Whether a page holds nearly all shingles of a shorter one."""
+    spread = np.sqrt(mistaken * shingles) / max(1e-6, 1.0 - mistaken)
+    holds = size > their_size and share * size + spread >= _HELD * their_size
+    return holds and share * size - 2.0 * spread >= _SURELY_HELD * their_size
+
+
+@subkernel
+def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
+    """Whether a page says other words than another page of its host in the same place."""
+    more = abs(their_size - size)
+    replaced = more == 0 or (more <= _SLOT and their_size - shared >= _REPLACED)
+    return replaced and found[evidence.NEW] + found[evidence.NEW_FRAME] > 0
+
+
+@kernel(
+    types.Tuple((F64, F64, I64, I64, U8))(
+        _RECORDS, RI64_2, RI64, RI64, *[types.int64] * 6, *[types.int64] * 2, types.uint64,
+        types.uint64, types.float64, types.int64, types.int64,
+    )
+)  # fmt: skip
+def decide_by_evidence(
+    candidates: Any, found: Any, figures: Any, turned: Any, size: Any, shingles: Any,
+    compared: Any, words: Any, numerals: Any, title_words: Any, host: Any, title: Any, exact: Any,
+    key: Any, threshold: Any, min_features: Any, measure: Any,
+) -> Any:  # fmt: skip
+    """Judge each candidate: whether it makes the page a duplicate, and the reason.
+
+    :param found: what :func:`~dedup_middleware.signature.evidence.examine` gives, ``figures`` and
+        ``turned`` what :func:`~dedup_middleware.signature.comparison.differing_places` gives
+    :param size, shingles, compared, words, numerals, title_words, host, title, exact, key: of the
+        page: distinct shingles, shingles, those among which common ones were counted, words,
+        numerals, words of the title, and hashes
+    :returns: similarity; Jaccard index and number of shingles in common, as estimated; code of the
+        reason; whether the page holds nearly all that the candidate says
+    """
+    count = candidates.size
+    similarities, jaccards, apart = np.empty(count), np.empty(count), np.empty(count)
+    shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
+    held = np.empty(count, np.uint8)
+    # Words that are said again and again make a page no longer.
+    counted = min(words, 2 * (size + words - shingles))
+    has_title = title != 0
+    for i in range(np.uint64(count)):
+        one = candidates[i]
+        their_size = np.int64(one.size)
+        equal = one.exact == exact and their_size == size
+        mistaken = found[i, evidence.FALSE_POSITIVES] / 1e6
+        rest = max(1e-6, 1.0 - mistaken)
+        share = (found[i, evidence.COMMON] / max(1, compared) - mistaken) / rest
+        share = 1.0 if equal else min(1.0, max(0.0, share))
+        shared[i] = min(np.int64(np.rint(share * size)), their_size)
+        jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
+        similarity = _similarity(found[i], counted, numerals, measure)
+        lacking = (1.0 - share) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
+        similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
+        if measure == JACCARD:
+            similarity = min(similarity, jaccards[i])
+        if words < _TINY and their_size >= _LONGER and found[i, evidence.COMMON] < compared:
+            similarity = 0.0
+        similarity = 1.0 if equal else similarity
+        similarities[i] = similarity
+        is_other_title = found[i, evidence.NEW_TITLE] > _TITLE * title_words
+        is_other_subject = has_title and one.title != title and found[i, evidence.NEW_SUBJECT] > 0
+        titled = _is_other_title(one, host, key, title)
+        changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
+        changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
+        strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
+        code = _first_code(
+            equal and not is_other_title and not (titled and size < base.LONG),
+            min(size, their_size) < min_features,
+            similarity < threshold,
+            changed,
+            turned[i] > 0,
+            is_other_title or is_other_subject or (titled and not strict),
+        )
+        if (
+            code == base.CONTAINED_CODE
+            and _is_sibling(one, host, key)
+            and min(size, their_size) < _FORM
+            and _fills_template(found[i], size, their_size, shared[i])
+        ):
+            code = base.COMMON_CODE
+        codes[i] = code
+        apart[i] = similarity if code > base.CONTAINED_CODE else 0.0
+        held[i] = (
+            their_size >= min_features
+            and not equal
+            and _is_held(size, their_size, share, mistaken, compared)
+            and figures[i] == 0
+            and turned[i] == 0
+        )
+    _leave_out_common(candidates, host, key, threshold, similarities, apart, codes)
+    return similarities, jaccards, shared, codes, held
+
+
+# The bucket keys.
 
 _TABLES = np.uint64(len(SIMHASH_TABLES))
 _FIRST_SIMHASH, _FIRST_BAND = np.uint64(SIMHASH_TABLES[0]), np.uint64(FIRST_BAND_TABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, Final, cast
 
 import attrs
 import numpy as np
@@ -39,16 +39,7 @@ class Wording:
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
         sizes = np.array((len(self.order), self.words, len(self.values), len(self.title)), "<i8")
-        parts = (
-            sizes,
-            self.order,
-            self.values,
-            self.title,
-            self.positions,
-            self.word_hashes,
-            self.sorts,
-        )
-        return b"".join(part.tobytes() for part in parts)
+        return b"".join((sizes.tobytes(), *(getattr(self, name).tobytes() for name in _LAYOUT)))
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Wording:
@@ -59,30 +50,21 @@ class Wording:
         if not raw:
             return NO_WORDING
         shingles, words, values, title = np.frombuffer(raw, "<i8", 4).tolist()
-        at, parts = 32, []
-        for count, dtype in (
-            (shingles, np.dtype("<u8")),
-            (values, np.dtype("<u8")),
-            (title, np.dtype("<u8")),
-            (values, np.dtype("<i4")),
-            (words, np.dtype("<u4")),
-            (values, np.dtype("u1")),
-        ):
-            parts.append(np.frombuffer(raw, dtype, count, at).copy())
-            at += count * dtype.itemsize
-        return cls(parts[0], words, parts[1], parts[3], parts[5], parts[2], parts[4])
+        counts, at = (shingles, values, title, values, words, values), 32
+        parts: dict[str, NDArray[Any]] = {}
+        for (name, kind), count in zip(_LAYOUT.items(), counts, strict=True):
+            parts[name] = np.frombuffer(raw, kind, count, at).copy()
+            at += count * parts[name].itemsize
+        return cls(words=words, **parts)
 
 
+# The arrays of a wording in the order of its bytes.
+_LAYOUT: Final = {
+    "order": "<u8", "values": "<u8", "title": "<u8", "positions": "<i4", "word_hashes": "<u4",
+    "sorts": "u1",
+}  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
-NO_WORDING = Wording(
-    _NOTHING,
-    0,
-    _NOTHING,
-    np.empty(0, np.int32),
-    np.empty(0, np.uint8),
-    _NOTHING,
-    np.empty(0, np.uint32),
-)
+NO_WORDING = Wording(words=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()})
 
 
 @attrs.frozen(eq=False)

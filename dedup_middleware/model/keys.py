@@ -30,7 +30,7 @@ _TITLE_CHARS = 500
 
 
 def host_of(key: str) -> str:
-    """The host that a document key names; none if it is no address.
+    """The host in a document key, in small letters and without "www."; "" if there is none.
 
     >>> host_of("https://www.One.example:8080/a/1"), host_of("isbn 1")
     ('one.example', '')

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import DropItem
 
-from dedup_middleware.journal.writer import Recorder, near_match
+from dedup_middleware.journal.writer import (
+    JournalWriter,
+    make_drop,
+    make_kept,
+    make_notes,
+    near_match,
+)
 from dedup_middleware.model.documents import (
     DUPLICATE,
     EMPTY,
@@ -59,7 +66,7 @@ class Action:
     :param crawler: closed where the index can't be used and ``DEDUP_ON_ERROR`` is ``close``
     :param options: the settings
     :param reports: of this crawl
-    :ivar recorder: writes the journal, from when the spider is opened
+    :ivar journal: writes the journal, from when the spider is opened; None: there is none
     """
 
     def __init__(self, crawler: Crawler, options: Options, reports: Reports) -> None:
@@ -68,7 +75,7 @@ class Action:
         self._reports = reports
         self._receiving: set[asyncio.Task[Any]] = set()
         self._closing: asyncio.Future[None] | None = None
-        self.recorder: Recorder | None = None
+        self.journal: JournalWriter | None = None
 
     async def take(self, verdict: Verdict, document: Document, page: PageItem) -> None:
         """Drop the item, mark it or let it pass; write the verdict down and announce it.
@@ -79,15 +86,25 @@ class Action:
             self._apply(verdict, page)
         except Dropped:
             self._reports.count("dropped")
-            self._write(lambda to: to.dropped(verdict, document, page.item, page.names.html))
+            self._write(
+                lambda to: to.drop(
+                    make_drop(verdict, document, page.item, page.names.html, time.time())
+                )
+            )
             await self._announce(page.item, verdict, dropped=True)
             raise
-        self._write(lambda recorder: recorder.passed(verdict, document))
+        self._write(
+            lambda to: to.passed(
+                verdict.key, make_notes(verdict, document, self._options, time.time())
+            )
+        )
         await self._announce(page.item, verdict, dropped=False)
 
     def stored(self, verdict: Verdict) -> None:
         """Write down that an item has been stored."""
-        self._write(lambda recorder: recorder.stored(verdict))
+        self._write(
+            lambda to: to.stored(verdict.key, make_kept(verdict, self._options, time.time()))
+        )
 
     async def close(self) -> None:
         """Wait until all receivers have ended, :data:`LONGEST_WAIT` seconds at the most."""
@@ -185,10 +202,10 @@ class Action:
         except Exception:  # it is closed for another reason by now
             self._reports.failure("closing the spider")
 
-    def _write(self, write: Callable[[Recorder], None]) -> None:
-        if self.recorder is None:
+    def _write(self, write: Callable[[JournalWriter], None]) -> None:
+        if self.journal is None:
             return
         try:
-            write(self.recorder)
+            write(self.journal)
         except Exception:
             self._reports.failure("writing the journal")

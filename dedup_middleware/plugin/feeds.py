@@ -41,7 +41,6 @@ LEFT_OUT = (
 )
 _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 _FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
-_BATCH = 10_000  # pages that are forgotten at once
 
 
 class Feeds:
@@ -155,10 +154,7 @@ class Feeds:
         assert self._options is not None
         index, _ = await open_existing(self._options)
         try:
-            batches = range(0, len(self._page_ids), _BATCH)
-            return sum(
-                [await index.forget(self._page_ids[start : start + _BATCH]) for start in batches]
-            )
+            return await index.forget(self._page_ids)
         finally:
             await index.close()
 

@@ -6,9 +6,9 @@ takes an item through all pipelines and sends the signal of its end in one corou
 (``Scraper.start_itemproc_async``), and waits there for the handlers of the signal, which run in
 copies of its context. A signal is linked to an item in one of three ways, the surest first:
 
-1. **Coroutine.** A context variable names the item that entered in the context, and the task in
-   which it entered waits for the running handler. Other tasks may have inherited the context (a
-   page that is fetched because a pipeline fetches an image, say); for those it does not wait.
+1. **Coroutine.** A context variable names the task in which an item entered, and this task waits
+   for the running handler. Other tasks may have inherited the context (a page that is fetched
+   because a pipeline fetches an image, say); for those it does not wait.
 2. **Coroutine and object.** If a later pipeline sends further items from within its
    ``process_item`` and waits for them, several items enter in one task; then the object of the
    signal must be the same as well.
@@ -63,7 +63,7 @@ class ItemInFlight:
     ``item`` is a strong reference, so that no other object gets its id. ``fields``: the page in
     it; None for an object that is no item. ``task``: the task in which it went on to the next
     pipeline. ``is_reused``: the object entered again, with another page in it, while it was on its
-    way.
+    way. ``is_nested``: others were on their way in its task. ``is_cut``: these were too many.
     """
 
     item: Any
@@ -71,8 +71,8 @@ class ItemInFlight:
     verdict: Verdict | None = None
     task: weakref.ref[asyncio.Task[Any]] | None = None
     is_reused: bool = False
+    is_nested: bool = False
     is_cut: bool = False
-    is_open: bool = True
 
     @property
     def is_lost(self) -> bool:
@@ -92,19 +92,6 @@ class Ending:
     doubt: Doubt | None = None
 
 
-@attrs.frozen(eq=False)
-class _Link:
-    """The item that entered last in a context, and those before it in the same task.
-
-    ``outer`` were on their way when it entered. ``is_nested``: there were some.
-    """
-
-    flying: ItemInFlight
-    outer: _Link | None
-    is_nested: bool
-    depth: int
-
-
 class InFlight:
     """Finds the item that a signal is about, or none.
 
@@ -117,9 +104,12 @@ class InFlight:
     ) -> None:
         self._read = read
         self._settle = settle
-        self._watched: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         # One for each crawl: two crawls may run in one process.
-        self._link: ContextVar[_Link | None] = ContextVar("dedup_item", default=None)
+        self._task: ContextVar[weakref.ref[asyncio.Task[Any]] | None]
+        self._task = ContextVar("dedup_task", default=None)
+        # The items that went on in each task, the newest last.
+        self._of_task: weakref.WeakKeyDictionary[asyncio.Task[Any], list[ItemInFlight]]
+        self._of_task = weakref.WeakKeyDictionary()
         self._objects: dict[int, list[ItemInFlight]] = {}
         self._limit = MAX_LOST
 
@@ -146,29 +136,30 @@ class InFlight:
         task = asyncio.current_task()
         if task is None:
             return
-        flying.task = weakref.ref(task)  # the task holds its context, which holds the link
-        if task not in self._watched:
-            self._watched.add(task)
+        flying.task = weakref.ref(task)
+        self._task.set(flying.task)
+        if task not in self._of_task:
             task.add_done_callback(self._done)
-        outer = self._link.get()
-        while outer is not None and not (outer.flying.is_open and _in(outer.flying, task)):
-            outer = outer.outer
-        depth = 0 if outer is None else outer.depth + 1
-        if outer is not None and depth >= MAX_NESTED:
-            _cut(outer)
-            self._link.set(_Link(flying, None, is_nested=True, depth=1))
-        else:
-            self._link.set(_Link(flying, outer, is_nested=outer is not None, depth=depth))
+        mates = self._of_task.setdefault(task, [])
+        others = [one for one in mates if not one.is_cut]
+        if others:
+            for one in (flying, *others):
+                one.is_nested = True
+        if len(others) >= MAX_NESTED:
+            for one in others:
+                one.is_cut = True
+        mates.append(flying)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         """Settle the items of a task that was cancelled, for example by a later pipeline.
 
         They stay known: a pipeline that starts tasks of its own may go on with the item.
         """
+        flyings = self._of_task.pop(task, [])
         if not task.cancelled():
             return
         endings = []
-        for flying in [one for same in self._objects.values() for one in same if _in(one, task)]:
+        for flying in flyings:
             if flying.verdict is not None:
                 endings.append(Ending(flying.verdict, stored=False))
                 flying.verdict = None
@@ -183,11 +174,12 @@ class InFlight:
         :param stored: all pipelines have returned; False: one dropped it or failed
         :returns: the verdicts to be settled; None: the item never entered
         """
-        link = self._link.get()
-        if link is not None and link.flying.is_open and not _waits_for_us(link.flying):
+        entered = self._task.get()
+        task = None if entered is None else entered()
+        if task is not None and self._of_task.get(task) and not _waits_for_us(task):
             # With eager tasks a handler begins to run before anyone waits for it.
             await asyncio.sleep(0)
-        flying, doubt = self._by_task(link, item)
+        flying, doubt = self._by_task(task, item)
         if flying is None:
             flying = self._by_object(item)
         if flying is None:
@@ -204,22 +196,19 @@ class InFlight:
             return [Ending(verdict, stored=False)]
         return [Ending(verdict, stored=doubt is None, doubt=doubt)]
 
-    def _by_task(self, link: _Link | None, item: Any) -> tuple[ItemInFlight | None, Doubt | None]:
-        if link is None:
+    def _by_task(
+        self, task: asyncio.Task[Any] | None, item: Any
+    ) -> tuple[ItemInFlight | None, Doubt | None]:
+        if task is None or not _waits_for_us(task):
             return None, None
-        if not link.is_nested:
-            found = link.flying.is_open and _waits_for_us(link.flying)
-            return (link.flying if found else None), None
-        newest = None
-        while link is not None:
-            flying = link.flying
-            if flying.is_open and _waits_for_us(flying):
-                if flying.item is item:
-                    return flying, None
-                newest = newest or flying
-            link = link.outer
+        mates = [one for one in self._of_task.get(task, ()) if not one.is_cut]
+        if not mates or not mates[-1].is_nested:
+            return (mates[-1] if mates else None), None
+        for one in reversed(mates):
+            if one.item is item:
+                return one, None
         # Most likely it is the newest, and to release the wrong one loses no content.
-        return newest, Doubt.NESTED
+        return mates[-1], Doubt.NESTED
 
     def _by_object(self, item: Any) -> ItemInFlight | None:
         same = self._objects.get(id(item), ())
@@ -261,8 +250,11 @@ class InFlight:
             same.remove(flying)
             if not same:
                 del self._objects[id(flying.item)]
+        task = None if flying.task is None else flying.task()
+        mates = [] if task is None else self._of_task.get(task, [])
+        if flying in mates:
+            mates.remove(flying)
         verdict = flying.verdict
-        flying.is_open = False
         flying.item = flying.fields = flying.verdict = None
         return verdict
 
@@ -273,22 +265,11 @@ class InFlight:
                 self._close(flying)
 
 
-def _in(flying: ItemInFlight, task: asyncio.Task[Any]) -> bool:
-    return flying.task is not None and flying.task() is task
-
-
-def _waits_for_us(flying: ItemInFlight) -> bool:
-    """Whether the task of an item waits for handlers of a signal, the running one among them.
+def _waits_for_us(task: asyncio.Task[Any]) -> bool:
+    """Whether a task waits for handlers of a signal, the running one among them.
 
     asyncio has no public name for what a task waits for. Without these attributes nothing is
     found, so that the object must be the link.
     """
-    task = None if flying.task is None else flying.task()
     gathering = getattr(task, "_fut_waiter", None)
     return asyncio.current_task() in getattr(gathering, "_children", ())
-
-
-def _cut(link: _Link | None) -> None:
-    while link is not None:
-        link.flying.is_cut = True
-        link = link.outer

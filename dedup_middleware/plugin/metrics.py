@@ -54,56 +54,46 @@ _METRICS = {
 }
 
 
-class Samples:
-    """Values by the name of a metric and its labels."""
+#: values by the name of a metric and its labels
+Samples = defaultdict[tuple[str, ...], float]
 
-    def __init__(self) -> None:
-        self.values: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
-    def add_crawl(self, spider: str, stats: Mapping[str, Any], *, running: bool) -> None:
-        """Add the stats of a crawl to those of other crawls, also of the same spider.
+def add_crawl(samples: Samples, spider: str, stats: Mapping[str, Any], *, running: bool) -> None:
+    """Add the stats of a crawl to those of other crawls, also of the same spider.
 
-        :param running: whether the crawl has not ended; else its quantiles are left out
-        """
-        values = self.values
-        values["dedup_crawls", spider] += running
-        for event in FROM_THE_START:
-            values["dedup_events", spider, event] += 0
-        for stat, value in stats.items():
-            if not stat.startswith(_PREFIX) or not isinstance(value, (int, float)):
-                continue
-            name = stat.removeprefix(_PREFIX)
-            quantile = _QUANTILE.fullmatch(name)
-            kind, _, rest = name.partition("/")
-            if quantile is not None:
-                if running:
-                    share = f"{int(quantile[2]) / 100:g}"
-                    labels = ("dedup_seconds", spider, quantile[1], share)
-                    values[labels] = max(value, values[labels])
-            elif kind == "reason":
-                values["dedup_reasons", spider, rest] += value
-            elif kind == "seconds":
-                values["dedup_seconds_spent", spider, rest] += value
-            else:
-                values["dedup_events", spider, name] += value
+    :param running: whether the crawl has not ended; else its quantiles are left out
+    """
+    samples["dedup_crawls", spider] += running
+    for event in FROM_THE_START:
+        samples["dedup_events", spider, event] += 0
+    for stat, value in stats.items():
+        if not stat.startswith(_PREFIX) or not isinstance(value, (int, float)):
+            continue
+        name = stat.removeprefix(_PREFIX)
+        quantile = _QUANTILE.fullmatch(name)
+        kind, _, rest = name.partition("/")
+        if quantile is not None:
+            if running:
+                labels = ("dedup_seconds", spider, quantile[1], f"{int(quantile[2]) / 100:g}")
+                samples[labels] = max(value, samples[labels])
+        elif kind == "reason":
+            samples["dedup_reasons", spider, rest] += value
+        elif kind == "seconds":
+            samples["dedup_seconds_spent", spider, rest] += value
+        else:
+            samples["dedup_events", spider, name] += value
 
-    def copy(self) -> Samples:
-        """The same values, to add others to."""
-        made = Samples()
-        made.values.update(self.values)
-        return made
 
-    def families(self) -> Iterator[Metric]:
-        """The metrics, in the form of prometheus-client."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def families(samples: Samples) -> Iterator[Metric]:
+    """The metrics, in the form of prometheus-client."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        for name, (text, labels, grows) in _METRICS.items():
-            kind = CounterMetricFamily if grows else GaugeMetricFamily
-            family = kind(name, text, labels=labels)
-            for (metric, *given), value in sorted(self.values.items()):
-                if metric == name:
-                    family.add_metric(given, value)
-            yield family
+    for name, (text, labels, grows) in _METRICS.items():
+        family = (CounterMetricFamily if grows else GaugeMetricFamily)(name, text, labels=labels)
+        for (metric, *given), value in sorted(samples.items()):
+            if metric == name:
+                family.add_metric(given, value)
+        yield family
 
 
 class Exporter:
@@ -144,7 +134,7 @@ class Exporter:
             with _servers_lock:
                 server = _servers.get(self._address) or _Server(*self._address)
                 _servers[self._address] = self._server = server
-                server.add(self)
+                server.crawls.append(self)
         except (OSError, ValueError) as error:  # the second: of a host that is no name
             logger.warning(
                 "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
@@ -179,25 +169,20 @@ class _Server:
         from prometheus_client import CollectorRegistry, start_http_server
 
         self.crawls: list[Exporter] = []
-        self._ended = Samples()
+        self._ended: Samples = defaultdict(float)
         # A request must not see a crawl twice, or not at all, while it ends.
         self._lock = threading.Lock()
         registry = CollectorRegistry()
         registry.register(self)
-        server, thread = start_http_server(port, addr=host, registry=registry)
-        self._http: WSGIServer = server
-        self._thread: threading.Thread = thread
-
-    def add(self, crawl: Exporter) -> None:
-        """Serve a crawl too."""
-        with self._lock:
-            self.crawls.append(crawl)
+        self._http: WSGIServer
+        self._thread: threading.Thread
+        self._http, self._thread = start_http_server(port, addr=host, registry=registry)
 
     def end(self, crawl: Exporter) -> None:
         """Keep the last counters of a crawl."""
         with self._lock:
             self.crawls.remove(crawl)
-            self._ended.add_crawl(crawl.spider, crawl.stats(), running=False)
+            add_crawl(self._ended, crawl.spider, crawl.stats(), running=False)
 
     def close(self) -> None:
         """Close the port."""
@@ -210,8 +195,8 @@ class _Server:
         with self._lock:
             now = self._ended.copy()
             for crawl in self.crawls:
-                now.add_crawl(crawl.spider, crawl.stats(), running=True)
-        return now.families()
+                add_crawl(now, crawl.spider, crawl.stats(), running=True)
+        return families(now)
 
 
 # The open ports of this process.

@@ -159,7 +159,10 @@ class FieldCheck:
         """Look at the fields of an item that is to be checked."""
         html = fields.html
         if html is None and not fields.text:
-            self._unread_item(page)
+            self._unread += 1
+            self._last = page
+            if self._unread == UNREAD:
+                self._tell_unread()
             return
         self._was_read = True
         if self._bytes_seen or not isinstance(html, bytes):
@@ -180,16 +183,13 @@ class FieldCheck:
 
     def end(self) -> None:
         """Log at the end of a short crawl that no item held a page."""
-        if self._last is not None and self._unread < UNREAD and not self._was_read:
-            self._tell_unread(self._last)
+        if self._unread < UNREAD:
+            self._tell_unread()
 
-    def _unread_item(self, page: PageItem) -> None:
-        self._unread += 1
-        self._last = page
-        if self._unread == UNREAD and not self._was_read:
-            self._tell_unread(page)
-
-    def _tell_unread(self, page: PageItem) -> None:
+    def _tell_unread(self) -> None:
+        page = self._last
+        if page is None or self._was_read:
+            return
         logger.warning(
             "The first %d items have neither text nor HTML, so nothing is compared. Their fields: "
             "%s. Name those that hold the page: DEDUP_TEXT_FIELD (now %r) or DEDUP_HTML_FIELD "

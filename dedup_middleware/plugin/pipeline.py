@@ -16,7 +16,8 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.writer import Recorder
+from dedup_middleware.journal.access import choose_journal
+from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
@@ -29,7 +30,7 @@ from dedup_middleware.plugin.items import (
     load_item_classes,
 )
 from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
-from dedup_middleware.plugin.reports import Reports, Summary, counted, fail
+from dedup_middleware.plugin.reports import Reports, counted, fail
 from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 
@@ -88,7 +89,6 @@ class DedupPipeline:
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._clusters: ClusterFeed | None = None
-        self._summary: Summary | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
@@ -177,15 +177,18 @@ class DedupPipeline:
         tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_other_storage())
-        recorder = Recorder(self.options, self._reports.count, spider=spider, crawl=crawl)
-        self._action.recorder = recorder
-        if self.crawler.stats is not None:
-            interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-            self._summary = Summary(self.crawler.stats, interval, recorder.report_counts)
-            self._reports.summary = self._summary
-            self._summary.start()
+        count, store = self._reports.count, choose_journal(self.options)
+        if store is not None:
+            self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
+            self._action.journal.start()
+        interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        self._reports.start(interval, self._count_journal)
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.start)
+
+    def _count_journal(self) -> None:
+        if self._action.journal is not None:
+            self._action.journal.report_counts()
 
     async def _begin(self, index: Index) -> None:
         from dedup_middleware.plugin.notices import reset, tell_contents
@@ -255,14 +258,14 @@ class DedupPipeline:
                 await self._deduplicator.close()
         except Exception:
             self._reports.failure("closing the index")
-        if self._action.recorder is not None:
-            await self._action.recorder.close()
+        if self._action.journal is not None:
+            await asyncio.to_thread(self._action.journal.close)
+            self._count_journal()
         if self._clusters is not None:
             await asyncio.to_thread(self._clusters.write)
         if self._field_check is not None:
             self._field_check.end()
-        if self._summary is not None:
-            self._summary.stop()
+        self._reports.stop()
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.stop)
 

@@ -21,61 +21,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Reports:
-    """Counts, errors and warnings of one crawl.
-
-    :param stats: the crawl's, if it has any
-    :ivar is_opening: calls of the index are not counted yet, because the stats are about pages
-    :ivar summary: gets the times of the stages
-    """
-
-    def __init__(self, stats: StatsCollector | None) -> None:
-        self._stats = stats
-        self._warned: set[object] = set()
-        self.is_opening = False
-        self.summary: Summary | None = None
-
-    def count(self, name: str, n: float = 1) -> None:
-        """Add to a stat, whose name has no ``dedup/`` here."""
-        kind, _, stage = name.partition("/")
-        if self.is_opening and kind == "index":
-            return
-        if kind == "seconds" and self.summary is not None:
-            self.summary.time(stage, n)
-        if self._stats is not None:
-            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
-
-    def failure(self, what: str) -> None:
-        """Count and log the exception that is being handled.
-
-        :param what: what the plugin was doing
-        """
-        self.count("error/internal")
-        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
-
-    def warn_once(self, message: str, *arguments: object, key: object = None) -> None:
-        """Log a message, each text (or each ``key``) once a crawl."""
-        if (key or message) not in self._warned:
-            self._warned.add(key or message)
-            logger.warning(message, *arguments)
-
-
-def fail(crawler: Crawler) -> None:
-    """Let Scrapy's process count this crawl as failed once its spider is closed.
-
-    A spider that is closed with any reason ends with exit code 0. Scrapy counts a crawl as failed
-    (``bootstrap_failed``) if it raised, with a traceback, or if its crawler holds no spider at its
-    end, which is the case if the spider could not be made. All handlers of ``spider_closed`` get
-    the spider as an argument, as always.
-    """
-
-    def forget_spider() -> None:
-        crawler.spider = None
-
-    # Connected last, so it is called last.
-    crawler.signals.connect(forget_spider, signals.spider_closed, weak=False)
-
-
 _GROWTH = math.log(1.1)
 _SMALLEST = 1e-6  # seconds
 
@@ -113,61 +58,88 @@ class Histogram:
         return 0.0
 
 
-# Methods of an index whose calls are counted.
-CALLS = frozenset(
-    "read_buckets candidates fetch addresses payloads "
-    "propose commit release renew expiring refresh forget lookup".split()
-)
 STAGES = ("extraction", "fingerprint", "index")
 PERCENTILES = (50, 95, 99)
 
 
-class Summary:
-    """Times of the stages, written into the stats and into a line of the log.
+class Reports:
+    """Counts, times of the stages, errors and warnings of one crawl.
 
-    :param stats: the crawl's
-    :param interval: seconds between two lines, 0: none
-    :param before: called before the stats are read
+    :param stats: the crawl's, if it has any
+    :ivar is_opening: calls of the index are not counted yet, because the stats are about pages
     """
 
-    def __init__(self, stats: StatsCollector, interval: float, before: Callable[[], None]) -> None:
+    def __init__(self, stats: StatsCollector | None) -> None:
         self._stats = stats
-        self._interval = interval
-        self._before = before
+        self._warned: set[object] = set()
+        self.is_opening = False
         self._stages = {stage: Histogram() for stage in STAGES}
-        self._pages = 0
+        self._interval = 0.0
+        self._pages = 0  # at the last line
+        self._before: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
 
-    def time(self, stage: str, seconds: float) -> None:
-        """Add the time that a page took in a stage."""
-        self._stages[stage].add(seconds)
+    def count(self, name: str, n: float = 1) -> None:
+        """Add to a stat, whose name has no ``dedup/`` here; seconds also to their percentiles."""
+        kind, _, stage = name.partition("/")
+        if self.is_opening and kind == "index":
+            return
+        if kind == "seconds":
+            self._stages[stage].add(n)
+        if self._stats is not None:
+            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
 
-    def start(self) -> None:
-        """Start a task that writes a line every interval."""
-        if self._interval > 0:
+    def failure(self, what: str) -> None:
+        """Count and log the exception that is being handled.
+
+        :param what: what the plugin was doing
+        """
+        self.count("error/internal")
+        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
+
+    def warn_once(self, message: str, *arguments: object, key: object = None) -> None:
+        """Log a message, each text (or each ``key``) once a crawl."""
+        if (key or message) not in self._warned:
+            self._warned.add(key or message)
+            logger.warning(message, *arguments)
+
+    def start(self, interval: float, before: Callable[[], None]) -> None:
+        """Write percentiles into the stats, and a line into the log, at intervals and at the end.
+
+        :param interval: seconds, 0: no line
+        :param before: called before the stats are read
+        """
+        self._interval, self._before = interval, before
+        if interval > 0 and self._stats is not None:
             self._task = asyncio.create_task(self._repeat())
 
     async def _repeat(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            self.write()
+            self._publish()
+            logger.info("%s", self._line())
 
-    def write(self) -> None:
-        """Write the percentiles into the stats and a line into the log."""
-        self.publish()
-        logger.info("%s", self.line())
+    def stop(self) -> None:
+        """Write the last line, of the whole crawl; the stats get their last values."""
+        self._publish()
+        if self._task is not None:
+            self._task.cancel()
+            self._task, self._interval = None, 0  # an interval that has not ended has no rate
+            logger.info("%s", self._line())
 
-    def publish(self) -> None:
-        """Bring the stats up to date."""
+    def _publish(self) -> None:
         self._before()
+        if self._stats is None:
+            return
         for stage, histogram in self._stages.items():
             if histogram.count:
                 for share in PERCENTILES:
                     name = f"dedup/seconds/{stage}/p{share}"
                     self._stats.set_value(name, round(histogram.percentile(share), 6))
 
-    def line(self) -> str:
+    def _line(self) -> str:
         """The numbers of the crawl so far and of the last interval."""
+        assert self._stats is not None
         pages, dropped, unchecked = (
             int(self._stats.get_value(f"dedup/{name}", 0))
             for name in ("pages", "dropped", "unchecked")
@@ -181,27 +153,34 @@ class Summary:
             for stage, histogram in self._stages.items()
             if histogram.count
         )
+        share = f"{100 * dropped / pages:.1f} %" if pages else "0 %"
         return (
-            f"Checked {pages} pages{rate}, dropped {dropped} ({_percent(dropped, pages)}), "
+            f"Checked {pages} pages{rate}, dropped {dropped} ({share}), "
             f"{unchecked} unchecked" + (f"; ms (median/95 %): {times}" if times else "")
         )
 
-    def stop(self) -> None:
-        """Write the last line, of the whole crawl; the stats get their last values.
 
-        Without an interval no line is written.
-        """
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-        self.publish()
-        if self._interval > 0:
-            self._interval = 0  # the rate of an interval that has not ended says nothing
-            logger.info("%s", self.line())
+def fail(crawler: Crawler) -> None:
+    """Let Scrapy's process count this crawl as failed once its spider is closed.
+
+    A spider that is closed with any reason ends with exit code 0. Scrapy counts a crawl as failed
+    (``bootstrap_failed``) if it raised, with a traceback, or if its crawler holds no spider at its
+    end, which is the case if the spider could not be made. All handlers of ``spider_closed`` get
+    the spider as an argument, as always.
+    """
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    # Connected last, so it is called last.
+    crawler.signals.connect(forget_spider, signals.spider_closed, weak=False)
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+# Methods of an index whose calls are counted.
+CALLS = frozenset(
+    "read_buckets candidates fetch addresses payloads "
+    "propose commit release renew expiring refresh forget lookup".split()
+)
 
 
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:

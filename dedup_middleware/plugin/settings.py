@@ -61,7 +61,7 @@ def crawl_id(options: Options, spider: Spider | None) -> str:
 
 
 def make_data_folder(settings: BaseSettings, options: Options) -> None:
-    """Make the project's data directory, if the index is where it is by default.
+    """Make the project's data directory if the index has its default address.
 
     :raises OptionsError: it can't be made; or the journal's path is absolute and may be misspelt
     """

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, kernel, subkernel
-from dedup_middleware.base.kerneltypes import F64, I64, R8, R8_2, R32, R64, R64_2, U8
-from dedup_middleware.signature._vector import differing_groups
-from dedup_middleware.signature.minhash import estimate, lowest_bits
+from dedup_middleware.base.kerneltypes import I64, R8, R8_2, R32, R64_2, U8
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.places import NAMES, SECONDS
 
@@ -187,41 +185,10 @@ def conflicts(a: Word, b: Word) -> Word:
                 names += 0 if elsewhere else 1
 
 
-_Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-_Compared = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
-
-
-def compare(
-    records: NDArray[np.uint8],
-    figures: NDArray[np.uint8],
-    figures_at: int,
-    clauses: NDArray[np.uint8],
-    clauses_at: int,
-    sketch: NDArray[np.uint64],
-    sketch_at: int,
-    bits: int,
-) -> _Compared:
-    """Compare a page with rows of bytes, as :func:`.minhash.jaccards` and :func:`differing_places`.
-
-    :param sketch: uint64[8] of the page; theirs begin at byte ``sketch_at``, little-endian
-    :param bits: b of all sketches, 1, 2, 4 or 8
-    :returns: Jaccard indexes float64[n], and what :func:`differing_places` returns
-    :raises ValueError: another b
-    """
-    lowest = lowest_bits(bits)
-    return _compare(
-        records, figures, figures_at, clauses, clauses_at, sketch, sketch_at, bits, lowest
-    )
-
-
 @kernel(types.Tuple((I64, I64))(R8_2, R8, types.uint64, R8, types.uint64))
 def differing_places(
-    records: NDArray[np.uint8],
-    figures: NDArray[np.uint8],
-    figures_at: Any,
-    clauses: NDArray[np.uint8],
-    clauses_at: Any,
-) -> _Places:
+    records: Any, figures: Any, figures_at: Any, clauses: Any, clauses_at: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Compare a page with rows of bytes as :func:`conflicts` and :func:`turned`.
 
     :param records: uint8[n, m], a row for each of the others
@@ -238,29 +205,3 @@ def differing_places(
             clauses, records[row, clauses_at : clauses_at + np.uint64(CLAUSE_BYTES)]
         )
     return places, opposites
-
-
-@kernel(
-    types.Tuple((F64, I64, I64))(
-        R8_2, R8, types.uint64, R8, types.uint64, R64, types.uint64, types.int64, types.uint64
-    )
-)
-def _compare(
-    records: Any,
-    figures: Any,
-    figures_at: Any,
-    clauses: Any,
-    clauses_at: Any,
-    sketch: Any,
-    sketch_at: Any,
-    bits: Any,
-    lowest: Any,
-) -> _Compared:
-    count = np.uint64(records.shape[0])
-    jaccards = np.empty(count, np.float64)
-    # In a loop of its own, which keeps the vectors of the page in registers.
-    for row in range(count):
-        theirs = row * np.uint64(records.shape[1]) + sketch_at
-        jaccards[row] = estimate(differing_groups(records, theirs, sketch, bits, lowest), bits)
-    places, opposites = differing_places(records, figures, figures_at, clauses, clauses_at)
-    return jaccards, places, opposites

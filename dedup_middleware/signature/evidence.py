@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -375,10 +375,23 @@ def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, kno
             known[np.uint64(firsts[word])] = np.uint8(1)
 
 
+class _Passage(NamedTuple):
+    """A passage of mostly new words, in halves, summed up over its shingles; the same in whole
+    words; and the longest one so far."""
+
+    halves: Any
+    words: Any
+    longest: Any
+
+
 @subkernel
-def _length(passage: Any, whole: Any, width: Any) -> Any:
-    """Words of a passage in halves, of the sum over its shingles and of that of whole words."""
-    return max(passage - 2 * (width - 1), (whole - width + 1) * 3 // 2)
+def _follow(passage: Any, is_common: Any, gain: Any, width: Any, off: Any) -> Any:
+    """The passage behind one more shingle: a common one cancels a new word."""
+    if is_common:
+        return _Passage(max(0, passage.halves - off), max(0, passage.words - 1), passage.longest)
+    halves, words = passage.halves + gain, passage.words + ((gain + 1) >> 1)
+    length = max(halves - 2 * (width - 1), (words - width + 1) * 3 // 2)
+    return _Passage(halves, words, max(passage.longest, length))
 
 
 @subkernel
@@ -404,40 +417,26 @@ def _count_new(
         is_inner = (np.int64(word) >= lead) & (np.int64(word) < ends)
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
-    # The largest sum of a stretch, where a common shingle cancels a new word.
+    # The largest sum of a stretch between lead and tail, behind the lead, and anywhere.
     first_inner = np.uint64(lead)
     end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
-    longest, passage, whole = 0, 0, 0
-    longest_behind, passage_behind, whole_behind = 0, 0, 0  # behind the lead, to the end
-    longest_of_all, passage_of_all, whole_of_all = 0, 0, 0
+    inside = behind = anywhere = _Passage(0, 0, 0)
     for shingle in range(np.uint64(sure.size)):
-        is_inner = (shingle >= first_inner) & (shingle < end_inner)
-        is_behind = shingle >= first_inner
-        if sure[shingle]:
-            passage_of_all, whole_of_all = max(0, passage_of_all - off), max(0, whole_of_all - 1)
-            if is_behind:
-                passage_behind = max(0, passage_behind - off)
-                whole_behind = max(0, whole_behind - 1)
-            if is_inner:
-                passage, whole = max(0, passage - off), max(0, whole - 1)
-            continue
+        is_common, gain = sure[shingle] != 0, 2
         last = shingle + np.uint64(width) - _ONE
-        gain = 2
-        if is_new[last]:  # a new word that the page also says where it is known adds a half
+        if not is_common and is_new[last]:
+            # A new word that the page also says where it is known adds a half.
             first = firsts[last]
             gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
-        passage_of_all, whole_of_all = passage_of_all + gain, whole_of_all + ((gain + 1) >> 1)
-        longest_of_all = max(longest_of_all, _length(passage_of_all, whole_of_all, width))
-        if is_behind:
-            passage_behind, whole_behind = passage_behind + gain, whole_behind + ((gain + 1) >> 1)
-            longest_behind = max(longest_behind, _length(passage_behind, whole_behind, width))
-        if is_inner:
-            passage, whole = passage + gain, whole + ((gain + 1) >> 1)
-            longest = max(longest, _length(passage, whole, width))
+        anywhere = _follow(anywhere, is_common, gain, width, off)
+        if shingle >= first_inner:
+            behind = _follow(behind, is_common, gain, width, off)
+            if shingle < end_inner:
+                inside = _follow(inside, is_common, gain, width, off)
     found[NEW], found[NEW_FRAME] = inner, frame
     # A last sentence of its own is more than an editor's name.
-    found[LONGEST] = max(longest, (2 * longest_behind + 2) // 3)
-    found[LONGEST_OF_ALL] = longest_of_all
+    found[LONGEST] = max(inside.longest, (2 * behind.longest + 2) // 3)
+    found[LONGEST_OF_ALL] = anywhere.longest
 
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))

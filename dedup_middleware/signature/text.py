@@ -149,28 +149,10 @@ _ARGUMENTS = (R32, types.boolean, *_TABLES, R32_2, *_NUMBERS, I64, U32, U64, U64
 # All arrays are made here and by Shingler.
 @kernel(_RESULT(*_ARGUMENTS), check=False)
 def _sign_text(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-    mode: int,
-    width: int,
-    roots: NDArray[np.uint64],
-    hints: NDArray[np.uint8],
-    nodes: NDArray[np.uint64],
-    values: NDArray[np.float64],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    padded: NDArray[np.uint32],
-    bits: int,
-    rows: int,
-    sums: NDArray[np.int64],
-    minima: NDArray[np.uint32],
-    sketch: NDArray[np.uint64],
-    banded: NDArray[np.uint64],
-    figures: NDArray[np.uint8],
-    turns: NDArray[np.uint8],
-) -> tuple[Any, ...]:
+    raw: Any, composed: Any, table: Any, expansions: Any, mode: Any, width: Any, roots: Any,
+    hints: Any, nodes: Any, values: Any, stops: Any, keys: Any, padded: Any, bits: Any, rows: Any,
+    sums: Any, minima: Any, sketch: Any, banded: Any, figures: Any, turns: Any,
+) -> tuple[Any, ...]:  # fmt: skip
     read = read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import packed_keys, starts_of
 from dedup_middleware.methods.base import Method
-from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import CONTENT
@@ -189,6 +189,6 @@ def limit_of(method: Method) -> float:
     """The share of its shingles that a duplicate may lack in a sieve, at the most."""
     if not isinstance(method, ContentByEvidence):
         return EVERY_PAIR
-    from dedup_middleware.methods.evidence_rule import most_lacking
+    from dedup_middleware.methods.content_rule import most_lacking
 
     return most_lacking(method.threshold) / _REPEATED + _MISTAKEN

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.methods.base import Method
-from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.spark import alone
 from dedup_middleware.spark.columns import EVERY_PAIR, limit_of

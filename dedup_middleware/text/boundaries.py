@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import (
@@ -31,10 +30,9 @@ from dedup_middleware.text.characters import (
     SEPARATOR,
     SINGLE,
     SINGLE_QUOTE,
+    Flags,
+    Tokens,
 )
-
-Flags = NDArray[np.uint8]
-Places = NDArray[np.int32]
 
 # Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
 # for the words that no space divides.
@@ -90,27 +88,25 @@ def word_end(flags: Flags, first: int, last: int) -> int:
 
 
 @subkernel
-def _grams(
-    flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
-) -> tuple[int, int]:
+def _grams(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> tuple[int, int]:
     """Overlapping groups of `GRAM` letters of a run without spaces; the number and the end."""
     begin = count
     i = first
     while i < last and flags[i] & CLASS_MASK == SA:
-        starts[count] = i
+        tokens.starts[count] = i
         i = _skip_marks(flags, i + 1, last)
-        ends[count] = i
+        tokens.ends[count] = i
         count += 1
     if count - begin <= GRAM:
-        ends[begin] = i
+        tokens.ends[begin] = i
         return begin + 1, i
     for gram in range(begin, count - GRAM + 1):
-        ends[gram] = ends[gram + GRAM - 1]
+        tokens.ends[gram] = tokens.ends[gram + GRAM - 1]
     return count - GRAM + 1, i
 
 
 @subkernel
-def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int) -> int:
+def words(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
     """The words of flags[first:last] by UAX #29; what is no word (see `SEPARATES`) is left
     out, and scripts without spaces give groups of letters."""
     i = first
@@ -125,17 +121,17 @@ def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, cou
                 j += np.uint64(1)
             end = np.int64(j)
             if end == last or flags[end] & CLASS_MASK == SEPARATOR:
-                starts[count], ends[count] = i, end
+                tokens.starts[count], tokens.ends[count] = i, end
                 count += 1
                 i = end
                 continue
         end = _skip_marks(flags, i + 1, last)
         if kind == SA:
-            count, end = _grams(flags, i, last, starts, ends, count)
+            count, end = _grams(flags, i, last, tokens, count)
         elif kind in (SINGLE, EMOJI, REGIONAL):
             if kind == REGIONAL and end < last and flags[end] & CLASS_MASK == REGIONAL:
                 end = _skip_marks(flags, end + 1, last)
-            starts[count], ends[count] = i, end
+            tokens.starts[count], tokens.ends[count] = i, end
             count += 1
         elif kind in (LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR):
             end = word_end(flags, i, last)
@@ -143,22 +139,20 @@ def words(flags: Flags, first: int, last: int, starts: Places, ends: Places, cou
             while start < end and flags[start] & SEPARATES:
                 start += 1
             if start < end:
-                starts[count], ends[count] = i, end
+                tokens.starts[count], tokens.ends[count] = i, end
                 count += 1
         i = end
     return count
 
 
 @subkernel
-def single_characters(
-    flags: Flags, first: int, last: int, starts: Places, ends: Places, count: int
-) -> int:
+def single_characters(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
     """Each character with its marks, separators left out."""
     i = first
     while i < last:
         end = _skip_marks(flags, i + 1, last)
         if not flags[i] & SEPARATES:
-            starts[count], ends[count] = i, end
+            tokens.starts[count], tokens.ends[count] = i, end
             count += 1
         i = end
     return count

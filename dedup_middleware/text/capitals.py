@@ -29,8 +29,6 @@ A run is left out where it says who made the page:
 Text that is composed before it is folded (see `normalize.compose`) has lost its capitals.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -39,11 +37,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import CLASS_MASK, LETTER, SEPARATES
-from dedup_middleware.text.numerals import Codes, among, is_wrap, pack, word_after
-
-Flags = NDArray[np.uint8]
-Places = NDArray[np.int32]
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    LETTER,
+    SEPARATES,
+    Codes,
+    CutText,
+    Flags,
+    Places,
+    code_set,
+)
+from dedup_middleware.text.numerals import among, is_wrap, pack, word_after
 
 MOST: Final = 0.3
 NOUNS: Final = 0.45
@@ -61,15 +65,13 @@ _BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.i
 _AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
 GERMAN: Final = ("das", "dem", "den", "der", "des", "die", "ein", "mit", "und")
 _GERMAN: Final = np.array([pack(word) for word in GERMAN], np.int64)
-_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
+_OPENING: Final = code_set("([{【〔〖")
 # Besides words: what may stand before a word without beginning a sentence.
-_INSIDE: Final = np.array(sorted(map(ord, ",;&/)")), np.int64)
+_INSIDE: Final = code_set(",;&/)")
 #: a word in quotation marks inside a sentence is a name: the company «Vympel»
-_QUOTES: Final = np.array(sorted(map(ord, '"“„«‹「『')), np.int64)
-_HYPHENS: Final = np.array(sorted(map(ord, "-\u2010\u2011")), np.int64)
-_SPACE: Final = ord(" ")
-_I: Final = ord("i")
-_STOP: Final = ord(".")
+_QUOTES: Final = code_set('"“„«‹「『')
+_HYPHENS: Final = code_set("-\u2010\u2011")
+_SPACE, _I, _STOP = map(ord, " i.")
 _SHORT: Final = 3  # letters of a word that a full stop may shorten
 _GAP: Final = 2  # characters between the words of a name
 _STEP: Final = 64
@@ -108,11 +110,11 @@ def _some(raw: Codes) -> bool:
 
 
 @subkernel
-def _beside(starts: Places, ends: Places, count: int, marks: Flags, token: int) -> bool:
+def _beside(text: CutText, marks: Flags, token: int) -> bool:
     """Whether the next token is marked as well, and near enough for one name."""
-    if token + 1 >= count or not marks[token + 1]:
+    if token + 1 >= marks.size or not marks[token + 1]:
         return False
-    return starts[token + 1] - ends[token] <= _GAP
+    return text.starts[token + 1] - text.ends[token] <= _GAP
 
 
 @subkernel
@@ -129,140 +131,126 @@ def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
 
 
 @subkernel
-def _is_word(
-    codes: Codes, starts: Places, ends: Places, token: int, members: NDArray[np.int64]
-) -> bool:
+def _is_word(text: CutText, token: int, members: NDArray[np.int64]) -> bool:
     """Whether a token is one of some packed words of two or three letters."""
-    if ends[token] - starts[token] > _SHORT:
+    if text.ends[token] - text.starts[token] > _SHORT:
         return False
-    word, _ = word_after(codes, starts[token])
+    word, _ = word_after(text.codes, text.starts[token])
     return word != 0 and among(word, members)
 
 
 @subkernel
-def _is_german(codes: Codes, starts: Places, ends: Places, count: int, capitals: int) -> bool:
+def _is_german(text: CutText, capitals: int) -> bool:
     """Whether as many of the tokens have capitals as in German, and many are its articles."""
+    found, count = 0, text.starts.size
     if capitals > count * NOUNS:
         return False
-    found = 0
     for token in range(count):
-        found += 1 if _is_word(codes, starts, ends, token, _GERMAN) else 0
+        found += 1 if _is_word(text, token, _GERMAN) else 0
     return found * ARTICLES >= count
 
 
 @subkernel
-def _unmark_beginnings(
-    codes: Codes, flags: Flags, starts: Places, count: int, marks: Flags
-) -> None:
+def _unmark_beginnings(text: CutText, marks: Flags) -> None:
     """Take the mark off tokens that begin a sentence."""
-    for token in range(count):
-        if marks[token] and _begins_sentence(codes, flags, np.int64(starts[token])):
+    for token in range(marks.size):
+        if marks[token] and _begins_sentence(text.codes, text.flags, np.int64(text.starts[token])):
             marks[token] = np.uint8(NONE)
 
 
 @subkernel
-def mark(
-    raw: Codes,
-    codes: Codes,
-    flags: Flags,
-    shifts: Places,
-    starts: Places,
-    ends: Places,
-    count: int,
-    marks: Flags,
-) -> bool:
+def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
     """Write to `marks` how many capital letters tokens have that begin with one (NONE, ONE or
     SEVERAL); whether there are such tokens, but not too many.
 
     Args:
-        raw: the text before its normal form `codes`; `shifts` says which comes from which, see
+        raw: the text before its normal form; `shifts` says which comes from which, see
             `fold.fold_and_align`.
     """
     if not _some(raw):
         return False
+    count = marks.size
     total, token, begin = np.uint64(0), np.uint64(0), np.uint64(0)
     for k in range(shifts.shape[0] + 1):
         shift = np.uint64(shifts[k - 1, 1] if k else 0)
-        limit = np.uint64(shifts[k, 0] if k < shifts.shape[0] else codes.size)
+        limit = np.uint64(shifts[k, 0] if k < shifts.shape[0] else text.codes.size)
         while token < np.uint64(count):
-            begin = np.uint64(starts[token])
+            begin = np.uint64(text.starts[token])
             if begin >= limit:
                 break
-            capital = _is_capital(raw, codes, flags, begin, shift)
+            capital = _is_capital(raw, text.codes, text.flags, begin, shift)
             marks[token] = np.uint8(ONE if capital else NONE)
             total += np.uint64(capital)
             token += np.uint64(1)
     nouns = total > count * MOST
-    if total == 0 or (nouns and not _is_german(codes, starts, ends, count, np.int64(total))):
+    if total == 0 or (nouns and not _is_german(text, np.int64(total))):
         return False
     if nouns:
-        _unmark_beginnings(codes, flags, starts, count, marks)
+        _unmark_beginnings(text, marks)
     alone, joined, k = total <= np.uint64(MANY) and not nouns, False, 0
     for token in range(count):
         if not marks[token]:
             continue
         before = joined
-        joined = _beside(starts, ends, count, marks, token)
+        joined = _beside(text, marks, token)
         if not (alone or joined or before):
             marks[token] = NONE
             continue
-        for i in range(starts[token] + 1, ends[token]):
+        for i in range(text.starts[token] + 1, text.ends[token]):
             while k < shifts.shape[0] and shifts[k, 0] <= i:
                 k += 1
             shift = np.uint64(shifts[k - 1, 1] if k else 0)
-            if _is_capital(raw, codes, flags, np.uint64(i), shift):
+            if _is_capital(raw, text.codes, text.flags, np.uint64(i), shift):
                 marks[token] = SEVERAL
     return True
 
 
 @subkernel
-def _joined(codes: Codes, starts: Places, ends: Places, token: int) -> bool:
+def _joined(text: CutText, token: int) -> bool:
     """Whether a token belongs to the run of the one before it, if both are capitalised."""
-    before, begin = ends[token - 1], starts[token]
+    before, begin = text.ends[token - 1], text.starts[token]
     if begin == before + 1:
-        space = codes[before] == _SPACE or is_wrap(codes, before)
-        return space or among(np.int64(codes[before]), _HYPHENS)
-    short = before - starts[token - 1] <= _SHORT
-    stop = begin == before + 2 and codes[before] == _STOP and codes[before + 1] == _SPACE
+        space = text.codes[before] == _SPACE or is_wrap(text.codes, before)
+        return space or among(np.int64(text.codes[before]), _HYPHENS)
+    short = before - text.starts[token - 1] <= _SHORT
+    stop = begin == before + 2 and text.codes[before] == _STOP and text.codes[before + 1] == _SPACE
     return short and stop
 
 
 @subkernel
-def _is_credit_word(codes: Codes, starts: Places, ends: Places, token: int) -> bool:
-    size = ends[token] - starts[token]
+def _is_credit_word(text: CutText, token: int) -> bool:
+    size = text.ends[token] - text.starts[token]
     if size < _LEAST:
         return False
-    word, _ = word_after(codes, starts[token])
+    word, _ = word_after(text.codes, text.starts[token])
     return word != 0 and among(word, _CREDITS)
 
 
 @subkernel
-def _is_credit(
-    codes: Codes, flags: Flags, starts: Places, ends: Places, first: int, initial: bool, before: int
-) -> bool:
+def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
     """Whether the run from token `first` on says who made the page.
 
     Args:
         initial: whether it begins a sentence.
         before: the token behind the run before it if that one is a credit, else -1.
     """
-    begin = starts[first]
-    if begin > 0 and among(np.int64(codes[begin - 1]), _OPENING):
+    begin = text.starts[first]
+    if begin > 0 and among(np.int64(text.codes[begin - 1]), _OPENING):
         return True
-    by = _is_word(codes, starts, ends, first, _BY)
-    if initial and (by or _is_credit_word(codes, starts, ends, first)):
+    by = _is_word(text, first, _BY)
+    if initial and (by or _is_credit_word(text, first)):
         return True
     token = first - 1
-    if token < 0 or begin - ends[token] > _REACH:
+    if token < 0 or begin - text.ends[token] > _REACH:
         return False
-    if before >= 0 and (before > token or _is_word(codes, starts, ends, token, _AND)):
+    if before >= 0 and (before > token or _is_word(text, token, _AND)):
         return before >= token
-    credit = _is_credit_word(codes, starts, ends, token)
-    if not credit and _is_word(codes, starts, ends, token, _BY):
-        behind = token > 0 and starts[token] - ends[token - 1] <= _REACH
-        if behind and _is_credit_word(codes, starts, ends, token - 1):
+    credit = _is_credit_word(text, token)
+    if not credit and _is_word(text, token, _BY):
+        behind = token > 0 and text.starts[token] - text.ends[token - 1] <= _REACH
+        if behind and _is_credit_word(text, token - 1):
             return True
-        credit = _begins_sentence(codes, flags, np.int64(starts[token]))
+        credit = _begins_sentence(text.codes, text.flags, np.int64(text.starts[token]))
     return credit
 
 
@@ -290,15 +278,7 @@ def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
 
 @subkernel
 def read_run(
-    codes: Codes,
-    flags: Flags,
-    marks: Flags,
-    starts: Places,
-    ends: Places,
-    count: int,
-    token: int,
-    before: int,
-    row: Places,
+    text: CutText, marks: Flags, token: int, before: int, row: Places
 ) -> tuple[int, bool, int]:
     """Write to `row` where the run that begins with a token begins and ends, its number of words
     (0 if it says who made the page or has capitals alone), and a hash of their first letters.
@@ -309,32 +289,32 @@ def read_run(
     Returns:
         The token behind the run, whether there is a name, and the next `before`.
     """
-    first, begin = token, np.int64(starts[token])
-    initial = _begins_sentence(codes, flags, begin)
+    first, begin = token, np.int64(text.starts[token])
+    initial = _begins_sentence(text.codes, text.flags, begin)
     letters, says = np.uint32(0), np.uint32(0)
     while True:
-        last = np.int64(ends[token])
-        letter = _first_letter(codes, np.int64(starts[token]), last, marks[token])
+        last = np.int64(text.ends[token])
+        letter = _first_letter(text.codes, np.int64(text.starts[token]), last, marks[token])
         if token == first and initial:
             letter = np.uint32(0)
         letters = letters * np.uint32(_BASE) + letter
         says |= letter
         token += 1
-        if token == count or not marks[token]:
+        if token == marks.size or not marks[token]:
             break
-        if not _joined(codes, starts, ends, token):
+        if not _joined(text, token):
             break
-    end = np.int64(ends[token - 1])
+    end = np.int64(text.ends[token - 1])
     if token - first == 1:
         if initial:
             return token, False, -1
         if says == 0:
-            letters = _short_form(codes, begin, end, marks[first])
+            letters = _short_form(text.codes, begin, end, marks[first])
             says = letters
     # The end of a text may be cut.
-    row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < codes.size else 0
+    row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < text.codes.size else 0
     row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))
-    if _is_credit(codes, flags, starts, ends, first, initial, before):
+    if _is_credit(text, first, initial, before):
         row[2] = 0
         return token, True, token
     return token, True, -1

@@ -15,14 +15,49 @@ import sys
 import unicodedata
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.text import normalize
+
+# What kernels read and write of a text: code points, their flags and word classes, places, hashes.
+Codes = NDArray[np.uint32]
+Flags = NDArray[np.uint8]
+Places = NDArray[np.int32]
+Hashes = NDArray[np.uint64]
+
+FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
+
+
+def code_set(characters: str) -> NDArray[np.int64]:
+    """Code points for `numerals.among`."""
+    return np.array(sorted(map(ord, characters)), np.int64)
+
+
+class Tokens(NamedTuple):
+    """Where kernels write the tokens of a text: where each begins and ends, and what it may be (see
+    `names`)."""
+
+    starts: Places
+    ends: Places
+    sorts: NDArray[np.uint8]
+
+
+class CutText(NamedTuple):
+    """A normalised text and its tokens, as kernels read it."""
+
+    codes: Codes
+    flags: Flags
+    starts: Places
+    ends: Places
+    sorts: NDArray[np.uint8]
+
 
 TABLE_BITS: Final = 17
 TABLE_SIZE: Final = 1 << TABLE_BITS
@@ -47,23 +82,11 @@ CHINESE_NUMERALS: Final = (
     "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
 )
 
-CLASSES: Final = {
-    "extend": EXTEND,
-    "letter": LETTER,
-    "hebrew": HEBREW,
-    "numeric": NUMERIC,
-    "katakana": KATAKANA,
-    "connector": CONNECTOR,
-    "single": SINGLE,
-    "sa": SA,
-    "emoji": EMOJI,
-    "regional": REGIONAL,
-    "mid_letter": MID_LETTER,
-    "mid_number": MID_NUMBER,
-    "mid_both": MID_BOTH,
-    "single_quote": SINGLE_QUOTE,
-    "double_quote": DOUBLE_QUOTE,
-}
+_CLASS_NAMES: Final = (
+    "extend letter hebrew numeric katakana connector single sa emoji regional "
+    "mid_letter mid_number mid_both single_quote double_quote"
+)
+CLASSES: Final = {name: number for number, name in enumerate(_CLASS_NAMES.split(), EXTEND)}
 
 
 @attrs.frozen(eq=False)
@@ -72,6 +95,16 @@ class Characters:
 
     table: NDArray[np.uint32]
     expansions: NDArray[np.uint32]
+
+
+@cache
+def word_lists() -> Mapping[str, tuple[str, ...]]:
+    """The lists of words of `data/words.txt` by their names, read once."""
+    lists: dict[str, tuple[str, ...]] = {}
+    text = (files("dedup_middleware.text") / "data" / "words.txt").read_text("utf-8")
+    for name, *words in (line.split() for line in text.splitlines() if line[:1] not in ("", "#")):
+        lists[name] = lists.get(name, ()) + tuple(word.replace("_", " ") for word in words)
+    return lists
 
 
 @cache
@@ -149,3 +182,32 @@ def build(simplified: Mapping[int, int] | None = None) -> Characters:
         if code < TABLE_SIZE and not int(table[code]) >> KIND_SHIFT:
             table[code] = entry(PLAIN, value, int(classes[value]))
     return Characters(table.astype(np.uint32), np.array(pool, np.uint32))
+
+
+@cache
+def simplified() -> MappingProxyType[int, int]:
+    """Traditional characters: code points that OpenCC's `t2s` changes, and what each becomes in
+    normal form.
+
+    One by one is enough, and better: in the table the mapping costs a page nothing, and what a
+    phrase table would decide by context stays equal in traditional and in simplified pages.
+
+    Raises:
+        ImportError: no OpenCC package is installed.
+    """
+    try:
+        opencc = import_module("opencc")
+    except ImportError as error:
+        raise ImportError(
+            "OpenCC is missing: pip install 'dedup-middleware[traditional]'"
+        ) from error
+    convert = opencc.OpenCC("t2s").convert
+    found = {}
+    for code in word_classes()[:TABLE_SIZE].nonzero()[0].tolist():
+        if code < 0x2E80:
+            continue
+        before = chr(code)
+        after = normalize.normalize(convert(before))
+        if len(after) == 1 and after != before and normalize.normalize(before) == before:
+            found[code] = ord(after)
+    return MappingProxyType(found)

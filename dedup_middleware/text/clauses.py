@@ -20,23 +20,33 @@ An ideograph with a polarity (不, 前, 内) also counts where it begins or ends
 dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import SEPARATES, SYMBOL
-from dedup_middleware.text.hashing import hash_slice, kind_of, mix_int
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    EXTEND,
+    SEPARATES,
+    SYMBOL,
+    Codes,
+    Flags,
+    Hashes,
+    code_set,
+)
+from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
-from dedup_middleware.text.numerals import Codes, among, is_wrap
+from dedup_middleware.text.numerals import among, is_wrap
 from dedup_middleware.text.polarity import (
     ALTERNATIVES,
+    BODY,
+    GIVEN,
     MOST,
     MUST,
     NAME,
@@ -47,16 +57,14 @@ from dedup_middleware.text.polarity import (
     polarity_of,
 )
 
-Hashes = NDArray[np.uint64]
-
 #: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
 #: written as a word
 STOP: Final = 1
 NUMBER: Final = 512
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 1024
-_SPACE: Final = ord(" ")
-_HYPHEN: Final = ord("-")
+SPACE, HYPHEN = map(ord, " -")
+LONG: Final = 32  # characters of what is hashed at once
 
 
 def _weights() -> tuple[Hashes, Hashes]:
@@ -74,17 +82,17 @@ def _weights() -> tuple[Hashes, Hashes]:
 #: what each polarity adds to the words and to the turn of its clause
 WORDS, TURNS = _weights()
 _LONGEST: Final = 8  # ideographs of a word that is looked into
-_LEVELS: Final = np.array(sorted(map(ord, "省市县縣区區州镇鎮乡鄉村")), np.int64)
+_LEVELS: Final = code_set("省市县縣区區州镇鎮乡鄉村")
 
 
 @subkernel
-def divides(codes: Codes, flags: NDArray[np.uint8], first: np.uint64, last: np.uint64) -> bool:
+def divides(codes: Codes, flags: Flags, first: np.uint64, last: np.uint64) -> bool:
     """Whether a clause ends between two words, of which the first ends at `first` and the second
     begins at `last`: what follows the first at once is no space, hyphen or symbol, nor the end of
     a wrapped line."""
     if first >= last:
         return False
-    joins = (codes[first] == np.uint32(_SPACE)) | (codes[first] == np.uint32(_HYPHEN))
+    joins = (codes[first] == np.uint32(SPACE)) | (codes[first] == np.uint32(HYPHEN))
     joins |= is_wrap(codes, np.int64(first))
     return (flags[first] & SYMBOL == SEPARATES) & (not joins)
 
@@ -113,46 +121,100 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 
 
 @subkernel
-def name_hash(
-    codes: Codes,
-    prefixes: Hashes,
-    powers: Hashes,
-    start: np.uint64,
-    first: np.uint64,
-    last: np.uint64,
-) -> np.uint64:
+def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
     """The hash of a name; 河北省 and 河北 are one."""
-    last -= np.uint64((last - first > np.uint64(2)) & among(codes[last - np.uint64(1)], _LEVELS))
-    return hash_slice(prefixes, powers, first, last, start)
+    level = among(text.codes[last - np.uint64(1)], _LEVELS)
+    last -= np.uint64((last - first > np.uint64(2)) & level)
+    return hash_slice(text, first, last)
 
 
 @subkernel
-def weigh_parts(
-    codes: Codes,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: np.uint64,
-    last: np.uint64,
-) -> tuple[np.uint64, np.uint64]:
-    """What a word for which `ends_turn` holds adds to the words and to the turn of its clause.
-
-    Args:
-        table: of the words with a kind.
-        start: of the hashes of tokens.
-    """
+def weigh_parts(text: HashedText, first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """What a word for which `ends_turn` holds adds to the words and to the turn of its clause."""
     one, two, none = np.uint64(1), np.uint64(2), np.uint64(0)
-    polar, part = polarity_of(codes[first]), none
+    polar, part = polarity_of(text.codes[first]), none
     if polar:
         first += one
     else:
         if last - first > two:
-            part = hash_slice(prefixes, powers, last - two, last, start)
-            polar = kind_of(table, part) % np.uint64(NUMBER) >> one
+            part = hash_slice(text, last - two, last)
+            polar = kind_of(text.kinds, part) % np.uint64(NUMBER) >> one
         last -= two if polar else one
-        polar = polar if polar else polarity_of(codes[last])
-    rest = hash_slice(prefixes, powers, first, last, start)
-    kind = kind_of(table, rest) % np.uint64(NUMBER)
+        polar = polar if polar else polarity_of(text.codes[last])
+    rest = hash_slice(text, first, last)
+    kind = kind_of(text.kinds, rest) % np.uint64(NUMBER)
     words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
     return words, turn_of(polar, part) + turn_of(kind >> one, rest)
+
+
+# Words of the list in texts whose tokens are no words, see `scriptclauses`: where one begins, and
+# what it says of its clause.
+
+
+def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
+    """The length of the longest word that begins with each code point below 2**16."""
+    longest = np.zeros(1 << 16, np.uint8)
+    for word in words:
+        longest[ord(word[0])] = max(int(longest[ord(word[0])]), len(word))
+    return longest
+
+
+_REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own)])
+
+
+@subkernel
+def reach(code: np.uint32) -> int:
+    """The length of the longest word that begins with a code point."""
+    return np.int64(_REACH[min(np.uint64(code), np.uint64(0xFFFF))])
+
+
+@subkernel
+def is_letter(flags: Flags, i: int) -> bool:
+    """Whether the character at i is a part of a word."""
+    return flags[i] & SEPARATES == 0 or flags[i] & CLASS_MASK == EXTEND
+
+
+@subkernel
+def run_end(flags: Flags, i: int) -> int:
+    """Where the letters and digits from i on end."""
+    while i < flags.size and is_letter(flags, i):
+        i += 1
+    return i
+
+
+@subkernel
+def listed(text: HashedText, first: int, last: int) -> int:
+    """The polarity of the characters from first to last; 0 if they are no word of the list."""
+    value = hash_slice(text, np.uint64(first), np.uint64(last))
+    return np.int64(kind_of(text.kinds, value) & np.uint64(NUMBER - 1)) >> 1
+
+
+@subkernel
+def longest_word(text: HashedText, first: int, last: int) -> tuple[int, int]:
+    """The end and the polarity of the longest word of the list that begins at `first`, ends at
+    `last` at most, and not before a mark; `first` and 0 if there is none."""
+    end = min(last, first + reach(text.codes[first]))
+    while end > first:
+        whole = end == text.codes.size or text.flags[end] & CLASS_MASK != EXTEND
+        found = listed(text, first, end) if whole else 0
+        if found:
+            return end, found
+        end -= 1
+    return first, 0
+
+
+@subkernel
+def name_value(text: HashedText, first: int, last: int) -> np.uint64:
+    """What a name adds to the turn of its clause."""
+    return hash_slice(text, np.uint64(first), np.uint64(min(last, first + LONG - 1)))
+
+
+@subkernel
+def weigh(polar: int, value: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """What a word of the list adds to the words and to the turn of its clause; `value` is its
+    hash."""
+    if polar >= BODY and polar != GIVEN:
+        return value, np.uint64(0)
+    if polar in (NAME, GIVEN):
+        return WORDS[NAME], value
+    return WORDS[polar], TURNS[polar]

@@ -1,12 +1,22 @@
-"""Kernels that cut a whole text into tokens. `segment` wraps them for people.
+"""Segmenters: kernels that cut a whole text into tokens.
 
-They work on two parallel arrays, the code points and their flags and word classes (see
+    jieba   the most probable path through jieba's dictionary, token for token what
+            `jieba.lcut(text, HMM=False)` gives, in every block of jieba's that has a Han character
+    fmm     forward maximum matching over the same dictionary (Long Jun et al., patent
+            CN102024065): the longest entry at each position, else one character; a run of ASCII
+            letters and digits is one token; punctuation ends a matching window
+    words   Unicode word boundaries (UAX #29); Thai, Khmer, Lao and Burmese as overlapping
+            groups of three letters; ideographs and hiragana one by one
+    char    single characters
+
+With the first two, what has no Han character is left to `words`, which keeps "3.6" and
+"example.com" whole; next to a Han character `fmm` cuts them at the point.
+
+Kernels work on two parallel arrays, the code points and their flags and word classes (see
 `characters`), and write tokens as pairs `starts[i], ends[i]`. At most one token starts at a
 position, so arrays as long as the text are always large enough.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -17,25 +27,28 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R8, R64, RF64, U8, U32, int64
 from dedup_middleware.text.boundaries import single_characters, words
-from dedup_middleware.text.characters import BLOCK, HAN, SEPARATES
+from dedup_middleware.text.characters import (
+    BLOCK,
+    HAN,
+    SEPARATES,
+    Codes,
+    Flags,
+    Hashes,
+    Places,
+    Tokens,
+)
 from dedup_middleware.text.paths import (
     PAD,
     ROWS,
+    PathSearch,
     best_path,
     longest_matches,
     walk_blocks,
-    walk_path,
 )
-
-Codes = NDArray[np.uint32]
-Flags = NDArray[np.uint8]
-Places = NDArray[np.int32]
-Nodes = NDArray[np.uint64]
-Weights = NDArray[np.float64]
-Hints = NDArray[np.uint8]
-Kinds = NDArray[np.uint8]
+from dedup_middleware.text.trie import TrieArrays
 
 CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
+SEGMENTERS: Final = {"char": CHAR, "words": WORDS, "fmm": FMM, "jieba": JIEBA}
 # So many characters are looked up together: few enough that the rows of `found` stay in the
 # fastest memory, and that a Chinese word in an English page costs little.
 _CHUNK: Final = 256
@@ -71,7 +84,7 @@ def _chunk_end(flags: Flags, first: int) -> int:
 
 
 @subkernel
-def next_window(flags: Flags, i: int) -> tuple[int, int]:
+def _next_window(flags: Flags, i: int) -> tuple[int, int]:
     """The next run without separators that has a Han character in it."""
     size = flags.size
     first = i
@@ -88,39 +101,29 @@ def next_window(flags: Flags, i: int) -> tuple[int, int]:
 
 @kernel(int64(U32, U8, int64, R64, R8, R64, RF64, I32, I32, U8))
 def tokenize(
-    codes: Codes,
-    flags: Flags,
-    mode: int,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    values: Weights,
-    starts: Places,
-    ends: Places,
-    named: Kinds,
-) -> int:
-    """Cut a whole text: Chinese runs by the dictionary, all else by `words`.
+    codes: Codes, flags: Flags, mode: int, roots: Hashes, hints: NDArray[np.uint8], nodes: Hashes,
+    values: NDArray[np.float64], starts: Places, ends: Places, sorts: NDArray[np.uint8],
+) -> int:  # fmt: skip
+    """Cut a whole text; the number of tokens.
 
     Args:
         mode: CHAR, WORDS, FMM or JIEBA.
-        named: zeros; JIEBA writes there what each token may be, see `names`.
-
-    Returns:
-        The number of tokens.
+        roots, hints, nodes, values: those of the dictionary's `TrieArrays`.
+        sorts: zeros; JIEBA writes there what each token may be, see `names`.
     """
     size = flags.size
+    tokens = Tokens(starts, ends, sorts)
     if mode == CHAR:
-        return single_characters(flags, 0, size, starts, ends, 0)
+        return single_characters(flags, 0, size, tokens, 0)
     if mode == WORDS:
-        return words(flags, 0, size, starts, ends, 0)
+        return words(flags, 0, size, tokens, 0)
+    trie = TrieArrays(roots, hints, nodes, values)
     if mode == FMM:
-        return _by_longest_match(codes, flags, roots, hints, nodes, starts, ends)
+        return _by_longest_match(codes, flags, trie, tokens)
     room = _longest_chunk(flags) + PAD
     score, found = np.empty(room, np.float64), np.empty(ROWS * room, np.uint64)
-    path = np.empty(size, np.int32)
-    return _by_best_path(
-        codes, flags, roots, hints, nodes, values, found, score, path, starts, ends, named
-    )
+    search = PathSearch(found, score, np.empty(size, np.int32))
+    return _by_best_path(codes, flags, trie, search, tokens)
 
 
 @subkernel
@@ -135,18 +138,7 @@ def _longest_chunk(flags: Flags) -> int:
 
 @subkernel
 def _by_best_path(
-    codes: Codes,
-    flags: Flags,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    values: Weights,
-    found: Nodes,
-    score: Weights,
-    path: Places,
-    starts: Places,
-    ends: Places,
-    named: Kinds,
+    codes: Codes, flags: Flags, trie: TrieArrays, search: PathSearch, tokens: Tokens
 ) -> int:
     """JIEBA for `tokenize`, which makes the arrays: where arrays are made, numba counts references
     to them at each turn of the loop."""
@@ -154,71 +146,23 @@ def _by_best_path(
     while True:
         if i < size and flags[i] & HAN != HAN:
             first = _next_block(flags, i)
-            count = words(flags, i, first, starts, ends, count)
+            count = words(flags, i, first, tokens, count)
             i = first
         if i == size:
             return count
         if i >= done:
             chunk, done = i, _chunk_end(flags, i)
-            best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
-        i, count = walk_blocks(flags, chunk, i, done, path, found, starts, ends, named, count)
+            best_path(codes, flags, i, done, trie, search)
+        i, count = walk_blocks(flags, chunk, i, done, search, tokens, count)
 
 
 @subkernel
-def _by_longest_match(
-    codes: Codes,
-    flags: Flags,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    starts: Places,
-    ends: Places,
-) -> int:
+def _by_longest_match(codes: Codes, flags: Flags, trie: TrieArrays, tokens: Tokens) -> int:
     """FMM for `tokenize`."""
     count, i = 0, 0
     while i < flags.size:
-        first, last = next_window(flags, i)
-        count = words(flags, i, first, starts, ends, count)
-        count = longest_matches(codes, flags, first, last, roots, hints, nodes, starts, ends, count)
-        i = last
-    return count
-
-
-@kernel(int64(U32, U8, int64, R64, R8, R64, RF64, I32, I32, U8))
-def lossless(
-    codes: Codes,
-    flags: Flags,
-    mode: int,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    values: Weights,
-    starts: Places,
-    ends: Places,
-    named: Kinds,
-) -> int:
-    """Cut a whole text by the dictionary alone (FMM or JIEBA); the tokens add up to the text."""
-    size = flags.size
-    count, i, chunk, done = 0, 0, 0, 0
-    room = _longest_chunk(flags) + PAD
-    score, found = np.empty(room, np.float64), np.empty(ROWS * room, np.uint64)
-    path = np.empty(size, np.int32)
-    while i < size:
-        last = i
-        if mode == JIEBA:
-            if i >= done:
-                chunk, done = i, _chunk_end(flags, i)
-                best_path(codes, flags, i, done, roots, hints, nodes, values, found, score, path)
-            last, count = walk_path(flags, chunk, i, done, path, found, starts, ends, named, count)
-        else:
-            while last < size and not flags[last] & SEPARATES:
-                last += 1
-            count = longest_matches(codes, flags, i, last, roots, hints, nodes, starts, ends, count)
-        if last == i:
-            last += 1
-            if mode == JIEBA and last < size and codes[i] == 13 and codes[last] == 10:
-                last += 1
-            starts[count], ends[count] = i, last
-            count += 1
+        first, last = _next_window(flags, i)
+        count = words(flags, i, first, tokens, count)
+        count = longest_matches(codes, flags, first, last, trie, tokens, count)
         i = last
     return count

@@ -5,8 +5,6 @@ figures in them are marked, and the rules that compare pages leave them out. Wor
 and of the line that names the editor are no news.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -16,16 +14,17 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
-from dedup_middleware.text.numerals import Codes, among, at, pack
+from dedup_middleware.text.characters import Codes, code_set, word_lists
+from dedup_middleware.text.numerals import among, at, pack
 from dedup_middleware.text.signs import PLAIN
 from dedup_middleware.text.stamplines import is_stamp_line
 
 YEAR: Final = 1  # a number that may be a year
 DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
 STAMP: Final = 3  # a figure of a time stamp
-_COLON: Final = ord(":")
-_NEW_LINE: Final = ord("\n")
-_EDITION: Final = ord("版")
+_COLON, _NEW_LINE, _COMMA, _SLASH, _OPEN, _CLOSED = map(ord, ":\n,/()")
+_M, _STOP, _COPYRIGHT_SIGN = map(ord, "m.©")
+_EDITION, _DAY, _ORDINAL = map(ord, "版日第")
 _LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
@@ -34,65 +33,46 @@ _LONGEST_DAY: Final = 20  # and from there to its dash
 _LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
 _YEAR_DIGITS: Final = 4
 _LONGEST_STAMP: Final = 40  # characters of a date and a time with which the text begins
-_STAMP_ENDS: Final = np.array(sorted(map(ord, ".,;|-–—\n")), np.uint32)
+_STAMP_ENDS: Final = code_set(".,;|-–—\n")
 _MOST_FIGURES: Final = 4  # of a date line: day, year, and a month that two figures may claim
-_COMMA: Final = ord(",")
-_LISTS: Final = np.array(sorted(map(ord, ",:、")), np.int64)  # behind the number of a point
-_DAYS: Final = np.array(sorted(map(ord, "日号月")), np.int64)
+_LISTS: Final = code_set(",:、")  # behind the number of a point
+_DAYS: Final = code_set("日号月")
 _LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
 _COUNT_LINE: Final = 24  # characters of a line with the number of comments
 _STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
-_NOON: Final = np.array(sorted(map(ord, "ap")), np.uint32)
-_M, _STOP, _COPYRIGHT_SIGN = ord("m"), ord("."), ord("©")
+_NOON: Final = code_set("ap")
 _COPYRIGHT: Final = pack("copyright")
 _MIN: Final = pack("min")
 _LONGEST_PREFIX: Final = 16
 
 
-def _prefixes(words: str) -> NDArray[np.uint32]:
-    """Prefixes as rows of code points, padded with zeros; _ is a space."""
-    rows = [list(map(ord, word.replace("_", " "))) for word in words.split()]
+def _prefixes(name: str) -> NDArray[np.uint32]:
+    """A list of prefixes as rows of code points, padded with zeros."""
+    rows = [list(map(ord, word)) for word in word_lists()[name]]
     return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
 
 
-#: beginnings of lines that say when a page was made, of what is counted behind a page, of the names
-#: of agencies, and of Russian months
-_PUBLISHED: Final = _prefixes(
-    "published posted updated last_updated last_modified first_published опубликован обновлен "
-    "дата_публикации veröffentlicht aktualisiert publié_le publicado actualizado 发布时间 "
-    "发布日期 发布于 更新时间 更新于 發布時間 来源 來源 稿源"
+_PUBLISHED, _COUNTED, _AGENCIES, _MONTHS, _EDITORS = map(
+    _prefixes, ("published", "counted-behind", "agencies", "russian-months", "editors")
 )
-_COUNTED: Final = _prefixes("comment view комментари просмотр 条评论 次浏览 次阅读")
-_AGENCIES: Final = _prefixes("риа_новости риа тасс итар-тасс интерфакс")
-_MONTHS: Final = _prefixes("янв фев мар апр мая май июн июл авг сен окт ноя дек")
-_EDITORS: Final = _prefixes(
-    "编辑: 编辑/ 责任编辑 责编 本文编辑 編輯 責任編輯 責編 校对: 校对/ 校对_"
-)
-_BRACKETS: Final = np.array(sorted(map(ord, "(【[")), np.int64)
+_BRACKETS: Final = code_set("(【[")
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
-_SENTENCE_ENDS: Final = np.array(sorted(map(ord, ".!?。")), np.uint32)
+_SENTENCE_ENDS: Final = code_set(".!?。")
 _REACH: Final = 160  # characters of a page among which a Chinese date line is looked for
 _LONGEST_HEAD: Final = 32  # characters of its line before 电
 _LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
 _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
-_DAY: Final = ord("日")
 # What may follow 电 or 讯: with another character they are often one word, 电影 or 讯息.
-_BEHIND_WIRE: Final = np.array(
-    sorted(map(ord, ' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')), np.int64
-)
-_CLAUSE_ENDS: Final = np.array(sorted(map(ord, ".!?。,;:")), np.int64)  # none is in a date line
+_BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')
+_CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
-_WIRE, _WIRE_TRADITIONAL = ord("电"), ord("電")
-_NEWS, _NEWS_TRADITIONAL = ord("讯"), ord("訊")
-_PAPERS: Final = np.array(sorted(map(ord, "报報网網")), np.int64)
-_NO_REPORTER: Final = np.array(sorted(map(ord, "0123456789,。;\0")), np.int64)
-_SLASH: Final = ord("/")
-_OPEN, _CLOSED = ord("("), ord(")")
-_DASHES: Final = np.array(sorted(map(ord, "-–—−")), np.uint32)
+_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
+_PAPERS: Final = code_set("报報网網")
+_NO_REPORTER: Final = code_set("0123456789,。;\0")
+_DASHES: Final = code_set("-–—−")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _BUDDHIST: Final = 543  # years that Thai ones are ahead
 _THAI_REACH: Final = 16  # characters around a year that may be a Thai one
-_ORDINAL: Final = ord("第")
 
 
 @subkernel

@@ -33,18 +33,19 @@ class Dictionary:
     tags: dict[str, str] = attrs.field(factory=dict)
 
 
-def jieba_dictionary() -> Path:
-    """The path of `dict.txt` in the installed jieba.
+def jieba_file(name: str) -> Path:
+    """The path of a data file of the installed jieba, such as its dictionary `dict.txt`.
 
     Raises:
-        FileNotFoundError: jieba is not installed, or without its dictionary.
+        FileNotFoundError: jieba is not installed, or without that file.
     """
     found = importlib.util.find_spec("jieba")
     for folder in (found and found.submodule_search_locations) or ():
-        path = Path(folder) / "dict.txt"
+        path = Path(folder) / name
         if path.is_file():
             return path
-    raise FileNotFoundError("jieba's dict.txt is missing: install it with `pip install jieba`")
+    file = name.rpartition("/")[2]
+    raise FileNotFoundError(f"jieba's {file} is missing: install it with `pip install jieba`")
 
 
 def parse(data: bytes, source: str = "dictionary") -> Dictionary:

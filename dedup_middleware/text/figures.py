@@ -29,8 +29,6 @@ these rules are narrow on purpose:
 - 点 is a decimal point only after 分之 and before 万, 亿, 倍, 元 and 个百分点.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from decimal import Decimal
@@ -42,12 +40,12 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64_2, U8, U32
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import NUMERAL, SYMBOL
+from dedup_middleware.text.characters import NUMERAL, SYMBOL, Codes, Flags, Hashes, Places, code_set
 from dedup_middleware.text.datelines import DATED, mark_dates
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
-from dedup_middleware.text.numerals import Codes, among, at
-from dedup_middleware.text.places import locate
+from dedup_middleware.text.numerals import among, at
+from dedup_middleware.text.places import NamedText, locate
 from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
 
@@ -57,53 +55,28 @@ MEASURES: Final = (
     "號歲週時點個項條屆級塊噸畝戶組隊隻場輪層樓輛臺顆張頁"
 )
 PARTS: Final = "上中下前后"
-_UPPER: Final = ord("上")
-_MIDDLE: Final = ord("中")
-_LOWER: Final = ord("下")
-_FRONT: Final = ord("前")
-_BACK: Final = ord("后")
-_HALF: Final = ord("半")
-_DECADE: Final = ord("旬")
+_UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
+_HALF, _DECADE = map(ord, "半旬")
 _EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # where those are that count as words
-_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.uint32)
-_CLOSING: Final = np.array(sorted(map(ord, ")]}】〕〗")), np.uint32)
-_VOLUMES: Final = np.array(sorted(map(ord, "篇集册卷")), np.uint32)
-_HALVES: Final = np.array(sorted(map(ord, "年场月时段程期")), np.uint32)
+_OPENING: Final = code_set("([{【〔〖")
+_CLOSING: Final = code_set(")]}】〕〗")
+_VOLUMES: Final = code_set("篇集册卷")
+_HALVES: Final = code_set("年场月时段程期")
 _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
-_AFTER: Final = np.array(sorted(map(ord, MEASURES)), np.uint32)
-_ENDS: Final = np.array(sorted(map(ord, _FRACTION_ENDS)), np.uint32)
+_AFTER: Final = code_set(MEASURES)
+_ENDS: Final = code_set(_FRACTION_ENDS)
 # Code points that the rules look for; ord() of a string is slow to compile.
-_OF: Final = ord("之")
-_PART: Final = ord("分")
-_ORDINAL: Final = ord("第")
-_WEEK: Final = ord("周")
-_WEEK_TRADITIONAL: Final = ord("週")
-_PERIOD: Final = ord("期")
-_STAR: Final = ord("星")
-_PRAY: Final = ord("拜")
-_RITE: Final = ord("礼")
-_RITE_TRADITIONAL: Final = ord("禮")
-_ONE: Final = ord("一")
-_MONTH: Final = ord("月")
-_DAY: Final = ord("日")
-_NUMBER: Final = ord("号")
-_NUMBER_TRADITIONAL: Final = ord("號")
-_TEN: Final = ord("十")
-_CLOCK: Final = ord("钟")
-_CLOCK_TRADITIONAL: Final = ord("鐘")
-_FOUR: Final = ord("四")
-_YEAR: Final = ord("年")
-_PAIR: Final = ord("两")
-_PAIR_TRADITIONAL: Final = ord("兩")
-_PIECE: Final = ord("个")
-_HUNDRED: Final = ord("百")
-_POINT: Final = ord("点")
-_THOUSAND: Final = ord("千")
-_PERCENT_SIGNS: Final = np.array(sorted(map(ord, "%٪")), np.int64)
-_PERMILLE_SIGNS: Final = np.array(sorted(map(ord, "‰؉")), np.int64)
+_OF, _PART, _ORDINAL, _PERIOD, _STAR, _PRAY = map(ord, "之分第期星拜")
+_WEEK, _WEEK_TRADITIONAL, _RITE, _RITE_TRADITIONAL = map(ord, "周週礼禮")
+_NUMBER, _NUMBER_TRADITIONAL, _CLOCK, _CLOCK_TRADITIONAL = map(ord, "号號钟鐘")
+_PAIR, _PAIR_TRADITIONAL, _PIECE, _POINT = map(ord, "两兩个点")
+_ONE, _FOUR, _TEN, _HUNDRED, _THOUSAND = map(ord, "一四十百千")
+_DAY, _MONTH, _YEAR = map(ord, "日月年")
+_PERCENT_SIGNS: Final = code_set("%٪")
+_PERMILLE_SIGNS: Final = code_set("‰؉")
 # Behind these, besides white space, a percent sign belongs to the number behind it: -%5, (%5.
-_BEFORE_PERCENT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈\"'“”")), np.int64)
+_BEFORE_PERCENT: Final = code_set("([{-–+±~<>≤≥=≈\"'“”")
 _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
@@ -138,7 +111,7 @@ def _part_number(codes: Codes, i: int) -> int:
 
 
 @allocating_subkernel
-def _candidates(codes: Codes, flags: NDArray[np.uint8]) -> tuple[NDArray[np.int32], int]:
+def _candidates(codes: Codes, flags: Flags) -> tuple[Places, int]:
     """Where a figure or a run of symbols may begin: at a numeral, at one of `PARTS`, or at a
     symbol; and how many there are."""
     some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
@@ -360,11 +333,7 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 
 @subkernel
 def _read_figures(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    where: NDArray[np.int32],
-    capacity: int,
-    rows: NDArray[np.int64],
+    codes: Codes, flags: Flags, where: Places, capacity: int, rows: NDArray[np.int64]
 ) -> int:
     """Write the figures to `rows`; their number."""
     count, i, done = 0, 0, 0
@@ -405,7 +374,7 @@ def _read_figures(
 
 
 @kernel(I64_2(U32, U8))
-def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
+def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
     """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
     each begins and ends, what belongs to it included. The name of a month comes before the number
     next to it."""
@@ -415,16 +384,7 @@ def find_figures(codes: Codes, flags: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 @allocating_subkernel
-def hash_figures(
-    codes: Codes, flags: NDArray[np.uint8], names: NDArray[np.int32], keys: NDArray[np.uint64]
-) -> tuple[
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    int,
-]:
+def hash_figures(text: NamedText) -> tuple[Hashes, NDArray[np.uint32], Hashes, Places, Flags, int]:
     """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
     symbols and names, see `locate`; then of every figure in order its hash, where it begins and
     ends, and whether it is a `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); last
@@ -432,6 +392,7 @@ def hash_figures(
 
     The flags of names of months are changed.
     """
+    codes, flags = text.codes, text.flags
     where, capacity = _candidates(codes, flags)
     rows = np.empty((2 * capacity, 5), np.int64)
     rows = rows[: _read_figures(codes, flags, where, capacity, rows)]
@@ -440,12 +401,12 @@ def hash_figures(
         kind = np.uint64(rows[row, 2])
         unit = np.uint64(rows[row, 1]) * np.uint64(4) + (kind & np.uint64(KIND))
         unit += (kind >> np.uint64(2)) << np.uint64(32)
-        value = keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
+        value = text.keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
     kinds, spans = np.empty(hashes.size, np.uint8), np.empty((hashes.size, 2), np.int32)
     for row in range(hashes.size):
         kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]
-    entries = locate(codes, flags, where[:capacity], rows, hashes, kinds, names, keys)
+    entries = locate(text, where[:capacity], rows, hashes, kinds)
     line = mark_dates(codes, rows, hashes, kinds)
     return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, spans, kinds, line
 

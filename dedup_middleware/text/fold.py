@@ -1,7 +1,5 @@
 """The kernel that normalises code points by table, and the table's place on disk."""
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import unicodedata
@@ -9,7 +7,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U8, U32, Tuple, boolean
@@ -27,6 +24,9 @@ from dedup_middleware.text.characters import (
     TABLE_BITS,
     TABLE_SIZE,
     Characters,
+    Codes,
+    Flags,
+    Places,
     build,
 )
 from dedup_middleware.text.normalize import compose
@@ -40,7 +40,7 @@ _ONE: Final = np.uint64(1)
 _BYTE: Final = np.uint32(0xFF)
 
 
-def code_points(text: str) -> NDArray[np.uint32]:
+def code_points(text: str) -> Codes:
     """The code points of any string, lone surrogates included."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
@@ -53,7 +53,7 @@ def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
         name: names `simplified`; another mapping needs another name.
     """
 
-    def make() -> dict[str, NDArray[np.uint32]]:
+    def make() -> dict[str, Codes]:
         made = build(simplified)
         return {"table": made.table, "expansions": made.expansions}
 
@@ -79,12 +79,7 @@ def _beyond(code: np.uint32) -> np.uint32:
 
 @subkernel
 def _fold_plain(
-    raw: NDArray[np.uint32],
-    begin: np.uint64,
-    table: NDArray[np.uint32],
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    size: np.uint64,
+    raw: Codes, begin: np.uint64, table: Codes, codes: Codes, flags: Flags, size: np.uint64
 ) -> bool:
     """Fold the next STEP code points as if all were plain; False if one is not."""
     special = np.uint32(0)
@@ -99,13 +94,13 @@ def _fold_plain(
 
 @subkernel
 def _fold_into(
-    raw: NDArray[np.uint32],
+    raw: Codes,
     composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    shifts: NDArray[np.int32],
+    table: Codes,
+    expansions: Codes,
+    codes: Codes,
+    flags: Flags,
+    shifts: Places,
 ) -> tuple[int, int]:
     """Write the normal form; its length, or NEIGHBOURS or NO_ROOM, and the number of shifts."""
     shifted = 0
@@ -148,11 +143,8 @@ def _fold_into(
 
 @allocating_subkernel
 def fold_and_align(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8], NDArray[np.int32]]:
+    raw: Codes, composed: bool, table: Codes, expansions: Codes
+) -> tuple[bool, Codes, Flags, Places]:
     """What `fold` gives, and where its code points come from: rows (place, shift).
 
     From a row's place in the normal form up to the next row's, ``place + shift`` is the place in
@@ -173,12 +165,7 @@ def fold_and_align(
 
 
 @kernel(Tuple((boolean, U32, U8))(R32, boolean, R32, R32))
-def fold(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-) -> tuple[bool, NDArray[np.uint32], NDArray[np.uint8]]:
+def fold(raw: Codes, composed: bool, table: Codes, expansions: Codes) -> tuple[bool, Codes, Flags]:
     """The normal form of a text.
 
     Args:
@@ -193,7 +180,7 @@ def fold(
     return ready, codes, flags
 
 
-def fold_text(text: str, characters: Characters) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+def fold_text(text: str, characters: Characters) -> tuple[Codes, Flags]:
     """The normal form of `text`: code points, and their flags and word classes."""
     table, expansions = characters.table, characters.expansions
     ready, codes, flags = fold(code_points(text), False, table, expansions)

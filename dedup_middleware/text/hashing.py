@@ -5,20 +5,24 @@ finished by the mixer of SplitMix64 (Steele, Lea, Flood 2014). A shingle is a po
 hashes, so order counts, rolled along the text and finished by the same mixer.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import U32, U64, Tuple, int64
-from dedup_middleware.text.characters import CLASS_MASK, EXTEND, MID_LETTER, SYMBOL
-
-Hashes = NDArray[np.uint64]
+from dedup_middleware.base.kerneltypes import R64, U32, U64, Tuple, int64
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    EXTEND,
+    MID_LETTER,
+    SYMBOL,
+    Codes,
+    Flags,
+    Hashes,
+)
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -35,20 +39,35 @@ TOKEN_START, TOKEN_BASE, SHINGLE_START, SHINGLE_BASE, SHINGLE_DROP = 0, 1, 2, 3,
 TEXT_START, TEXT_BASE, FIGURE_START = 5, 6, 7
 
 
-@subkernel
-def mix(value: np.uint64) -> np.uint64:
-    """The mixer of SplitMix64: a bijection in which each input bit reaches each output bit."""
+def mixed(value: Any) -> Any:
+    """The mixer of SplitMix64: a bijection in which each input bit reaches each output bit; of a
+    number in kernels (`mix`), and of an array."""
     value = (value ^ (value >> _S30)) * _FIRST
     value = (value ^ (value >> _S27)) * _SECOND
     return value ^ (value >> _S31)
 
 
+mix = subkernel(mixed)
+
+
 def mix_int(value: int) -> int:
     """`mix` in Python."""
-    mask = (1 << 64) - 1
-    value = ((value ^ (value >> 30)) * int(_FIRST)) & mask
-    value = ((value ^ (value >> 27)) * int(_SECOND)) & mask
-    return value ^ (value >> 31)
+    return int(mixed(np.array([value], np.uint64))[0])
+
+
+class HashedText(NamedTuple):
+    """A normalised text in a kernel, of which any part can be hashed and looked up at once.
+
+    ``prefixes`` and ``powers`` are those of `hash_prefixes`, ``kinds`` is the table of words with a
+    kind, and ``start`` what hashes of words begin with.
+    """
+
+    codes: Codes
+    flags: Flags
+    prefixes: Hashes
+    powers: Hashes
+    kinds: Hashes
+    start: np.uint64
 
 
 def constants(key: int, width: int) -> Hashes:
@@ -64,7 +83,7 @@ def constants(key: int, width: int) -> Hashes:
 
 
 @subkernel
-def hash_token(codes: NDArray[np.uint32], first: int, last: int, keys: Hashes) -> np.uint64:
+def hash_token(codes: Codes, first: int, last: int, keys: Hashes) -> np.uint64:
     """The hash of the token codes[first:last]; never 0."""
     value = keys[TOKEN_START]
     base = keys[TOKEN_BASE]
@@ -76,11 +95,7 @@ def hash_token(codes: NDArray[np.uint32], first: int, last: int, keys: Hashes) -
 
 @subkernel
 def hash_prefixes(
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    keys: Hashes,
-    prefixes: Hashes,
-    powers: Hashes,
+    codes: Codes, flags: Flags, keys: Hashes, prefixes: Hashes, powers: Hashes
 ) -> np.uint64:
     """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop.
 
@@ -103,11 +118,10 @@ def hash_prefixes(
 
 
 @subkernel
-def hash_slice(
-    prefixes: Hashes, powers: Hashes, first: np.uint64, last: np.uint64, start: np.uint64
-) -> np.uint64:
+def hash_slice(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
     """`hash_token` of a token shorter than `powers`: what all text before it adds is taken off."""
-    value = mix(prefixes[last] + (start - prefixes[first]) * powers[last - first])
+    prefixes = text.prefixes
+    value = mix(prefixes[last] + (text.start - prefixes[first]) * text.powers[last - first])
     return value if value != _ZERO else _ONE
 
 
@@ -140,9 +154,7 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
     value = np.full(len(words), keys[TOKEN_START])
     for column in codes.T:  # a word is followed by zeros
         value = np.where(column, value * keys[TOKEN_BASE] + column, value)
-    value = (value ^ (value >> _S30)) * _FIRST
-    value = (value ^ (value >> _S27)) * _SECOND
-    return np.maximum(value ^ (value >> _S31), _ONE)
+    return np.maximum(mixed(value), _ONE)
 
 
 def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
@@ -191,3 +203,59 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
         else:
             counts[np.uint64(places[place]) - _ONE] += np.uint32(1)
     return values[:found], counts[:found]
+
+
+MAX_WIDTH: Final = 64
+# Of a text with fewer distinct shingles than this share of all, longer ones are tried,
+_DISTINCT: Final = 0.6
+_GAIN: Final = 1.6  # and taken if there are so many times more of them.
+
+
+@subkernel
+def _roll(
+    hashes: Hashes, count: int, width: int, drop: np.uint64, keys: Hashes, shingles: Hashes
+) -> int:
+    """Write the hashes of the shingles; returns how many there are.
+
+    `drop` is the base to the power of the width.
+    """
+    base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
+    rolled = np.uint64(0)
+    window = np.uint64(width if width < count else count)
+    for i in range(window):
+        rolled = rolled * base + hashes[i]
+    if count > 0:
+        shingles[0] = mix(rolled ^ start)
+    number = np.uint64(1 if count > 0 else 0)
+    for i in range(window, np.uint64(count)):
+        rolled = rolled * base + hashes[i] - hashes[i - window] * drop
+        shingles[number] = mix(rolled ^ start)
+        number += np.uint64(1)
+    return np.int64(number)
+
+
+@kernel(Tuple((U64, U32, U64))(U64, int64, int64, R64))
+def shingle_features(
+    hashes: Hashes, count: int, width: int, keys: Hashes
+) -> tuple[Hashes, NDArray[np.uint32], Hashes]:
+    """The distinct shingles of a text, how often each occurs, and all of them in order; `hashes`
+    are those of its tokens.
+
+    A text of few different tokens holds most shingles that can be made of them, and so does any
+    other such text. Its shingles are made twice as wide, and again, until they are rare. A text
+    that is written twice keeps its shingles: wider ones are as few.
+    """
+    shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
+    number = _roll(hashes, count, width, drop, keys, shingles)
+    order = shingles[:number].copy()
+    features, counts = distinct(shingles, number)
+    while features.size < _DISTINCT * number and 2 * width <= MAX_WIDTH:
+        width, drop = 2 * width, drop * drop
+        shingles = np.empty(count, np.uint64)  # what is found so far lies in the other one
+        number = _roll(hashes, count, width, drop, keys, shingles)
+        wider_order = shingles[:number].copy()
+        wider, again = distinct(shingles, number)
+        if wider.size < _GAIN * features.size:
+            break
+        features, counts, order = wider, again, wider_order
+    return features, counts, order

@@ -28,18 +28,24 @@ Only the segmenter `jieba` finds names in Chinese. A user's dictionary adds some
 Names with capital letters are those of :mod:`dedup_middleware.text.capitals`.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.text.capitals import read_run
-from dedup_middleware.text.characters import HAN, NUMERAL, SEPARATES
+from dedup_middleware.text.characters import (
+    HAN,
+    NUMERAL,
+    SEPARATES,
+    Codes,
+    CutText,
+    Flags,
+    Places,
+    code_set,
+)
 from dedup_middleware.text.numerals import among
 
 # What a word may be, together in four bits.
@@ -68,12 +74,9 @@ _VERBS: Final = "摄译绘撰"  # rare, but more often behind a name than in it
 _RARE_GIVEN: Final = 4000  # occurrences in jieba's dictionary from which a character is a word
 _RARE_NAME: Final = 1000
 _CREDITS: Final = np.array(sorted(ord(a) << 32 | ord(b) for a, b in CREDITS), np.int64)
-_SHORT_CREDITS: Final = np.array(sorted(map(ord, "文图摄译编圖攝譯編")), np.int64)
-_PHOTO: Final = ord("摄")
-_PHOTO_TRADITIONAL: Final = ord("攝")
-_OPENING: Final = np.array(sorted(map(ord, "([{【〔〖")), np.int64)
-_SLASH: Final = ord("/")
-_COLON: Final = ord(":")
+_SHORT_CREDITS: Final = code_set("文图摄译编圖攝譯編")
+_PHOTO, _PHOTO_TRADITIONAL, _SLASH, _COLON = map(ord, "摄攝/:")
+_OPENING: Final = code_set("([{【〔〖")
 _REACH: Final = 4  # separators between a credit and its name
 
 
@@ -102,79 +105,60 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
 
 
 @subkernel
-def _is_single(
-    flags: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    kinds: NDArray[np.uint8],
-    token: int,
-    begin: int,
-) -> bool:
+def _is_single(text: CutText, token: int, begin: int) -> bool:
     """Whether a token is one ideograph of a given name that begins at `begin`."""
-    single = starts[token] == begin and ends[token] == begin + 1
-    return single and bool(kinds[token] & GIVEN) and flags[begin] & HAN == HAN
+    single = text.starts[token] == begin and text.ends[token] == begin + 1
+    return single and bool(text.sorts[token] & GIVEN) and text.flags[begin] & HAN == HAN
 
 
 @subkernel
-def _is_prose(
-    starts: NDArray[np.int32], ends: NDArray[np.int32], kinds: NDArray[np.uint8], count: int
-) -> bool:
+def _is_prose(text: CutText) -> bool:
     """Whether at most three quarters of the tokens are one rare character each."""
-    singles = np.uint64(0)
+    singles, count = np.uint64(0), text.starts.size
     for token in range(np.uint64(count)):
-        singles += np.uint64((ends[token] - starts[token] == 1) & (kinds[token] & GIVEN != 0))
+        singles += np.uint64(
+            (text.ends[token] - text.starts[token] == 1) & (text.sorts[token] & GIVEN != 0)
+        )
     return 4 * singles <= 3 * count
 
 
 @subkernel
-def find_names(
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    kinds: NDArray[np.uint8],
-    marks: NDArray[np.uint8],
-    count: int,
-    rows: NDArray[np.int32],
-) -> int:
+def find_names(text: CutText, marks: Flags, rows: Places) -> int:
     """Write where names begin and end into the first rows of `rows`, and return how many there are.
 
     `rows` needs one row for each token. Its third and fourth column are set for names with capital
     letters only, by `capitals.read_run`.
 
     Args:
-        kinds: of each token.
         marks: what `capitals.mark` says of each token; empty: such names are not looked for.
     """
     found, token, before = 0, 0, -1
-    chinese = _is_prose(starts, ends, kinds, count)
+    chinese, count = _is_prose(text), text.starts.size
     while token < count:
         if marks.size and marks[token]:
-            token, named, before = read_run(
-                codes, flags, marks, starts, ends, count, token, before, rows[found]
-            )
+            token, named, before = read_run(text, marks, token, before, rows[found])
             found += named
             continue
-        kind = kinds[token] if chinese else np.uint8(0)
+        kind = text.sorts[token] if chinese else np.uint8(0)
         first = token
         token += 1
         if not kind & (NAME | SURNAME):
             continue
-        begin, end = starts[first], ends[first]
+        begin, end = text.starts[first], text.ends[first]
         if kind & NAME:
             more = end - begin == 2
         else:
             more = False
-            if token < count and starts[token] == end and ends[token] == end + 2:
-                if kinds[token] & GIVEN:
-                    end = ends[token]
+            if token < count and text.starts[token] == end and text.ends[token] == end + 2:
+                if text.sorts[token] & GIVEN:
+                    end = text.ends[token]
                     token += 1
-            elif token < count and _is_single(flags, starts, ends, kinds, token, end):
+            elif token < count and _is_single(text, token, end):
                 end, more = end + 1, True
                 token += 1
             if end == begin + 1:
                 continue
-        if more and token < count and _is_single(flags, starts, ends, kinds, token, end):
+        if more and token < count and _is_single(text, token, end):
             end += 1
             token += 1
         rows[found, 0], rows[found, 1] = begin, end
@@ -183,9 +167,7 @@ def find_names(
 
 
 @subkernel
-def is_credit(
-    codes: NDArray[np.uint32], flags: NDArray[np.uint8], begin: int, end: int, before: int
-) -> bool:
+def is_credit(codes: Codes, flags: Flags, begin: int, end: int, before: int) -> bool:
     """Whether the name codes[begin:end] says who made the page.
 
     Args:
@@ -211,11 +193,7 @@ def is_credit(
 
 
 @allocating_subkernel
-def places_of_names(
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    names: NDArray[np.int32],
-) -> NDArray[np.int32]:
+def places_of_names(codes: Codes, flags: Flags, names: Places) -> Places:
     """Where the names that are neither credits nor months begin and end: rows in text order.
 
     Args:

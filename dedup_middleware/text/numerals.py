@@ -8,8 +8,6 @@ A number is a pair (mantissa, exponent), mantissa * 10**exponent. All work on no
 points, so full-width and other scripts' digits are ASCII already.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -18,15 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
+from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set
 
-Codes = NDArray[np.uint32]
-
-_NEW_LINE: Final = ord("\n")
-_POINT: Final = ord(".")
-_COMMA: Final = ord(",")
-_FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
+_NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
 # Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
-_BEFORE_POINT: Final = np.array(sorted(map(ord, "([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")), np.int64)
+_BEFORE_POINT: Final = code_set("([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")
 _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
 _LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
@@ -43,21 +37,22 @@ def pack(word: str) -> int:
     return value
 
 
-MONTHS: Final = tuple(
-    (pack(name), number)
-    for number, names in enumerate(
-        (
-            ("january", "jan"), ("february", "feb"), ("march", "mar"), ("april", "apr"),
-            ("may",), ("june", "jun"), ("july", "jul"), ("august", "aug"),
-            ("september", "sept", "sep"), ("october", "oct"), ("november", "nov"),
-            ("december", "dec"),
-        ),
-        1,
-    )
-    for name in names
-)  # fmt: skip
-_MONTH_WORDS: Final = np.array([word for word, _ in MONTHS], np.int64)
-_MONTH_NUMBERS: Final = np.array([number for _, number in MONTHS], np.int64)
+def sorted_table(values: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Keys, ascending, and the value of each, for `search`."""
+    keys = np.array(sorted(values), np.int64)
+    return keys, np.array([values[key] for key in keys.tolist()], np.int64)
+
+
+_MONTH_NAMES: Final = (
+    "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
+    "|september sept sep|october oct|november nov|december dec"
+)
+MONTHS: Final = {
+    pack(name): number
+    for number, names in enumerate(_MONTH_NAMES.split("|"), 1)
+    for name in names.split()
+}
+_MONTH_WORDS, _MONTH_NUMBERS = sorted_table(MONTHS)
 _SCALES: Final = {
     3: "thousand тысяча тысячи тысячу тысяч тысячам тысячами тыс хиляди",
     6: "million mln mn миллион миллиона миллионов миллионам миллионами милиона милиони млн",
@@ -66,7 +61,7 @@ _SCALES: Final = {
 }
 # Letters that multiply an amount of money, right behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
-_MONEY: Final = np.array(sorted(map(ord, "$€£¥₹₽₩")), np.int64)
+_MONEY: Final = code_set("$€£¥₹₽₩")
 FIRST_CYRILLIC: Final = ord("а")
 _LETTERS: Final = 12  # of a word that is read
 
@@ -79,19 +74,17 @@ def pack_cyrillic(word: str) -> int:
     return value
 
 
-_SCALE_WORDS, _SCALE_EXPONENTS, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = (
-    np.array(column, np.int64)
-    for is_latin in (True, False)
-    for column in zip(
-        *(
-            (pack(word) if is_latin else pack_cyrillic(word), exponent)
-            for exponent, words in _SCALES.items()
-            for word in words.split()
-            if word.isascii() == is_latin
-        ),
-        strict=True,
-    )
-)
+def _scales(*, latin: bool) -> dict[int, int]:
+    return {
+        pack(word) if latin else pack_cyrillic(word): exponent
+        for exponent, words in _SCALES.items()
+        for word in words.split()
+        if word.isascii() == latin
+    }
+
+
+_SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(_scales(latin=True))
+_CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = sorted_table(_scales(latin=False))
 _CYRILLIC_PERCENTS: Final = np.array(
     [
         pack_cyrillic(word)
@@ -107,8 +100,7 @@ OF: Final = pack("of")
 # in front of a formal unit: 陆 and 伍 are words and names.
 _DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
 _FORMAL: Final = dict(zip("壹贰叁肆伍陆柒捌玖貳參陸", (*range(1, 10), 2, 3, 6), strict=True))
-_KILO: Final = ord("千")
-_METRIC: Final = np.array(sorted(map(ord, "米克瓦")), np.int64)  # units that it multiplies
+_METRIC: Final = code_set("米克瓦")  # units that it multiplies
 _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
 _FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
 
@@ -288,7 +280,7 @@ def _decimal_end(codes: Codes, first: int, comma: int) -> int:
     if at(codes, comma) != _COMMA or not is_digit(codes, comma + 1):
         return 0
     end = comma + 2 if not is_digit(codes, comma + 2) else comma + 3
-    if is_digit(codes, end) or at(codes, end) >= _FIRST_WIDE:
+    if is_digit(codes, end) or at(codes, end) >= FIRST_WIDE:
         return 0
     listed = at(codes, end) in (_COMMA, _POINT) and is_digit(codes, end + 1)
     listed = listed or (at(codes, first - 1) in (_COMMA, _POINT) and is_digit(codes, first - 2))
@@ -443,20 +435,22 @@ def word_before(codes: Codes, i: int) -> int:
 
 
 @subkernel
-def _number_of(packed: int, words: NDArray[np.int64], numbers: NDArray[np.int64]) -> int:
-    """The number that stands for a word, or 0."""
-    if packed == 0:
-        return 0
-    for place in range(words.size):
-        if words[place] == packed:
-            return numbers[place]
-    return 0
+def search(word: int, words: NDArray[np.int64], values: NDArray[np.int64]) -> int:
+    """The value of a word in a sorted table, found by bisection; 0 for none."""
+    low, high = 0, words.size
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(values[low]) if low < words.size and words[low] == word else np.int64(0)
 
 
 @subkernel
 def month(packed: int) -> int:
     """1 to 12 for the English name of a month or its abbreviation, else 0."""
-    return _number_of(packed, _MONTH_WORDS, _MONTH_NUMBERS)
+    return search(packed, _MONTH_WORDS, _MONTH_NUMBERS)
 
 
 @subkernel
@@ -464,11 +458,11 @@ def scale_after(codes: Codes, i: int) -> tuple[int, int]:
     """The power of ten of the word at i (thousand, mln, тыс.), and where it ends; 0 for none."""
     if is_cyrillic(codes, i):
         word, end = cyrillic_word_after(codes, i)
-        power = _number_of(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
+        power = search(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
         short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
         return power, (end + 1 if short and is_cyrillic(codes, end + 2) else end)
     word, end = word_after(codes, i)
-    return _number_of(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
+    return search(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
 
 
 @subkernel

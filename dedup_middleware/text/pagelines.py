@@ -11,6 +11,8 @@ import functools
 import re
 from typing import Final
 
+from dedup_middleware.text.characters import word_lists
+
 _LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
 _LONGEST_SENTENCE: Final = 40
 LONGEST: Final = 320  # of one that reserves rights
@@ -19,34 +21,8 @@ _MOST_CREDIT: Final = 8  # words of a picture's credit
 # What may stand before and around such a line.
 OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→> "
-# Headings and buttons, in lower case and without the punctuation behind them.
-BUTTONS: Final = frozenset(
-    """
-    advertisement | advertisement - story continues below | story continues below advertisement |
-    story continues below | article continues below advertisement | article continues below |
-    advert | sponsored | sponsored content | share | share this | share this article |
-    share this story | share on facebook | share on twitter | tweet | pin it | email | e-mail |
-    print | comment | comments | leave a comment | leave a reply | view comments | show comments |
-    post a comment | no comments | top rated comments | tell us what you think | loading |
-    read more | more | explore further | continue reading | click here | subscribe | subscribe now |
-    sign up | log in | follow us | facebook | twitter | instagram | whatsapp | telegram | youtube |
-    linkedin | back to top | this slideshow requires javascript | please enable javascript |
-    getty images | anzeige | werbung | kommentare | kommentar | teilen | drucken | artikel teilen |
-    weiterlesen | publicité | partager | commentaires | imprimer | lire la suite | publicidad |
-    compartir | comentarios | imprimir | leer más | pubblicità | condividi | commenti | stampa |
-    publicidade | compartilhar | comentários | advertentie | reklama | реклама | поделиться |
-    комментарии | распечатать | подписаться | 广告 | 分享 | 分享到 | 评论 | 打印 | 收藏 | 展开全文 |
-    阅读全文 | 点击查看更多 | 返回顶部 | 加载中 | 廣告 | 留言 | 列印 | 広告 | シェア | シェアする |
-    광고 | 공유 | 댓글 | read the full story | read full story | read the full article |
-    full story | читать далее | читать дальше | читать полностью | подробнее | mehr lesen |
-    zum artikel | lire plus | lire l'article | lire l’article | seguir leyendo | sigue leyendo |
-    continuar leyendo | leggi tutto | continua a leggere | ler mais | continue lendo | lees verder |
-    czytaj dalej | devamını oku | 查看全文 | 点击查看全文 | 点击阅读全文 | 阅读更多 | 阅读原文 |
-    閱讀全文 | 閱讀更多 | 繼續閱讀 | 続きを読む | 더보기 | اقرأ المزيد | קרא עוד | đọc tiếp
-    """.replace("\n    ", " ")
-    .strip()
-    .split(" | ")
-)
+BUTTONS: Final = frozenset(word_lists()["buttons"])
+
 _NETWORKS: Final = (
     r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
     r"|телеграм|вконтакте|дзен"
@@ -58,15 +34,7 @@ _WORDS: Final = r"[^\d]"
 _ON_NETWORKS: Final = rf"(?:our |the )?(?:{_NETWORKS})\b"
 #: what is captured of a line: in an invitation what stands behind the name of the first network
 _BEHIND: Final = "(.*)"
-# Words that stand there; with others a line is news: "Follow us on Facebook as ministers resign".
-_INVITING: Final = frozenset(
-    (
-        "and or und et y e o и our the us page channel account group feed seite kanal canal página "
-        "canale pagina for more latest all news update updates story stories to stay keep up date "
-        "informed connected in touch with here too today now daily breaking at via on чтобы быть в "
-        "курсе событий первыми первым узнавать узнать новости не пропустить пропускать самое важное"
-    ).split()
-)
+_INVITING: Final = frozenset(word_lists()["inviting"])  # words that stand there
 _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
@@ -145,16 +113,8 @@ _FORMS: Final = (
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
-AGENCIES: Final = (
-    "getty images",
-    "reuters",
-    "afp",
-    "ap photo",
-    "epa",
-    "shutterstock",
-    "istock",
-    "picture alliance",
-    "imago",
+AGENCIES: Final = tuple(
+    "getty images|reuters|afp|ap photo|epa|shutterstock|istock|picture alliance|imago".split("|")
 )
 # The credit of a picture names somebody: other words of five letters and more are a caption.
 _CREDIT: Final = re.compile(

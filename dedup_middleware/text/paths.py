@@ -4,29 +4,54 @@ Tokens are written as pairs `starts[i], ends[i]`, from the place `count` on; the
 returned.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import prefetch, subkernel
-from dedup_middleware.text.characters import ALNUM, BLOCK, CLASS_MASK, HAN, SEPARATOR
+from dedup_middleware.text.characters import (
+    ALNUM,
+    BLOCK,
+    CLASS_MASK,
+    HAN,
+    SEPARATOR,
+    Codes,
+    Flags,
+    Hashes,
+    Places,
+    Tokens,
+)
 from dedup_middleware.text.names import KIND_BITS
-from dedup_middleware.text.trie import BASE_BITS, KIND_SHIFT, LABEL_SHIFT, NO_LABEL, VALUE_SHIFT
-
-Codes = NDArray[np.uint32]
-Flags = NDArray[np.uint8]
-Places = NDArray[np.int32]
-Nodes = NDArray[np.uint64]
-Weights = NDArray[np.float64]
-Hints = NDArray[np.uint8]
-Kinds = NDArray[np.uint8]
+from dedup_middleware.text.trie import (
+    BASE_BITS,
+    KIND_SHIFT,
+    LABEL_SHIFT,
+    NO_LABEL,
+    VALUE_SHIFT,
+    TrieArrays,
+)
 
 ROWS, PAD = 3, 4
+
+
+class PathSearch(NamedTuple):
+    """Where the best paths through a chunk of n characters are searched for.
+
+    Attributes:
+        found: uint64[ROWS * (n + PAD)], the nodes of one, two and three characters from each
+            position on; in the third row that of a best word of more.
+        score: float64[n + PAD].
+        path: int32, of each character of the text where the best word from it on ends.
+    """
+
+    found: Hashes
+    score: NDArray[np.float64]
+    path: Places
+
+
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
 _EIGHT, _TWENTY, _BYTE = np.uint64(8), np.uint64(20), np.uint64(0xFF)
 _BLOCK_SHIFT: Final = np.uint64(BLOCK.bit_length() - 1)
@@ -40,12 +65,12 @@ _KINDS: Final = np.uint64((1 << KIND_BITS) - 1)
 
 
 @subkernel
-def _child(hints: Hints, nodes: Nodes, node: np.uint64, root: np.uint64) -> np.uint64:
+def _child(trie: TrieArrays, node: np.uint64, root: np.uint64) -> np.uint64:
     """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
     label = (root >> _LABEL) & _LABELS
     slot = (node & _BASES) + label
     # Most look-ups fail. The hints are an eighth of the nodes, so that these touch less memory.
-    child = nodes[slot if hints[slot] == np.uint8(label) else _ZERO]
+    child = trie.nodes[slot if trie.hints[slot] == np.uint8(label) else _ZERO]
     return child if (child >> _LABEL) & _LABELS == label else _ZERO
 
 
@@ -58,14 +83,7 @@ def _if_hinted(slot: np.uint64, hint: np.uint8, label: np.uint64) -> np.uint64:
 
 @subkernel
 def _look_up(
-    codes: Codes,
-    flags: Flags,
-    first: int,
-    last: int,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    found: Nodes,
+    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, found: Hashes
 ) -> None:
     """The nodes of one, two and three characters from each position on: three rows of `found`.
 
@@ -77,8 +95,8 @@ def _look_up(
     base = _ZERO
     for i in range(size):
         accepted = _ZERO - (np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE)
-        node = roots[np.uint64(codes[begin + i]) & accepted]
-        prefetch(hints, base + (node >> _LABEL & _LABELS))
+        node = trie.roots[np.uint64(codes[begin + i]) & accepted]
+        prefetch(trie.hints, base + (node >> _LABEL & _LABELS))
         found[i] = node
         base = node & _BASES
     for i in range(size, row):
@@ -89,44 +107,31 @@ def _look_up(
         for i in range(size):
             label = found[i + length] >> _LABEL
             slot = (found[before + i] & _BASES) + (label & _LABELS)
-            slot = _if_hinted(slot, hints[slot], label)
-            prefetch(nodes, slot)
+            slot = _if_hinted(slot, trie.hints[slot], label)
+            prefetch(trie.nodes, slot)
             found[after + i] = slot
         for i in range(size):
-            child, label = nodes[found[after + i]], found[i + length] >> _LABEL
+            child, label = trie.nodes[found[after + i]], found[i + length] >> _LABEL
             differing = (child >> _LABEL ^ label) & _LABELS
             equal = (differing - _ONE) >> _TWENTY
             child &= equal | equal << _TWENTY
             found[after + i] = child
-            prefetch(hints, (child & _BASES) + (found[i + length + _ONE] >> _LABEL & _LABELS))
+            prefetch(trie.hints, (child & _BASES) + (found[i + length + _ONE] >> _LABEL & _LABELS))
 
 
 @subkernel
 def best_path(
-    codes: Codes,
-    flags: Flags,
-    first: int,
-    last: int,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    values: Weights,
-    found: Nodes,
-    score: Weights,
-    path: Places,
+    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, search: PathSearch
 ) -> None:
     """The most probable path through each block of codes[first:last]; none goes on behind it.
 
-    Writes to path[i] where the best word from i on ends, and to the third row of `found` the node
-    of a best word of more than three characters. Sums and ties are those of
-    `jieba.Tokenizer.calc`: the same additions in the same order, and the longer word of equals.
-
-    Args:
-        found, score: arrays of ROWS * (last - first + PAD) and last - first + PAD numbers.
+    Sums and ties are those of `jieba.Tokenizer.calc`: the same additions in the same order, and the
+    longer word of equals.
     """
-    _look_up(codes, flags, first, last, roots, hints, nodes, found)
+    _look_up(codes, flags, first, last, trie, search.found)
     size = last - first
     begin, row = np.uint64(first), np.uint64(size) + _PAD
+    found, score, values = search.found, search.score, trie.values
     unknown = values[np.uint64(values.size) - _ONE]
     score[np.uint64(size)] = 0.0
     one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
@@ -140,7 +145,7 @@ def best_path(
         longer = total if total > longer else longer
         j, longest = i + _THREE, node
         while node & _BASES:  # written out: as a call it would cost as much as all the rest
-            node = _child(hints, nodes, node, found[j])
+            node = _child(trie, node, found[j])
             if node == _ZERO:
                 break
             j += _ONE
@@ -157,31 +162,22 @@ def best_path(
         wins = np.uint64(longer >= best)
         best = longer if longer > best else best
         score[i] = best
-        path[begin + i] = begin + i + _ONE + wins * (length - _ONE)
+        search.path[begin + i] = begin + i + _ONE + wins * (length - _ONE)
         one, two, three = best, one, two
 
 
 @subkernel
 def walk_path(
-    flags: Flags,
-    chunk: int,
-    first: int,
-    last: int,
-    path: Places,
-    found: Nodes,
-    starts: Places,
-    ends: Places,
-    named: Kinds,
-    count: int,
+    flags: Flags, chunk: int, first: int, last: int, search: PathSearch, tokens: Tokens, count: int
 ) -> tuple[int, int]:
     """Tokens of the best path through the block that begins at `first`; single letters and digits
     in a row are one, as in jieba. Returns where the block ends, and the number of tokens.
 
     Args:
         chunk: where what `found` holds begins, as `best_path` left it.
-        named: what each token may be is written there, see `names`.
     """
     i, stop, n = np.uint64(first), np.uint64(last), np.uint64(count)
+    found, path = search.found, search.path
     origin, row = np.uint64(chunk), np.uint64(last - chunk) + _PAD
     while i < stop and flags[i] & BLOCK:
         end = np.uint64(path[i])
@@ -190,8 +186,8 @@ def walk_path(
             node = _ZERO  # the whole run is no word of the dictionary, as its first letter may be
             while end < stop and flags[end] & ALNUM and np.uint64(path[end]) == end + _ONE:
                 end += _ONE
-        starts[n], ends[n] = i, end
-        named[n] = node >> _KIND & _KINDS
+        tokens.starts[n], tokens.ends[n] = i, end
+        tokens.sorts[n] = node >> _KIND & _KINDS
         n += _ONE
         i = end
     return np.int64(i), np.int64(n)
@@ -199,22 +195,13 @@ def walk_path(
 
 @subkernel
 def walk_blocks(
-    flags: Flags,
-    chunk: int,
-    first: int,
-    last: int,
-    path: Places,
-    found: Nodes,
-    starts: Places,
-    ends: Places,
-    named: Kinds,
-    count: int,
+    flags: Flags, chunk: int, first: int, last: int, search: PathSearch, tokens: Tokens, count: int
 ) -> tuple[int, int]:
     """`walk_path` through the block at `first` and all that follow it behind separators alone and
     begin with a Han character; the tokens of the separators are none."""
     i = first
     while True:
-        i, count = walk_path(flags, chunk, i, last, path, found, starts, ends, named, count)
+        i, count = walk_path(flags, chunk, i, last, search, tokens, count)
         # Between two clauses there is a comma, or little else.
         while i < last and flags[i] & (BLOCK | CLASS_MASK) == SEPARATOR:
             i += 1
@@ -224,16 +211,7 @@ def walk_blocks(
 
 @subkernel
 def longest_matches(
-    codes: Codes,
-    flags: Flags,
-    first: int,
-    last: int,
-    roots: Nodes,
-    hints: Hints,
-    nodes: Nodes,
-    starts: Places,
-    ends: Places,
-    count: int,
+    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, tokens: Tokens, count: int
 ) -> int:
     """Forward maximum matching inside one window: the longest entry, else one character.
 
@@ -246,19 +224,19 @@ def longest_matches(
             while end < last and flags[end] & ALNUM:
                 end += 1
         else:
-            node, j = _root(roots, codes[i]), i + 1
+            node, j = _root(trie.roots, codes[i]), i + 1
             while j < last and node & _BASES:
-                node = _child(hints, nodes, node, _root(roots, codes[j]))
+                node = _child(trie, node, _root(trie.roots, codes[j]))
                 j += 1
                 inside = j < last and flags[j - 1] & flags[j] & ALNUM
                 if node >> _VALUE and not inside:
                     end = j
-        starts[count], ends[count] = i, end
+        tokens.starts[count], tokens.ends[count] = i, end
         count += 1
         i = end
     return count
 
 
 @subkernel
-def _root(roots: Nodes, code: int) -> np.uint64:
+def _root(roots: Hashes, code: int) -> np.uint64:
     return roots[np.uint64(code)] if code < roots.size else _ZERO

@@ -1,4 +1,4 @@
-"""Places of numerals and names: for each of them the letters around it, and its value.
+"""Places of numerals, symbols and names: for each of them the letters around it, and its value.
 
 Two pages on one template say other things in the same places, so a figure is compared with the
 one in the same place of the other page, not with all that occur there. A **place** is the text
@@ -13,30 +13,53 @@ Names have places too (see :mod:`dedup_middleware.text.names` and
 :mod:`dedup_middleware.text.capitals`); around a name, other names count as one ideograph each, as
 numerals do.
 
+Stars, suns, chess men, Braille and private-use characters say something that no letter says. A
+**run** of such symbols, with white space between them or not, has a place as a figure has, and what
+it is worth is its characters in order. So ★★★★★ and ★☆☆☆☆ between the same letters make other
+pages; a run that only one of two pages has says nothing. No run has a place that decorates:
+
+- one bullet (■ ● ▶ → ★ ...) at the beginning of a line, since each site has another;
+- a run of nothing but | ~ + © ® and the like, which separate, or follow names;
+- one without a letter or a numeral within reach.
+
+What belongs to a numeral (-, $, >) is part of its value instead, see
+:mod:`dedup_middleware.text.signs`.
+
 An **entry** has 24 bits: 16 of the place, 8 of the value. Pages keep the smallest entries they
 have, so entries come in ranges by their importance: the figures below `SYMBOLS`, the runs of
-symbols (see :mod:`dedup_middleware.text.symbols`) below `NAMES`, the names below `SECONDS`, and
+symbols below `NAMES`, the names below `SECONDS`, and
 from there on a second entry for each figure and run, with other bits of its place and of its value.
 It uses bits that would stay free, and a changed figure then goes unseen once in 65,536 times
 instead of once in 256. Of the names with capital letters those of several words lie below
 `SINGLES`, those of one word above.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
-from dedup_middleware.text.characters import CLASS_MASK, LETTER, NUMERAL, SEPARATES, SYMBOL
-from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, hash_token, mix
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    EMOJI,
+    FIRST_WIDE,
+    LETTER,
+    NUMERAL,
+    REGIONAL,
+    SEPARATES,
+    SYMBOL,
+    Codes,
+    Flags,
+    Hashes,
+    Places,
+    code_set,
+)
+from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, hash_token, mix
 from dedup_middleware.text.names import is_credit
-from dedup_middleware.text.numerals import Codes, at
-from dedup_middleware.text.symbols import is_symbol, read_symbols
+from dedup_middleware.text.numerals import among, at
 
 WIDTH: Final = 6  # letters on each side
 WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
@@ -47,42 +70,48 @@ SYMBOLS: Final = 0x7000  # the first place of symbols
 NAMES: Final = 0x8000  # the first place of a name
 SINGLES: Final = 0xA000  # the first place of a name that is one word with a capital letter
 SECONDS: Final = 0xC000  # the first place of a second entry
-_FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 _MASK: Final = 0x110000  # in place of a numeral; no code point
 _SIDE: Final = 0x110001  # between the two sides
 _NAME: Final = 0x110002  # in place of a name
-_DAY: Final = ord("日")
-_MONTH: Final = ord("月")
-_YEAR: Final = ord("年")
-_WIRE: Final = ord("电")
-_WIRE_TRADITIONAL: Final = ord("電")
-_NEWS: Final = ord("讯")
-_NEWS_TRADITIONAL: Final = ord("訊")
+_DAY, _MONTH, _YEAR = map(ord, "日月年")
+_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
 _NO_LINE, _WANTS_MONTH, _WANTS_YEAR = 0, 1, 2
+DIVIDERS: Final = "|~+©®°¦¬￨"
+# Single ones at the beginning of a line: geometric shapes, stars and all arrows.
+_GEOMETRIC, _SHAPES_END = 0x25A0, 0x2600
+_ARROWS, _ARROWS_END = 0x2190, 0x2200
+_DINGBAT_ARROWS, _DINGBATS_END = 0x2794, 0x27C0
+_MORE_ARROWS, _MORE_END = 0x2B00, 0x2B60
+_OTHERS: Final = "★☆※✦✧✱✲✳✴✵✶✷✸✹✺✻✼✽"
+_DIVIDING: Final = code_set(DIVIDERS)
+_BULLETS: Final = code_set(_OTHERS)
+_LINE, _RETURN = map(ord, "\n\r")
+
+
+class NamedText(NamedTuple):
+    """A normalised text, the rows of `find_names`, and the keys that places are hashed with."""
+
+    codes: Codes
+    flags: Flags
+    names: Places
+    keys: Hashes
 
 
 @subkernel
-def _beside(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    i: int,
-    step: int,
-    base: np.uint64,
-    value: np.uint64,
-) -> np.uint64:
+def _beside(text: NamedText, i: int, step: int, value: np.uint64) -> np.uint64:
     """Take the letters from i on, outwards, into a hash."""
-    left, numeral = WIDTH, False
+    left, numeral, base = WIDTH, False, text.keys[TEXT_BASE]
     end = i + step * REACH
-    while i != end and 0 <= i < codes.size and left > 0:
-        code = np.int64(codes[i])
-        if flags[i] & SYMBOL == NUMERAL:
+    while i != end and 0 <= i < text.codes.size and left > 0:
+        code = np.int64(text.codes[i])
+        if text.flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
                 left -= WIDE
             numeral = True
-        elif not flags[i] & SEPARATES:
+        elif not text.flags[i] & SEPARATES:
             value = value * base + np.uint64(code)
-            left -= WIDE if code >= _FIRST_WIDE else 1
+            left -= WIDE if code >= FIRST_WIDE else 1
             numeral = False
         i += step
     return value
@@ -98,36 +127,29 @@ def _ends_date_line(codes: Codes, last: int) -> bool:
 
 
 @subkernel
-def _beside_name(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    names: NDArray[np.int32],
-    name: int,
-    step: int,
-    base: np.uint64,
-    value: np.uint64,
-) -> tuple[np.uint64, bool]:
+def _beside_name(text: NamedText, name: int, step: int, value: np.uint64) -> tuple[np.uint64, bool]:
     """`_beside` for a row of `names`, in which other names count as one letter each; and
     whether there is a letter."""
     left, numeral, other, some = WIDTH, False, name + step, False
-    i = np.int64(names[name, 0]) - 1 if step < 0 else np.int64(names[name, 1])
+    base = text.keys[TEXT_BASE]
+    i = np.int64(text.names[name, 0]) - 1 if step < 0 else np.int64(text.names[name, 1])
     end = i + step * REACH
-    while (end - i) * step > 0 and 0 <= i < codes.size and left > 0:
-        if 0 <= other < names.shape[0] and names[other, 0] <= i < names[other, 1]:
+    while (end - i) * step > 0 and 0 <= i < text.codes.size and left > 0:
+        if 0 <= other < text.names.shape[0] and text.names[other, 0] <= i < text.names[other, 1]:
             value = value * base + np.uint64(_NAME)
             left -= WIDE
-            i = np.int64(names[other, 0]) if step < 0 else np.int64(names[other, 1]) - 1
+            i = np.int64(text.names[other, 0]) if step < 0 else np.int64(text.names[other, 1]) - 1
             other += step
             numeral = False
-        elif flags[i] & SYMBOL == NUMERAL:
+        elif text.flags[i] & SYMBOL == NUMERAL:
             if not numeral:
                 value = value * base + np.uint64(_MASK)
                 left -= WIDE
             numeral = True
         else:  # without a branch on letter or separator, which the CPU could not predict
-            code, letter = np.uint64(codes[i]), not flags[i] & SEPARATES
+            code, letter = np.uint64(text.codes[i]), not text.flags[i] & SEPARATES
             value = value * (base if letter else np.uint64(1)) + (code if letter else np.uint64(0))
-            left -= (WIDE if code >= np.uint64(_FIRST_WIDE) else 1) if letter else 0
+            left -= (WIDE if code >= np.uint64(FIRST_WIDE) else 1) if letter else 0
             numeral &= not letter
             some |= letter
         i += step
@@ -148,78 +170,119 @@ def _second(place: np.uint64) -> np.uint64:
 
 
 @subkernel
-def _name_entry(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    names: NDArray[np.int32],
-    name: int,
-    keys: NDArray[np.uint64],
-) -> np.uint32:
+def _name_entry(text: NamedText, name: int) -> np.uint32:
     """The entry of a Chinese name. Of three characters and more the last one does not count: it
     may be part of the next word, or be missing."""
-    base, first, last = keys[TEXT_BASE], np.int64(names[name, 0]), np.int64(names[name, 1])
-    place, _ = _beside_name(codes, flags, names, name, -1, base, keys[FIGURE_START])
-    place = place * base + np.uint64(_SIDE)
-    place = mix(_beside_name(codes, flags, names, name, 1, base, place)[0])
+    base, first, last = (
+        text.keys[TEXT_BASE],
+        np.int64(text.names[name, 0]),
+        np.int64(text.names[name, 1]),
+    )
+    place, _ = _beside_name(text, name, -1, text.keys[FIGURE_START])
+    place = mix(_beside_name(text, name, 1, place * base + np.uint64(_SIDE))[0])
     last = last if last - first < _LONG else last - 1
-    value = hash_token(codes, first, last, keys) >> np.uint64(56)
+    value = hash_token(text.codes, first, last, text.keys) >> np.uint64(56)
     return _entry(np.uint64(NAMES) | place >> np.uint64(50), value)
 
 
 @subkernel
-def _capital_entry(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    names: NDArray[np.int32],
-    name: int,
-    base: np.uint64,
-    start: np.uint64,
-) -> np.uint32:
+def _capital_entry(text: NamedText, name: int) -> np.uint32:
     """The entry of a name with capital letters; `FREE` if it is left out, is the name of a month
     next to a number, or has no letter next to it, as in a table."""
-    words = np.uint64(names[name, 2])
-    if words == 0 or flags[names[name, 0]] & SYMBOL == NUMERAL:
+    words, base = np.uint64(text.names[name, 2]), text.keys[TEXT_BASE]
+    if words == 0 or text.flags[text.names[name, 0]] & SYMBOL == NUMERAL:
         return np.uint32(FREE)
-    place, left = _beside_name(codes, flags, names, name, -1, base, start)
-    place = place * base + np.uint64(_SIDE)
-    place, right = _beside_name(codes, flags, names, name, 1, base, place)
+    place, left = _beside_name(text, name, -1, text.keys[FIGURE_START])
+    place, right = _beside_name(text, name, 1, place * base + np.uint64(_SIDE))
     if not left and not right:
         return np.uint32(FREE)
     place = mix(place * base + words)
-    value = mix(place + np.uint64(names[name, 3])) >> np.uint64(56)
+    value = mix(place + np.uint64(text.names[name, 3])) >> np.uint64(56)
     lowest = np.uint64(NAMES if words > 1 else SINGLES)
     return _entry(lowest | place >> np.uint64(51), value)
 
 
 @subkernel
+def is_symbol(flags: np.uint8) -> bool:
+    """Whether the flags are those of a symbol, an emoji or half a flag."""
+    kind = flags & CLASS_MASK
+    return flags & SYMBOL == SYMBOL or kind in (EMOJI, REGIONAL)
+
+
+@subkernel
+def symbols_dominate(flags: Flags, words: int) -> bool:
+    """Whether a text has more symbols than words, symbols that are words (emoji) not counted."""
+    symbols = np.uint64(0)
+    for i in range(np.uint64(flags.size)):
+        symbols += np.uint64(flags[i] & SYMBOL == SYMBOL)
+    return symbols > np.uint64(max(words, 0))
+
+
+@subkernel
+def is_bullet(code: int) -> bool:
+    """Whether a character usually marks the items of a list."""
+    shape = _GEOMETRIC <= code < _SHAPES_END or _ARROWS <= code < _ARROWS_END
+    arrow = _DINGBAT_ARROWS <= code < _DINGBATS_END or _MORE_ARROWS <= code < _MORE_END
+    return shape or arrow or among(code, _BULLETS)
+
+
+@subkernel
+def is_blank(code: int) -> bool:
+    """Whether it is white space that the normal form leaves."""
+    return code in (0x20, 0x85, 0x2028) or 9 <= code <= 13 or 0x1C <= code <= 0x1F
+
+
+@subkernel
+def _begins_line(codes: Codes, i: int) -> bool:
+    i -= 1
+    while i >= 0 and codes[i] != _LINE and codes[i] != _RETURN:
+        if not is_blank(np.int64(codes[i])):
+            return False
+        i -= 1
+    return True
+
+
+@subkernel
+def read_symbols(text: NamedText, first: int) -> tuple[bool, np.uint64, int]:
+    """The run that begins with a symbol: whether it has a place, its value, and its end."""
+    value, i, end, count = text.keys[TEXT_START], first, first, 0
+    divides = True
+    while i < text.codes.size:
+        code = np.int64(text.codes[i])
+        if is_symbol(text.flags[i]):
+            value = mix(value + np.uint64(code))
+            divides = divides and among(code, _DIVIDING)
+            end, count = i + 1, count + 1
+        elif not is_blank(code):
+            break
+        i += 1
+    mark = count == 1 and is_bullet(np.int64(text.codes[first])) and _begins_line(text.codes, first)
+    return not divides and not mark, value, end
+
+
+@subkernel
 def _locate_symbols(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    where: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    entries: NDArray[np.uint32],
-    count: int,
+    text: NamedText, where: Places, rows: NDArray[np.int64], entries: Codes, count: int
 ) -> int:
     """Write the entries of the runs of symbols that are no part of a figure; returns their number
     added to `count`."""
-    base, start = keys[TEXT_BASE], keys[FIGURE_START]
+    base, start = text.keys[TEXT_BASE], text.keys[FIGURE_START]
     row, done = 0, 0
     for candidate in range(where.size):
         i = np.int64(where[candidate])
-        if i < done or not is_symbol(flags[i]):
+        if i < done or not is_symbol(text.flags[i]):
             continue
         while row < rows.shape[0] and rows[row, 4] <= i:
             row += 1
         if row < rows.shape[0] and rows[row, 3] <= i:
             continue
-        has_place, value, done = read_symbols(codes, flags, i, keys)
+        has_place, value, done = read_symbols(text, i)
         if not has_place:
             continue
-        place = _beside(codes, flags, i - 1, -1, base, start)
+        place = _beside(text, i - 1, -1, start)
         alone = place == start
         before = place * base + np.uint64(_SIDE)
-        place = _beside(codes, flags, done, 1, base, before)
+        place = _beside(text, done, 1, before)
         if alone and place == before:
             continue
         place = mix(place)
@@ -243,30 +306,23 @@ def _placed_as(rows: NDArray[np.int64], row: int) -> int:
 
 @allocating_subkernel
 def locate(
-    codes: Codes,
-    flags: NDArray[np.uint8],
-    where: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    values: NDArray[np.uint64],
-    dated: NDArray[np.uint8],
-    names: NDArray[np.int32],
-    keys: NDArray[np.uint64],
-) -> NDArray[np.uint32]:
+    text: NamedText, where: Places, rows: NDArray[np.int64], values: Hashes, dated: Flags
+) -> Codes:
     """The entries of the figures outside date lines, two each, of the runs of symbols, two each,
     and of the names that are no credits, one each.
 
     Args:
-        flags: of the code points; the names of months among the figures become numerals, and units.
+        text: the flags of names of months among the figures become those of numerals, and units.
         where: what `candidates` gives.
         rows: what `find_figures` gives.
         values: the hash of the value of each row.
         dated: becomes 0 for each row outside date lines.
-        names: what `find_names` gives, in order, no two overlapping.
     """
+    codes, flags, names = text.codes, text.flags, text.names
     for row in range(rows.shape[0]):
         for i in range(rows[row, 3], rows[row, 4]):
             flags[i] |= np.uint8(0 if flags[i] & SEPARATES else NUMERAL)
-    base, start = keys[TEXT_BASE], keys[FIGURE_START]
+    base, start = text.keys[TEXT_BASE], text.keys[FIGURE_START]
     entries = np.empty(2 * (rows.shape[0] + where.size) + names.shape[0], np.uint32)
     count, state, begin = 0, _NO_LINE, 0
     for row in range(rows.shape[0] - 1, -1, -1):
@@ -282,25 +338,25 @@ def locate(
             state = _NO_LINE
             dated[row] = np.uint8(0)
             placed = _placed_as(rows, row)
-            place = _beside(codes, flags, rows[placed, 3] - 1, -1, base, start)
+            place = _beside(text, rows[placed, 3] - 1, -1, start)
             place = place * base + np.uint64(_SIDE)
-            place = mix(_beside(codes, flags, rows[placed, 4], 1, base, place))
+            place = mix(_beside(text, rows[placed, 4], 1, place))
             value = values[row] >> np.uint64(48)
             lowest = (place >> np.uint64(32)) * np.uint64(SYMBOLS) >> np.uint64(32)
             entries[count] = _entry(lowest, value >> np.uint64(8))
             entries[count + 1] = _entry(_second(place), value)
             count += 2
         begin = first
-    count = _locate_symbols(codes, flags, where, rows, keys, entries, count)
+    count = _locate_symbols(text, where, rows, entries, count)
     before = -1
     for name in range(names.shape[0]):
         first, last = np.int64(names[name, 0]), np.int64(names[name, 1])
         if flags[first] & CLASS_MASK == LETTER:
-            entry, before = _capital_entry(codes, flags, names, name, base, start), -1
+            entry, before = _capital_entry(text, name), -1
         elif is_credit(codes, flags, first, last, before):
             entry, before = np.uint32(FREE), last
         else:
-            entry, before = _name_entry(codes, flags, names, name, keys), -1
+            entry, before = _name_entry(text, name), -1
         entries[count] = entry
         count += entry != FREE
     return entries[:count]

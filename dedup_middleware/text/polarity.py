@@ -22,8 +22,6 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
 What the numbers are for is said in :mod:`dedup_middleware.text.clauses`.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -46,20 +44,13 @@ BODY, SURNAME, GIVEN, PERSON, TITLE = range(MOST - 5, MOST)
 #: most of them are words of another language too
 MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
 _WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
-_KEPT: Final = "kept"
-_SINGLE: Final = {
-    "not": NOT,
-    "so": SO,
-    "name": NAME,
-    "some": SOME,
-    "must": MUST,
-    "body": BODY,
-    "surname": SURNAME,
-    "given": GIVEN,
-    "person": PERSON,
-    "title": TITLE,
-    _KEPT: 0,
-}
+_SINGLE: Final = dict(
+    zip(
+        "not so name some must body surname given person title kept".split(),
+        (NOT, SO, NAME, SOME, MUST, BODY, SURNAME, GIVEN, PERSON, TITLE, 0),
+        strict=True,
+    )
+)
 
 
 @attrs.frozen

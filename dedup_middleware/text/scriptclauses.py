@@ -25,8 +25,6 @@ language in it is read as all others are, or that language would lose its words.
 about it, its tokens, shingles and figures, is as in any other one.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -34,24 +32,38 @@ from typing import Final
 import numpy as np
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
-from dedup_middleware.text.characters import SEPARATES, SYMBOL
-from dedup_middleware.text.clauses import STOP, WORDS
-from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START, hash_prefixes, kind_of, mix
-from dedup_middleware.text.listedwords import (
-    LONG,
-    REACH,
-    SPACE,
+from dedup_middleware.text.characters import (
+    FIRST_WIDE,
+    SEPARATES,
+    SYMBOL,
+    Codes,
     Flags,
     Hashes,
-    is_digit,
+    code_set,
+)
+from dedup_middleware.text.clauses import (
+    HYPHEN,
+    LONG,
+    SPACE,
+    STOP,
+    WORDS,
     is_letter,
+    listed,
     longest_word,
     name_value,
-    polarity_of,
+    reach,
     run_end,
     weigh,
 )
-from dedup_middleware.text.numerals import Codes, among, is_wrap
+from dedup_middleware.text.hashing import (
+    TOKEN_BASE,
+    TOKEN_START,
+    HashedText,
+    hash_prefixes,
+    kind_of,
+    mix,
+)
+from dedup_middleware.text.numerals import among, is_digit, is_wrap
 from dedup_middleware.text.polarity import BODY, GIVEN, MARKS, NAME, PERSON, TITLE
 from dedup_middleware.text.unspaced import is_thai, read_japanese, read_thai
 
@@ -63,26 +75,18 @@ _FEW, _SOME, _MANY = 12, 8, 3
 # Japanese letters a third is kana.
 _OTHERS, _HAN, _KANA_SHARE = 5, 20, 3
 LONGEST: Final = 24  # characters of a word of the list, spaces included
-_HYPHEN: Final = ord("-")
 _SYLLABLES: Final = 2  # of a Korean word that count
 _PERSON: Final = 3  # syllables of a Korean name
-_PREFIXES: Final = np.array(sorted(map(ord, "وفبلكساהובלמשכ")), np.int64)
+_PREFIXES: Final = code_set("وفبلكساהובלמשכ")
 _WAW, _VAV = ord("و"), ord("ו")  # and
-_PARTICLES: Final = np.array(sorted(map(ord, "은는이가을를의에와과도로씨님만")), np.int64)
-_ENDINGS: Final = np.array(sorted(map(ord, "지는은을고게면기던다")), np.int64)
-_NUMBERS: Final = np.array(sorted(map(ord, "일이삼사오육칠팔구십백천만억조")), np.int64)
-_COUNTED: Final = np.array(sorted(map(ord, "원명년월일분초시개위번호차회층대살세")), np.int64)
-_SURNAMES: Final = np.array(
-    sorted(
-        map(
-            ord,
-            "김이박최정강조윤장임한오서신권황안송류유홍전고문손양배백허남심노하곽성차주우구민진나지엄변원천방공현함석",
-        )
-    ),
-    np.int64,
+_PARTICLES: Final = code_set("은는이가을를의에와과도로씨님만")
+_ENDINGS: Final = code_set("지는은을고게면기던다")
+_NUMBERS: Final = code_set("일이삼사오육칠팔구십백천만억조")
+_COUNTED: Final = code_set("원명년월일분초시개위번호차회층대살세")
+_SURNAMES: Final = code_set(
+    "김이박최정강조윤장임한오서신권황안송류유홍전고문손양배백허남심노하곽성차주우구민진나지엄변원천방공현함석"
 )
 _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
-_FIRST_WIDE: Final = 0x2E80
 
 
 @subkernel
@@ -129,12 +133,12 @@ def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> boo
     """Whether a clause ends at the separators codes[first:last]."""
     if first == 0 or last == codes.size:
         return False
-    if last == first + 1 and is_digit(codes[first - 1]) and is_digit(codes[last]):
+    if last == first + 1 and is_digit(codes, first - 1) and is_digit(codes, last):
         return False  # 1.7
     cuts, space = False, False
     for i in range(first, last):
         space |= codes[i] <= np.uint32(SPACE)
-        joins = codes[i] == np.uint32(SPACE) or codes[i] == np.uint32(_HYPHEN)
+        joins = codes[i] == np.uint32(SPACE) or codes[i] == np.uint32(HYPHEN)
         cuts |= flags[i] & SYMBOL == SEPARATES and not joins and not is_wrap(codes, i)
     if script == THAI:
         cuts |= space and is_thai(codes[first - 1]) and is_thai(codes[last])
@@ -142,197 +146,142 @@ def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> boo
 
 
 @subkernel
-def _foreign(
-    codes: Codes,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: int,
-    last: int,
-) -> tuple[np.uint64, np.uint64]:
+def _foreign(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
     """The same of a word in other letters. One of up to three letters, or with a digit, is a name
     (A型, X2) unless the list has it; digits alone are compared by their places."""
     digits = 0
     for i in range(first, last):
-        digits += 1 if is_digit(codes[i]) else 0
+        digits += 1 if is_digit(text.codes, i) else 0
     if digits == last - first:
         return np.uint64(0), np.uint64(0)
-    value = name_value(prefixes, powers, start, first, last)
-    polar = 0
-    if last - first < LONG:
-        polar = polarity_of(prefixes, powers, table, start, first, last)
+    value = name_value(text, first, last)
+    polar = listed(text, first, last) if last - first < LONG else 0
     if polar:
         return weigh(polar, value)
     if digits or last - first <= 3:
         return WORDS[NAME], value
-    stop = kind_of(table, value) & np.uint64(STOP)
+    stop = kind_of(text.kinds, value) & np.uint64(STOP)
     return np.uint64(0) if stop else value, np.uint64(0)
 
 
 @subkernel
-def _korean(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: int,
-    last: int,
-) -> tuple[np.uint64, np.uint64]:
+def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
     """What a Korean word that is not in the list adds to the words and to the turn."""
-    none = np.uint64(0)
-    end = first
+    codes, none, end = text.codes, np.uint64(0), first
     while end < last and among(np.int64(codes[end]), _NUMBERS):
         end += 1
     if end > first and (end == last or among(np.int64(codes[end]), _COUNTED)):
-        return WORDS[NAME], name_value(prefixes, powers, start, first, end)
+        return WORDS[NAME], name_value(text, first, end)
     particle = last == first + 2 and among(np.int64(codes[first + 1]), _PARTICLES)
     least = first if particle else first + 1
     end = min(last - 1, first + LONGEST)
     while end > least:
-        polar = polarity_of(prefixes, powers, table, start, first, end)
+        polar = listed(text, first, end)
         if polar and polar != BODY:
-            return weigh(polar, name_value(prefixes, powers, start, first, end))
+            return weigh(polar, name_value(text, first, end))
         end -= 1
     for i in range(first + 1, last):
-        end, polar = longest_word(codes, flags, prefixes, powers, table, start, i, last)
+        end, polar = longest_word(text, i, last)
         if polar == BODY and (end == last or among(np.int64(codes[end]), _PARTICLES)):
-            body = name_value(prefixes, powers, start, i, end)
-            return WORDS[NAME] + body, name_value(prefixes, powers, start, first, i)
+            return WORDS[NAME] + name_value(text, i, end), name_value(text, first, i)
     family = among(np.int64(codes[first]), _SURNAMES)
     end = first + _PERSON
     if family and (last == end or (last > end and among(np.int64(codes[end]), _PARTICLES))):
         # Most such words are no names, so that a wrong letter in the others turns nothing.
-        return WORDS[NAME], name_value(prefixes, powers, start, first, first + 1)
+        return WORDS[NAME], name_value(text, first, first + 1)
     end = min(last, first + _SYLLABLES)
     if last > first + 1 and among(np.int64(codes[first + 1]), _ENDINGS):
         end = first + 1
-    return name_value(prefixes, powers, start, first, end), none
+    return name_value(text, first, end), none
 
 
 @subkernel
-def _phrase(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: int,
-    last: int,
-) -> tuple[int, int]:
-    """The end and the polarity of the longest of one, two and three words from codes[first:last]
-    on that the list has; `last` and 0 if it has none."""
-    two, three = last, last
-    if last + 1 < codes.size and codes[last] == np.uint32(SPACE) and is_letter(flags, last + 1):
-        two = three = run_end(flags, last + 1)
-        if two + 1 < codes.size and codes[two] == np.uint32(SPACE) and is_letter(flags, two + 1):
-            three = run_end(flags, two + 1)
-    reach = first + np.int64(REACH[min(np.uint64(codes[first]), np.uint64(0xFFFF))])
+def _word_behind(text: HashedText, last: int) -> int:
+    """Where the word ends that follows one after a space; `last`, where that ends, if none does."""
+    codes, behind = text.codes, last + 1
+    if behind < codes.size and codes[last] == np.uint32(SPACE) and is_letter(text.flags, behind):
+        return run_end(text.flags, behind)
+    return last
+
+
+@subkernel
+def _phrase(text: HashedText, first: int, last: int) -> tuple[int, int]:
+    """The end and the polarity of the longest of one, two and three words from `first` on that the
+    list has; `last`, where the first word ends, and 0 if it has none."""
+    two = _word_behind(text, last)
+    three = _word_behind(text, two)
+    most = first + reach(text.codes[first])
     for end in (three, two, last):
-        polar = 0
-        if end <= reach:
-            polar = polarity_of(prefixes, powers, table, start, first, end)
+        polar = listed(text, first, end) if end <= most else 0
         if polar:
             return end, polar
     return last, 0
 
 
 @subkernel
-def _without_prefixes(
-    codes: Codes,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    first: int,
-    last: int,
-) -> tuple[int, int]:
+def _without_prefixes(text: HashedText, first: int, last: int) -> tuple[int, int]:
     """Where a word of the list begins behind one to three Arabic or Hebrew prefixes, and its
     polarity; `first` and 0 if there is none."""
     for i in range(first + 1, min(first + 4, last - 1)):
-        if not among(np.int64(codes[i - 1]), _PREFIXES):
+        if not among(np.int64(text.codes[i - 1]), _PREFIXES):
             break
-        if last - i < LONG:
-            polar = polarity_of(prefixes, powers, table, start, i, last)
-            if polar:
-                return i, polar
+        polar = listed(text, i, last) if last - i < LONG else 0
+        if polar:
+            return i, polar
     return first, 0
 
 
 @subkernel
 def _spaced(
-    codes: Codes,
-    flags: Flags,
-    script: int,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    plain: np.uint64,
-    i: int,
-    titled: int,
+    text: HashedText, plain: HashedText, script: int, i: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
     """The same of a script with spaces; and how many of the next words are names.
 
     Args:
-        plain: what hashes of words without the script's mark begin with.
+        plain: the text whose hashes of words are those without the script's mark.
         titled: how many of the words from i on are names.
     """
-    last = i
-    while last < codes.size and is_letter(flags, last) and not is_digit(codes[last]):
+    codes, last = text.codes, i
+    while last < codes.size and is_letter(text.flags, last) and not is_digit(codes, last):
         last += 1
-    end, polar = _phrase(codes, flags, prefixes, powers, table, start, i, last)
+    end, polar = _phrase(text, i, last)
     begin = i
     if script == SEMITIC and not polar:
-        begin, polar = _without_prefixes(codes, prefixes, powers, table, start, i, last)
+        begin, polar = _without_prefixes(text, i, last)
     if script == VIETNAMESE and not polar and last - i < LONG:  # English, say
-        polar = polarity_of(prefixes, powers, table, plain, i, last)
+        polar = listed(plain, i, last)
     if polar and polar != BODY:
-        words, turn = weigh(polar, name_value(prefixes, powers, start, begin, end))
+        words, turn = weigh(polar, name_value(text, begin, end))
         titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
         return end, words, turn, titled
-    whole = name_value(prefixes, powers, start, i, last)
     if titled:
-        return last, WORDS[NAME], whole, titled - 1
+        return last, WORDS[NAME], name_value(text, i, last), titled - 1
     if script == KOREAN:
-        words, turn = _korean(codes, flags, prefixes, powers, table, start, i, last)
+        words, turn = _korean(text, i, last)
         return last, words, turn, 0
-    if script == SEMITIC and last > i + 3 and codes[i] in (_WAW, _VAV):
-        whole = name_value(prefixes, powers, start, i + 1, last)
-    return last, whole, np.uint64(0), 0
+    joined = script == SEMITIC and last > i + 3 and codes[i] in (_WAW, _VAV)
+    return last, name_value(text, i + 1 if joined else i, last), np.uint64(0), 0
 
 
 @subkernel
 def _read(
-    codes: Codes,
-    flags: Flags,
-    script: int,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    plain: np.uint64,
-    i: int,
-    last: int,
-    titled: int,
+    text: HashedText, plain: HashedText, script: int, i: int, last: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
     """Where what stands at i ends, what it adds to the words and to the turn, and how many of the
     next words are names."""
+    codes = text.codes
     latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
-    if latin or is_digit(codes[i]):
+    if latin or is_digit(codes, i):
         end = i
-        while end < codes.size and is_letter(flags, end) and codes[end] < np.uint32(0x250):
+        while end < codes.size and is_letter(text.flags, end) and codes[end] < np.uint32(0x250):
             end += 1
-        words, turn = _foreign(codes, prefixes, powers, table, plain, i, end)
-    elif script == JAPANESE and codes[i] >= np.uint32(_FIRST_WIDE):
-        end, words, turn = read_japanese(codes, flags, prefixes, powers, table, start, i, last)
+        words, turn = _foreign(plain, i, end)
+    elif script == JAPANESE and codes[i] >= np.uint32(FIRST_WIDE):
+        end, words, turn = read_japanese(text, i, last)
     elif script == THAI and is_thai(codes[i]):
-        end, words, turn = read_thai(codes, flags, prefixes, powers, table, start, i, last)
+        end, words, turn = read_thai(text, i, last)
     else:
-        return _spaced(codes, flags, script, prefixes, powers, table, start, plain, i, titled)
+        return _spaced(text, plain, script, i, titled)
     return end, words, turn, titled
 
 
@@ -347,12 +296,13 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
     size = codes.size
     prefixes, powers = np.empty(size + 1, np.uint64), np.empty(LONG, np.uint64)
     hash_prefixes(codes, flags, keys, prefixes, powers)
-    plain = keys[TOKEN_START]
-    start = plain
+    start = keys[TOKEN_START]
+    plain = HashedText(codes, flags, prefixes, powers, table, start)
     if script == JAPANESE:
-        start = plain * keys[TOKEN_BASE] + _MARK_JA
+        start = start * keys[TOKEN_BASE] + _MARK_JA
     elif script == VIETNAMESE:
-        start = plain * keys[TOKEN_BASE] + _MARK_VI
+        start = start * keys[TOKEN_BASE] + _MARK_VI
+    text = HashedText(codes, flags, prefixes, powers, table, start)
     clauses = np.empty((size // 2 + 1, 2), np.uint64)
     written, words, turn, titled, i, last = 0, np.uint64(0), np.uint64(0), 0, 0, 0
     while i < size:
@@ -369,12 +319,9 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
             continue
         if i >= last:  # once for all letters in a row: they may be a whole page
             last = run_end(flags, i)
-        end, more, turned, titled = _read(
-            codes, flags, script, prefixes, powers, table, start, plain, i, last, titled
-        )
+        i, more, turned, titled = _read(text, plain, script, i, last, titled)
         words += more
         turn += turned
-        i = end
     if words:
         clauses[written, 0], clauses[written, 1] = mix(words), turn
         written += 1

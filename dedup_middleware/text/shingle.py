@@ -30,25 +30,16 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting, normalize
-from dedup_middleware.text.clauses import (
-    NUMBER,
-    STOP,
-)
-from dedup_middleware.text.features import MAX_WIDTH
+from dedup_middleware.text.characters import Codes, Hashes, Places, simplified
+from dedup_middleware.text.clauses import NUMBER, STOP
 from dedup_middleware.text.fold import FORMAT as FOLD_FORMAT
 from dedup_middleware.text.fold import code_points, fold_text, load_characters
-from dedup_middleware.text.hashing import (
-    constants,
-    hash_words,
-    make_table,
-)
+from dedup_middleware.text.hashing import MAX_WIDTH, constants, hash_words, make_table
 from dedup_middleware.text.polarity import NAME, polarity
-from dedup_middleware.text.segment import NO_TRIE, segmenter_mode
 from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.textkernel import TextParts, keep_words, read_text
-from dedup_middleware.text.traditional import simplified
-from dedup_middleware.text.trie import Trie, open_dictionary
+from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 
 FORMAT: Final = 17
 DEFAULT_MAX_CHARS: Final = 1_000_000
@@ -68,9 +59,10 @@ class Shingles:
         clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
         tokens: number of tokens, stop words left out unless there are no others.
         order: hashes of the shingles in text order.
-        values: hashes of the numerals, in text order.
+        values: hashes of the numerals and, of a short page, of its words, in text order.
         positions: the token, from 0 on, of each of these.
-        sorts: of each whether it may be a year or is in a date line, see `datelines`.
+        sorts: what each is: a numeral that may be a year, is in a date line or in a time stamp (see
+            `datelines`), any other numeral, or a word (see `wording`).
         anchors: hashes of some clauses, see `wording`.
         words: of each token 32 bits of its hash.
         exact: keyed hash of the normalised text without white space and punctuation, and of its
@@ -99,19 +91,10 @@ _RESULT = Tuple(
 
 @kernel(_RESULT(R32, boolean, R32, R32, int64, int64, R64, R8, R64, RF64, R64, R64))
 def _shingle(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-    mode: int,
-    width: int,
-    roots: NDArray[np.uint64],
-    hints: NDArray[np.uint8],
-    nodes: NDArray[np.uint64],
-    weights: NDArray[np.float64],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-) -> TextParts:
+    raw: Codes, composed: bool, table: Codes, expansions: Codes, mode: int, width: int,
+    roots: Hashes, hints: NDArray[np.uint8], nodes: Hashes, weights: NDArray[np.float64],
+    stops: Hashes, keys: Hashes,
+) -> TextParts:  # fmt: skip
     """`read_text` for Python."""
     return read_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, weights, stops, keys
@@ -122,7 +105,7 @@ class Shingler:
     """Turns texts into `Shingles`. Made once; calls run without the interpreter lock.
 
     Args:
-        segmenter: `jieba`, `fmm`, `words` or `char` (see `segment`). With the first two, text
+        segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
             without Han characters is cut as by `words`, so one setting serves every language.
         width: tokens in a shingle.
         stop_words: see `stopwords.stop_words`.
@@ -149,7 +132,10 @@ class Shingler:
         max_chars: int = DEFAULT_MAX_CHARS,
         traditional: bool = False,
     ) -> None:
-        self._mode = segmenter_mode(segmenter)
+        if segmenter not in cutting.SEGMENTERS:
+            known = ", ".join(cutting.SEGMENTERS)
+            raise ValueError(f"segmenter={segmenter!r} is unknown: choose one of {known}")
+        self._mode = cutting.SEGMENTERS[segmenter]
         if not 1 <= width <= MAX_WIDTH:
             raise ValueError(f"width={width} is out of range: choose 1 to {MAX_WIDTH}")
         if not 0 <= hash_key < 1 << 64:
@@ -195,10 +181,8 @@ class Shingler:
     @cached_property
     def tables(self) -> tuple[Any, ...]:
         """What `read_text` takes behind the code points and `composed`."""
-        trie = self._trie
-        words = (trie.roots, trie.hints, trie.nodes, trie.values)
         letters = (self._characters.table, self._characters.expansions)
-        return (*letters, self._mode, self._width, *words, self._stops, self._keys)
+        return (*letters, self._mode, self._width, *self._trie.arrays, self._stops, self._keys)
 
     def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
         """The code points of the part of `text` that counts, composed on demand."""
@@ -223,15 +207,13 @@ class Shingler:
         """The hash of each token, in order: for weights by term frequency."""
         return self._cut(text)[3]
 
-    def _cut(
-        self, text: str
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
+    def _cut(self, text: str) -> tuple[Codes, Places, Places, Hashes]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-        trie, named = self._trie, np.zeros(codes.size, np.uint8)
-        tables = (trie.roots, trie.hints, trie.nodes, trie.values)
-        count = cutting.tokenize(codes, flags, self._mode, *tables, starts, ends, named)
+        named = np.zeros(codes.size, np.uint8)
+        tokens = (starts, ends, named)
+        count = cutting.tokenize(codes, flags, self._mode, *self._trie.arrays, *tokens)
         clauses = np.empty((count, 2), np.uint64)
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)

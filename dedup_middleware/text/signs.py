@@ -12,20 +12,16 @@ number and
   day (8 am, 8 p.m.). The same unit is the same in all forms. Years are no unit: 2020年 is a date.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import SEPARATES, SYMBOL
+from dedup_middleware.text.characters import FIRST_WIDE, SEPARATES, SYMBOL, Codes, Flags, code_set
 from dedup_middleware.text.numerals import (
     LETTER_BITS,
-    Codes,
     among,
     at,
     chinese_digit,
@@ -33,15 +29,13 @@ from dedup_middleware.text.numerals import (
     is_cyrillic,
     is_digit,
     is_letter,
-    look_up,
     pack,
     pack_cyrillic,
-    perfect_hash,
+    search,
+    sorted_table,
     word_after,
     word_before,
 )
-
-Flags = NDArray[np.uint8]
 
 # The lowest two bits of the kind of a figure.
 PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3
@@ -83,87 +77,57 @@ CYRILLIC_UNITS: Final = (
 )
 CELSIUS, FAHRENHEIT, DEGREE = len(UNITS) + 1, len(UNITS) + 2, len(UNITS) + 3
 #: measures: for people, in Latin letters, in Cyrillic ones, and in ideographs
-MEASURES: Final = (
-    (
-        "s",
-        "second seconds sec secs sekunden secondes segundos secondi",
-        "секунда секунды секунду секунд сек",
-        "秒",
-    ),
-    (
-        "min",
-        "minute minutes min mins minuten minutos minuti",
-        "минута минуты минуту минут мин",
-        "分钟 分鐘",
-    ),
-    (
-        "h",
-        "hour hours hr hrs stunde stunden heure heures hora horas ore",
-        "час часа часов ч",
-        "小时 小時 个小时 钟头",
-    ),
-    (
-        "days",
-        "day days tag tage tagen jour jours dia dias giorni",
-        "день дня дней сутки суток",
-        "天",
-    ),
-    (
-        "weeks",
-        "week weeks woche wochen semaine semaines semana semanas settimane",
-        "неделя недели неделю недель",
-        "周 个星期",
-    ),
-    (
-        "months",
-        "month months monat monate monaten mois mes meses mesi",
-        "месяц месяца месяцев",
-        "个月 個月",
-    ),
-    ("mm", "mm millimetre millimetres millimeter millimeters", "мм", "毫米"),
-    ("cm", "cm centimetre centimetres centimeter centimeters", "см", "厘米 釐米"),
-    ("m", "metre metres meter meters metri metros", "метр метра метров м", "米"),
-    (
-        "km",
-        "km kms kmh kph kilometre kilometres kilometer kilometers kilometros",
-        "км километр километра километров",
-        "公里 千米",
-    ),
-    ("miles", "mile miles mph", "миля мили миль", "英里"),
-    ("ft", "foot feet ft", "фут фута футов", "英尺"),
-    ("in", "inch inches", "дюйм дюйма дюймов", "英寸"),
-    ("yd", "yard yards yds", "", ""),
-    ("mg", "mg milligram milligrams", "мг", "毫克"),
-    ("g", "gram grams gramme grammes", "грамм грамма граммов", "克"),
-    (
-        "kg",
-        "kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes",
-        "кг килограмм килограмма килограммов",
-        "公斤 千克",
-    ),
-    ("t", "ton tons tonne tonnes tonnen toneladas", "тонна тонны тонну тонн т", "吨 噸"),
-    ("lb", "lb lbs", "", "磅"),
-    ("oz", "oz ounce ounces", "", "盎司"),
-    ("jin", "", "", "斤"),
-    ("ml", "ml millilitre millilitres milliliter milliliters", "мл", "毫升"),
-    ("l", "litre litres liter liters litros litri", "литр литра литров л", "升"),
-    ("gal", "gallon gallons", "", "加仑"),
-    ("barrels", "barrel barrels bbl bpd", "баррель барреля баррелей", "桶"),
-    ("acres", "acre acres", "", "英亩 英畝"),
-    ("ha", "ha hectare hectares hektar", "га гектар гектара гектаров", "公顷 公頃"),
-    ("mu", "", "", "亩 畝"),
-    ("m²", "sqm", "", "平方米"),
-    ("km²", "", "", "平方公"),
-    ("m³", "", "", "立方米"),
-    ("kW", "kw kilowatt kilowatts", "квт", "千瓦"),
-    ("MW", "mw megawatt megawatts", "мвт", "兆瓦"),
-    ("GW", "gw gigawatt gigawatts", "гвт", ""),
-    ("kWh", "kwh", "", "度电"),
-    ("MB", "mb megabyte megabytes", "", ""),
-    ("GB", "gb gigabyte gigabytes", "", ""),
-    ("TB", "tb terabyte terabytes", "", ""),
-    ("a.m.", "am", "", ""),
-    ("p.m.", "pm", "", ""),
+MEASURES: Final = tuple(
+    tuple(" ".join(part.split()) for part in line.split("|"))
+    for line in """
+    s | second seconds sec secs sekunden secondes segundos secondi \
+        | секунда секунды секунду секунд сек | 秒
+    min | minute minutes min mins minuten minutos minuti \
+        | минута минуты минуту минут мин | 分钟 分鐘
+    h | hour hours hr hrs stunde stunden heure heures hora horas ore \
+        | час часа часов ч | 小时 小時 个小时 钟头
+    days | day days tag tage tagen jour jours dia dias giorni | день дня дней сутки суток | 天
+    weeks | week weeks woche wochen semaine semaines semana semanas settimane \
+        | неделя недели неделю недель | 周 个星期
+    months | month months monat monate monaten mois mes meses mesi \
+        | месяц месяца месяцев | 个月 個月
+    mm | mm millimetre millimetres millimeter millimeters | мм | 毫米
+    cm | cm centimetre centimetres centimeter centimeters | см | 厘米 釐米
+    m | metre metres meter meters metri metros | метр метра метров м | 米
+    km | km kms kmh kph kilometre kilometres kilometer kilometers kilometros \
+        | км километр километра километров | 公里 千米
+    miles | mile miles mph | миля мили миль | 英里
+    ft | foot feet ft | фут фута футов | 英尺
+    in | inch inches | дюйм дюйма дюймов | 英寸
+    yd | yard yards yds |  |
+    mg | mg milligram milligrams | мг | 毫克
+    g | gram grams gramme grammes | грамм грамма граммов | 克
+    kg | kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes \
+        | кг килограмм килограмма килограммов | 公斤 千克
+    t | ton tons tonne tonnes tonnen toneladas | тонна тонны тонну тонн т | 吨 噸
+    lb | lb lbs |  | 磅
+    oz | oz ounce ounces |  | 盎司
+    jin |  |  | 斤
+    ml | ml millilitre millilitres milliliter milliliters | мл | 毫升
+    l | litre litres liter liters litros litri | литр литра литров л | 升
+    gal | gallon gallons |  | 加仑
+    barrels | barrel barrels bbl bpd | баррель барреля баррелей | 桶
+    acres | acre acres |  | 英亩 英畝
+    ha | ha hectare hectares hektar | га гектар гектара гектаров | 公顷 公頃
+    mu |  |  | 亩 畝
+    m² | sqm |  | 平方米
+    km² |  |  | 平方公
+    m³ |  |  | 立方米
+    kW | kw kilowatt kilowatts | квт | 千瓦
+    MW | mw megawatt megawatts | мвт | 兆瓦
+    GW | gw gigawatt gigawatts | гвт |
+    kWh | kwh |  | 度电
+    MB | mb megabyte megabytes |  |
+    GB | gb gigabyte gigabytes |  |
+    TB | tb terabyte terabytes |  |
+    a.m. | am |  |
+    p.m. | pm |  |
+    """.strip().splitlines()
 )
 NAMES: Final = (
     *("", *(unit[0] for unit in UNITS), "°C", "°F", "°"),
@@ -196,74 +160,31 @@ def _cyrillic() -> dict[int, int]:
     return {pack_cyrillic(word): number for number, words in units for word in words.split()}
 
 
-def _ideographs(size: int) -> dict[int, int]:
-    """Units of so many ideographs, 21 bits each."""
+def _ideographs() -> dict[int, int]:
+    """Units of one to three ideographs, 21 bits each."""
     units = [(number, unit[3]) for number, unit in enumerate(UNITS, 1)]
     units += [(number, unit[3]) for number, unit in enumerate(MEASURES, DEGREE + 1)]
-    found = {}
-    for number, words in units:
-        for word in words.split():
-            value = 0
-            for character in word:
-                value = value << 21 | ord(character)
-            if len(word) == size:
-                found[value] = number
-    return found
+    return {
+        sum(ord(one) << 21 * place for place, one in enumerate(reversed(word))): number
+        for number, words in units
+        for word in words.split()
+    }
 
 
-def _sorted(units: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Keys in order, and the unit of each: a perfect hash of so many would be large."""
-    keys = np.array(sorted(units), np.int64)
-    return keys, np.array([units[int(key)] for key in keys], np.int64)
-
-
-_SYMBOL_M, _SYMBOL_KEYS, _SYMBOL_UNITS = perfect_hash(
+_SYMBOL_KEYS, _SYMBOL_UNITS = sorted_table(
     {ord(unit[1]): number for number, unit in enumerate(UNITS, 1) if unit[1]}
 )
-_WORD_KEYS, _WORD_UNITS = _sorted(_latin(before_symbol=False))
-_CYRILLIC_KEYS, _CYRILLIC_UNITS = _sorted(_cyrillic())
-_COUNTRY_M, _COUNTRY_KEYS, _COUNTRY_UNITS = perfect_hash(_latin(before_symbol=True))
-_ONE_M, _ONE_KEYS, _ONE_UNITS = perfect_hash(_ideographs(1))
-_TWO_M, _TWO_KEYS, _TWO_UNITS = perfect_hash(_ideographs(2))
-_THREE_M, _THREE_KEYS, _THREE_UNITS = perfect_hash(_ideographs(3))
+_WORD_KEYS, _WORD_UNITS = sorted_table(_latin(before_symbol=False))
+_COUNTRY_KEYS, _COUNTRY_UNITS = sorted_table(_latin(before_symbol=True))
+_CYRILLIC_KEYS, _CYRILLIC_UNITS = sorted_table(_cyrillic())
+_IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = sorted_table(_ideographs())
 _COMPARES: Final = np.array(list(map(ord, COMPARISONS)), np.int64)
-_ARROWS: Final = np.array(list(map(ord, COMPARISONS + "-=")), np.int64)
+_ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these a hyphen joins or divides.
-_JOINS: Final = np.array(list(map(ord, "-‐‑–—._%)]}/\\&#‰°】〕」』”*@")), np.int64)
-_SIGNED: Final = np.array(list(map(ord, "%‰度℃元")), np.int64)
-_HYPHEN: Final = ord("-")
-_EN_DASH: Final = ord("–")
-_SPACE: Final = ord(" ")
-_DEGREE_SIGN: Final = ord("°")
-_C: Final = ord("c")
-_F: Final = ord("f")
-_METRIC: Final = pack("metric")
-_A, _P, _M = pack("a"), pack("p"), ord("m")
-_DOT: Final = ord(".")
-_FIRST_WIDE: Final = 0x2E80
-
-
-@subkernel
-def _search(word: int, keys: NDArray[np.int64], units: NDArray[np.int64]) -> int:
-    """The unit of a word, found by bisection; 0 for none."""
-    low, high = 0, keys.size
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(units[low]) if low < keys.size and keys[low] == word else np.int64(0)
-
-
-@subkernel
-def _word_unit(word: int) -> int:
-    return _search(word, _WORD_KEYS, _WORD_UNITS)
-
-
-@subkernel
-def _symbol_unit(code: int) -> int:
-    return look_up(code, _SYMBOL_M, _SYMBOL_KEYS, _SYMBOL_UNITS, 0)
+_JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
+_SIGNED: Final = code_set("%‰度℃元")
+_HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M = map(ord, "-– .°cfm")
+_METRIC, _A, _P = map(pack, ("metric", "a", "p"))
 
 
 @subkernel
@@ -283,12 +204,7 @@ def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
     while unit == 0 and size < 3:
         word = word << 21 | at(codes, i + size)
         size += 1
-        if size == 1:
-            unit = look_up(word, _ONE_M, _ONE_KEYS, _ONE_UNITS, 0)
-        elif size == 2:
-            unit = look_up(word, _TWO_M, _TWO_KEYS, _TWO_UNITS, 0)
-        else:
-            unit = look_up(word, _THREE_M, _THREE_KEYS, _THREE_UNITS, 0)
+        unit = search(word, _IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS)
     return unit, size
 
 
@@ -315,17 +231,17 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
             word, end = word_after(codes, end + 1)
         if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
             word, end = _half(codes, word, end)
-        unit = _word_unit(word)
+        unit = search(word, _WORD_KEYS, _WORD_UNITS)
     elif is_cyrillic(codes, i):
         word, end = cyrillic_word_after(codes, i)
-        unit = _search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS)
-    elif code >= _FIRST_WIDE:
+        unit = search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS)
+    elif code >= FIRST_WIDE:
         unit, size = ideograph_unit(codes, i)
         end = i + size
         if i > last and unit > DEGREE and chinese_digit(codes[last - 1]) >= 0:  # 星期二 周四
             unit = 0
     elif code and flags[i] & SYMBOL == SYMBOL and not is_digit(codes, i + 1):
-        unit, end = _symbol_unit(code), i + 1
+        unit, end = search(code, _SYMBOL_KEYS, _SYMBOL_UNITS), i + 1
     return unit, end if unit else last
 
 
@@ -335,17 +251,17 @@ def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
     i = first - 2 if at(codes, first - 1) == _SPACE else first - 1
     code = at(codes, i)
     if is_letter(codes, i):
-        unit = _word_unit(word_before(codes, i + 1))
+        unit = search(word_before(codes, i + 1), _WORD_KEYS, _WORD_UNITS)
         unit = unit if unit < CELSIUS else 0  # "day 3" is no length of time
         while unit and is_letter(codes, i - 1):
             i -= 1
         return unit, i if unit else first
     if not code or flags[i] & SYMBOL != SYMBOL:
         return 0, first
-    unit = _symbol_unit(code)
+    unit = search(code, _SYMBOL_KEYS, _SYMBOL_UNITS)
     if unit and is_letter(codes, i - 1):
         word = word_before(codes, i)
-        country = look_up(word, _COUNTRY_M, _COUNTRY_KEYS, _COUNTRY_UNITS, 0)
+        country = search(word, _COUNTRY_KEYS, _COUNTRY_UNITS)
         while country and is_letter(codes, i - 1):
             i -= 1
         unit = country if country else unit
@@ -366,7 +282,7 @@ def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
         return not is_digit(codes, i - 2)
     if flags[i - 1] & SEPARATES:
         return not among(before, _JOINS)
-    return unit and before >= _FIRST_WIDE and not among(before, _SIGNED)  # 5元-10元
+    return unit and before >= FIRST_WIDE and not among(before, _SIGNED)  # 5元-10元
 
 
 @subkernel

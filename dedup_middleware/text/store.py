@@ -3,7 +3,8 @@
 A file is `DEDUPTBL | crc32 | length of the header | header | arrays`, where the checksum covers
 all that follows it. A file that is cut off, damaged or of another version is built anew, never
 trusted; it is replaced in one step, so that processes that start together don't disturb each
-other. A file or folder that another user can change is not read (see :mod:`..cachefolder`).
+other. A file or folder that another user can change is not read
+(see :mod:`dedup_middleware.base.cachefolder`).
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """One kernel from code points to what is compared: shingles, numerals, clauses, anchors."""
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
-
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, kernel, prefetch, subkernel
-from dedup_middleware.base.kerneltypes import (
-    I32,
-    R64,
-    U8,
-    U32,
-    U64,
-    U64_2,
-    Tuple,
-    int64,
-    uint64,
-)
+from dedup_middleware.base.kerneltypes import I32, R64, U8, U32, U64, U64_2, Tuple, int64, uint64
 from dedup_middleware.text import cutting
 from dedup_middleware.text.capitals import mark
-from dedup_middleware.text.characters import NUMERAL, SEPARATES
+from dedup_middleware.text.characters import (
+    NUMERAL,
+    SEPARATES,
+    Codes,
+    CutText,
+    Flags,
+    Hashes,
+    Places,
+)
 from dedup_middleware.text.clauses import (
+    LONG,
     NUMBER,
     STOP,
     TURNING,
@@ -37,72 +32,50 @@ from dedup_middleware.text.clauses import (
     weigh_parts,
 )
 from dedup_middleware.text.datelines import date_line, editors_line
-from dedup_middleware.text.features import shingle_features
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.fold import fold_and_align
 from dedup_middleware.text.hashing import (
     TEXT_BASE,
     TOKEN_START,
+    HashedText,
     bucket_of,
     hash_prefixes,
     hash_slice,
     hash_token,
     mix,
+    shingle_features,
 )
 from dedup_middleware.text.names import find_names, places_of_names
+from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
-from dedup_middleware.text.symbols import symbols_dominate
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
-
-_LONG: Final = 32  # tokens from this length on are hashed letter by letter
 
 #: whether the text need not be composed, then the parts of `Shingles`: features, counts, figures,
 #: places, clauses, tokens, exact, order, values, positions, sorts, anchors, words
 TextParts = tuple[
-    bool,
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-    NDArray[np.uint64],
-    int,
-    np.uint64,
-    NDArray[np.uint64],
-    NDArray[np.uint64],
-    NDArray[np.int32],
-    NDArray[np.uint8],
-    NDArray[np.uint64],
-    NDArray[np.uint32],
-]
+    bool, Hashes, NDArray[np.uint32], Hashes, NDArray[np.uint32], Hashes, int, np.uint64, Hashes,
+    Hashes, Places, NDArray[np.uint8], Hashes, NDArray[np.uint32],
+]  # fmt: skip
 
 
 @subkernel
 def _hash_tokens(
-    codes: NDArray[np.uint32],
-    prefixes: NDArray[np.uint64],
-    powers: NDArray[np.uint64],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    sorts: NDArray[np.uint8],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    kinds: NDArray[np.uint16],
+    text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
 ) -> None:
     """Write the hash and the kind of as many tokens as `kinds` holds, and whether their ends turn
     a clause round; apart from what depends on it, because a mispredicted branch would wait for each
-    look-up."""
+    look-up. Long tokens are hashed letter by letter."""
     for token in range(np.uint64(kinds.size)):
-        first, last = np.uint64(starts[token]), np.uint64(ends[token])
-        if last - first < np.uint64(_LONG):
-            hashes[token] = hash_slice(prefixes, powers, first, last, keys[TOKEN_START])
+        first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
+        if last - first < np.uint64(LONG):
+            hashes[token] = hash_slice(text, first, last)
         else:
-            hashes[token] = hash_token(codes, first, last, keys)
-        prefetch(stops, bucket_of(stops, hashes[token]))
+            hashes[token] = hash_token(text.codes, first, last, keys)
+        prefetch(text.kinds, bucket_of(text.kinds, hashes[token]))
     for token in range(np.uint64(kinds.size)):
-        kind = kind_or_place(stops, hashes[token], sorts[token])
-        turns = ends_turn(codes, np.uint64(starts[token]), np.uint64(ends[token]))
+        kind = kind_or_place(text.kinds, hashes[token], cut.sorts[token])
+        turns = ends_turn(text.codes, np.uint64(cut.starts[token]), np.uint64(cut.ends[token]))
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
 
@@ -113,19 +86,9 @@ def _hash_tokens(
     )
 )  # fmt: skip
 def keep_words(
-    codes: NDArray[np.uint32],
-    flags: NDArray[np.uint8],
-    starts: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    count: int,
-    sorts: NDArray[np.uint8],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    hashes: NDArray[np.uint64],
-    clauses: NDArray[np.uint64],
-    cuts: NDArray[np.uint8],
-    numbers: NDArray[np.uint8],
-) -> tuple[int, np.uint64, int]:
+    codes: Codes, flags: Flags, starts: Places, ends: Places, count: int, sorts: NDArray[np.uint8],
+    stops: Hashes, keys: Hashes, hashes: Hashes, clauses: Hashes, cuts: Flags, numbers: Flags,
+) -> tuple[int, np.uint64, int]:  # fmt: skip
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
     the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
     to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
@@ -135,11 +98,12 @@ def keep_words(
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
     kept = np.uint64(0)
-    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(_LONG, np.uint64)
+    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(LONG, np.uint64)
     exact = hash_prefixes(codes, flags, keys, prefixes, powers)
+    text = HashedText(codes, flags, prefixes, powers, stops, keys[TOKEN_START])
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
     kinds = np.empty(count, np.uint16)
-    _hash_tokens(codes, prefixes, powers, starts, ends, sorts, stops, keys, hashes, kinds)
+    _hash_tokens(text, CutText(codes, flags, starts, ends, sorts), keys, hashes, kinds)
     earliest = hashes[0] if count else np.uint64(0)
     written = np.uint64(0)
     for every in (False, True):
@@ -172,19 +136,13 @@ def keep_words(
             before = last if says else before
             plain = says & (flags[first] & NUMERAL == 0)
             if turning and plain:
-                more, turned = weigh_parts(
-                    codes, prefixes, powers, stops, keys[TOKEN_START], first, last
-                )
+                more, turned = weigh_parts(text, first, last)
                 words += more
                 turn += turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
-                turn += (
-                    name_hash(codes, prefixes, powers, keys[TOKEN_START], first, last)
-                    if known == np.uint64(NAME)
-                    else TURNS[known]
-                )
+                turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
             clauses[written, 0], clauses[written, 1] = mix(words), turn
             written += np.uint64(words != 0)
@@ -197,19 +155,10 @@ def keep_words(
 
 @allocating_subkernel
 def read_text(
-    raw: NDArray[np.uint32],
-    composed: bool,
-    table: NDArray[np.uint32],
-    expansions: NDArray[np.uint32],
-    mode: int,
-    width: int,
-    roots: NDArray[np.uint64],
-    hints: NDArray[np.uint8],
-    nodes: NDArray[np.uint64],
-    weights: NDArray[np.float64],
-    stops: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-) -> TextParts:
+    raw: Codes, composed: bool, table: Codes, expansions: Codes, mode: int, width: int,
+    roots: Hashes, hints: NDArray[np.uint8], nodes: Hashes, weights: NDArray[np.float64],
+    stops: Hashes, keys: Hashes,
+) -> TextParts:  # fmt: skip
     """Code points in, the parts of `Shingles` out; first False if the text must be composed.
 
     With a width of 0 they are empty but for `order`, the hashes of the tokens.
@@ -228,9 +177,10 @@ def read_text(
         )
         names = np.empty((count, 4), np.int32)
         marks = np.empty(count, np.uint8)
-        if mode == cutting.CHAR or not mark(raw, codes, flags, shifts, starts, ends, count, marks):
+        text = CutText(codes, flags, starts[:count], ends[:count], tagged[:count])
+        if mode == cutting.CHAR or not mark(raw, shifts, text, marks):
             marks = marks[:0]
-        named = find_names(codes, flags, starts, ends, tagged, marks, count, names)
+        named = find_names(text, marks, names)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = keep_words(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
@@ -246,7 +196,9 @@ def read_text(
             starts[:0], few, none, nowhere,
         )  # fmt: skip
     features, counts, order = shingle_features(hashes, kept, width, keys)
-    figures, places, stated, spans, kinds, line = hash_figures(codes, flags, names[:named], keys)
+    figures, places, stated, spans, kinds, line = hash_figures(
+        NamedText(codes, flags, names[:named], keys)
+    )
     # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
     for figure in stated:
         exact = exact * keys[TEXT_BASE] + figure
@@ -263,18 +215,6 @@ def read_text(
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(NO_NEWS)
     return (
-        ready,
-        features,
-        counts,
-        figures,
-        places,
-        clauses[:written],
-        kept,
-        exact,
-        order,
-        values,
-        positions,
-        sorts,
-        anchors,
-        words,
-    )
+        ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
+        positions, sorts, anchors, words,
+    )  # fmt: skip

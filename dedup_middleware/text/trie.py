@@ -13,8 +13,6 @@ node of each first character by code point, with the character's own label in th
 (0: in no word), so that one look-up gives both.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import hashlib
@@ -22,7 +20,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from math import inf, log
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -31,6 +29,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, I64, R32, RI64, Tuple, int64
 from dedup_middleware.text import dictionary as words
+from dedup_middleware.text.characters import Hashes
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
 
@@ -45,9 +44,8 @@ NO_LABEL: Final = (1 << LABEL_BITS) - 1
 GUARD: Final = 0x10000
 
 
-@attrs.frozen(eq=False)
-class Trie:
-    """A dictionary ready for kernels.
+class TrieArrays(NamedTuple):
+    """What kernels read of a dictionary.
 
     Attributes:
         roots: uint64, by code point; see the head of the module.
@@ -55,25 +53,26 @@ class Trie:
         nodes: uint64, by slot.
         values: weights of words, log(frequency) - log(total); the first is -inf, the last that
             of an unknown character.
-        digest: 8 hexadecimal digits that name the dictionary's content.
     """
 
-    roots: NDArray[np.uint64]
+    roots: Hashes
     hints: NDArray[np.uint8]
-    nodes: NDArray[np.uint64]
+    nodes: Hashes
     values: NDArray[np.float64]
+
+
+@attrs.frozen(eq=False)
+class Trie:
+    """A dictionary ready for kernels; ``digest``, 8 hexadecimal digits, names its content."""
+
+    arrays: TrieArrays
     digest: str
 
 
-def load_trie(
-    *,
-    main: Path | None = None,
-    user: Path | None = None,
-    fold: Callable[[str], str] | None = None,
-    fold_name: str = "",
-) -> Trie:
-    """The trie of a dictionary, as :func:`open_dictionary` loads it."""
-    return open_dictionary(main=main, user=user, fold=fold, fold_name=fold_name)[1]()
+_NOTHING: Final = np.frombuffer(b"", np.uint64)
+NO_TRIE: Final = Trie(
+    TrieArrays(_NOTHING, np.frombuffer(b"", np.uint8), _NOTHING, np.frombuffer(b"", np.float64)), ""
+)
 
 
 def open_dictionary(
@@ -97,7 +96,7 @@ def open_dictionary(
         ValueError: when it is loaded, a dictionary is malformed; the message names the file and
             the line.
     """
-    path = main or words.jieba_dictionary()
+    path = main or words.jieba_file("dict.txt")
     extra = b"" if user is None else _read_user(user)
     state = path.stat()
     begun = _begun(path, state.st_mtime_ns, state.st_size, state.st_ino)
@@ -117,7 +116,8 @@ def open_dictionary(
         return build_arrays(dictionary)
 
     name = digest.hexdigest()
-    return name, lambda: Trie(**load_or_build(f"trie-{FORMAT}-{name}.bin", build), digest=name)
+    file = f"trie-{FORMAT}-{name}.bin"
+    return name, lambda: Trie(TrieArrays(**load_or_build(file, build)), name)
 
 
 @lru_cache(maxsize=2)
@@ -184,7 +184,7 @@ def _double_array(
     edges: NDArray[np.int64],
     ends: NDArray[np.int64],
     labels: NDArray[np.int64],
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+) -> tuple[Hashes, Hashes]:
     """Roots and nodes, packed, from parent, code point, kind and weight's place of each node."""
     own = labels[edges]
     # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
@@ -240,7 +240,7 @@ def _nodes(
 
 
 @subkernel
-def _window(taken: NDArray[np.uint64], position: int) -> np.uint64:
+def _window(taken: Hashes, position: int) -> np.uint64:
     """64 bits of the bitmap, from any position on."""
     word, shift = position >> 6, np.uint64(position & 63)
     if shift == 0:
@@ -249,9 +249,7 @@ def _window(taken: NDArray[np.uint64], position: int) -> np.uint64:
 
 
 @subkernel
-def _fit(
-    taken: NDArray[np.uint64], used: NDArray[np.uint64], labels: NDArray[np.int64], start: int
-) -> int:
+def _fit(taken: Hashes, used: Hashes, labels: NDArray[np.int64], start: int) -> int:
     """The first unused base from `start` on with free slots for all labels (ascending), tried
     64 at a time; 0 if the bitmap ends before."""
     last = 64 * (taken.size - 2) - labels[-1]

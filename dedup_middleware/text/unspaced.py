@@ -1,8 +1,6 @@
 """Clauses of Japanese and Thai, which are written without spaces, see
 :mod:`dedup_middleware.text.scriptclauses`."""
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -10,19 +8,9 @@ from typing import Final
 import numpy as np
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import NUMERAL
-from dedup_middleware.text.clauses import WORDS
-from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.listedwords import (
-    SPACE,
-    Flags,
-    Hashes,
-    longest_word,
-    name_value,
-    run_end,
-    weigh,
-)
-from dedup_middleware.text.numerals import Codes
+from dedup_middleware.text.characters import NUMERAL, Codes
+from dedup_middleware.text.clauses import SPACE, WORDS, longest_word, name_value, run_end, weigh
+from dedup_middleware.text.hashing import HashedText, mix
 from dedup_middleware.text.polarity import BODY, NAME, PERSON, SURNAME, TITLE
 
 _KANA: Final = 2  # of a katakana word that count
@@ -72,20 +60,11 @@ def _katakana(codes: Codes, first: int) -> tuple[int, np.uint64]:
 
 
 @subkernel
-def _given_end(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    end: int,
-    last: int,
-) -> int:
+def _given_end(text: HashedText, end: int, last: int) -> int:
     """Where a given name behind a surname that ends at `end` ends."""
     most = min(last, end + _FAMILY)
-    while end < most and _is_kanji(codes[end]):
-        after, other = longest_word(codes, flags, prefixes, powers, table, start, end, last)
+    while end < most and _is_kanji(text.codes[end]):
+        after, other = longest_word(text, end, last)
         if other == BODY or after > end + 1:
             break
         end += 1
@@ -93,27 +72,18 @@ def _given_end(
 
 
 @subkernel
-def _ideographs(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
+def _ideographs(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
     """Where the ideographs from i on that begin no word of the list end, and their weights; they
     are a name before a body."""
     end, polar, words = i, 0, np.uint64(0)
-    while end < last and _is_kanji(codes[end]) and not flags[end] & NUMERAL:
-        polar = longest_word(codes, flags, prefixes, powers, table, start, end, last)[1]
+    while end < last and _is_kanji(text.codes[end]) and not text.flags[end] & NUMERAL:
+        polar = longest_word(text, end, last)[1]
         if polar:
             break
-        words += mix(np.uint64(codes[end]))
+        words += mix(np.uint64(text.codes[end]))
         end += 1
     if polar == BODY:
-        return end, WORDS[NAME], name_value(prefixes, powers, start, i, end)
+        return end, WORDS[NAME], name_value(text, i, end)
     return end, words, np.uint64(0)
 
 
@@ -130,75 +100,61 @@ def _compound_end(codes: Codes, i: int, last: int) -> int:
 
 
 @subkernel
-def read_japanese(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
+def read_japanese(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
     """Where what stands at i ends, and what it adds to the words and to the turn; `last` is where
     the letters from i on end."""
     words, turn = WORDS[NAME], np.uint64(0)
-    end, polar = longest_word(codes, flags, prefixes, powers, table, start, i, last)
-    compound = _compound_end(codes, i, last) if end <= i + 1 else i
-    if _is_katakana(codes[i]):
-        end, turn = _katakana(codes, i)
+    end, polar = longest_word(text, i, last)
+    compound = _compound_end(text.codes, i, last) if end <= i + 1 else i
+    if _is_katakana(text.codes[i]):
+        end, turn = _katakana(text.codes, i)
     elif polar == SURNAME:
-        end = _given_end(codes, flags, prefixes, powers, table, start, end, last)
-        turn = name_value(prefixes, powers, start, i, min(end, i + _FAMILY))
+        end = _given_end(text, end, last)
+        turn = name_value(text, i, min(end, i + _FAMILY))
     elif compound > i:
-        end, turn = compound, name_value(prefixes, powers, start, i, compound)
+        end, turn = compound, name_value(text, i, compound)
     elif polar:
-        words, turn = weigh(polar, name_value(prefixes, powers, start, i, end))
-    elif not _is_kanji(codes[i]):
+        words, turn = weigh(polar, name_value(text, i, end))
+    elif not _is_kanji(text.codes[i]):
         end, words = i + 1, np.uint64(0)
-    elif flags[i] & NUMERAL:
-        end, turn = i + 1, mix(np.uint64(codes[i]))
+    elif text.flags[i] & NUMERAL:
+        end, turn = i + 1, mix(np.uint64(text.codes[i]))
     else:
-        end, words, turn = _ideographs(codes, flags, prefixes, powers, table, start, i, last)
+        end, words, turn = _ideographs(text, i, last)
     return end, words, turn
 
 
 @subkernel
-def read_thai(
-    codes: Codes,
-    flags: Flags,
-    prefixes: Hashes,
-    powers: Hashes,
-    table: Hashes,
-    start: np.uint64,
-    i: int,
-    last: int,
-) -> tuple[int, np.uint64, np.uint64]:
+def read_thai(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
     """The same of Thai."""
-    end, polar = longest_word(codes, flags, prefixes, powers, table, start, i, last)
+    end, polar = longest_word(text, i, last)
     if not polar:
-        return i + 1, mix(np.uint64(codes[i])), np.uint64(0)
-    words, turn = weigh(polar, name_value(prefixes, powers, start, i, end))
+        return i + 1, mix(np.uint64(text.codes[i])), np.uint64(0)
+    words, turn = weigh(polar, name_value(text, i, end))
     if polar not in (TITLE, PERSON):
         return end, words, turn
-    if end + 1 < codes.size and codes[end] == np.uint32(SPACE) and is_thai(codes[end + 1]):
+    if (
+        end + 1 < text.codes.size
+        and text.codes[end] == np.uint32(SPACE)
+        and is_thai(text.codes[end + 1])
+    ):
         end += 1
-        last = run_end(flags, end)
+        last = run_end(text.flags, end)
     begin = end
-    while end < last and is_thai(codes[end]):
+    while end < last and is_thai(text.codes[end]):
         looked = end == begin or end > begin + 2
-        if looked and longest_word(codes, flags, prefixes, powers, table, start, end, last)[1]:
+        if looked and longest_word(text, end, last)[1]:
             break
         end += 1
     if end - begin < 2:
         return begin, words, turn
-    name = name_value(prefixes, powers, start, begin, min(end, begin + _THAI_NAME))
-    if polar == PERSON and end + 1 < codes.size and codes[end] == np.uint32(SPACE):
+    name = name_value(text, begin, min(end, begin + _THAI_NAME))
+    if polar == PERSON and end + 1 < text.codes.size and text.codes[end] == np.uint32(SPACE):
         after = end + 1
-        while after < codes.size and is_thai(codes[after]):
+        while after < text.codes.size and is_thai(text.codes[after]):
             after += 1
         size = after - end - 1
-        spaced = after < codes.size and codes[after] == np.uint32(SPACE)
+        spaced = after < text.codes.size and text.codes[after] == np.uint32(SPACE)
         if spaced and 1 < size <= _THAI_FAMILY:
             return after, words + WORDS[NAME], turn + name
     return end, words + WORDS[NAME], turn + name

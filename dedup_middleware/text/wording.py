@@ -17,8 +17,6 @@ Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22),
 first 16 and the last 10 words, where they say when a page was made.
 """
 
-# NumPy's stubs type an indexed scalar as Any.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from typing import Final
@@ -27,10 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
+from dedup_middleware.text.characters import Hashes, Places
 from dedup_middleware.text.datelines import DATED, STAMP
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
-
-Hashes = NDArray[np.uint64]
 
 NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
 SHORT: Final = 60  # words from which on the names of a page are no values
@@ -51,17 +48,9 @@ _BEFORE_MONTH: Final = 4  # characters between a day and its month at the most
 
 @allocating_subkernel
 def locate_values(
-    starts: NDArray[np.int32],
-    hashes: Hashes,
-    numbers: NDArray[np.uint8],
-    count: int,
-    figures: Hashes,
-    spans: NDArray[np.int32],
-    kinds: NDArray[np.uint8],
-    names: NDArray[np.int32],
-    line: int,
-    whole: np.uint64,
-) -> tuple[Hashes, NDArray[np.int32], NDArray[np.uint8]]:
+    starts: Places, hashes: Hashes, numbers: NDArray[np.uint8], count: int, figures: Hashes,
+    spans: Places, kinds: NDArray[np.uint8], names: Places, line: int, whole: np.uint64,
+) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
     """The values of a page, the positions of their words, ascending, and their sorts.
 
     Args:

@@ -16,9 +16,9 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import State
-from tests.index.claiming import entered
-from tests.index.harness import PARAMETERS, bucket_keys_of, entry
-from tests.index.redis_use import RIGHTS
+from tests.index.claiming import BUCKET_KEYS, entered
+from tests.index.harness import PARAMETERS, entry
+from tests.index.redis_use import LEASE, RIGHTS
 from tests.servers import (
     RedisServer,
     cluster_port,
@@ -26,9 +26,6 @@ from tests.servers import (
     running_cluster,
     running_redis,
 )
-
-BUCKET_KEYS = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
-LEASE = 60.0
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from dedup_middleware.model.claims import Candidates, Claimed, Known
 from tests.index.bulk import some_pages
 from tests.index.harness import ClusterHarness, bucket_keys_of, entry
 from tests.index.monitor import Monitor, Touched, read_lines
+from tests.index.redis_use import LEASE
 from tests.servers import RedisServer
-
-LEASE = 60.0
 
 
 async def _use(index: ClusterIndex, other: ClusterIndex) -> None:

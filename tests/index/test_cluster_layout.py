@@ -30,11 +30,10 @@ from dedup_middleware.model.records import (
     joined,
 )
 from tests.index.bulk import some_pages
-from tests.index.harness import PARAMETERS, ClusterHarness, bucket_keys_of, entry
+from tests.index.claiming import BUCKET_KEYS
+from tests.index.harness import PARAMETERS, ClusterHarness, entry
+from tests.index.redis_use import LEASE
 from tests.servers import RedisServer
-
-LEASE = 60.0
-LIKE = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 
 
 @pytest.mark.parametrize("window", [0.0, 10_000.0])
@@ -90,13 +89,13 @@ async def test_long_buckets_are_read_by_a_script(cluster: ClusterHarness) -> Non
     index = await cluster.opened()
     known = NO_PAGES
     for i in range(40):
-        made = await index.propose(entry(LIKE, key=i), 0, LEASE, known=Known(known))
+        made = await index.propose(entry(BUCKET_KEYS, key=i), 0, LEASE, known=Known(known))
         assert isinstance(made, Claimed)
         assert await index.commit(made.claim)
         known = joined([known, await index.fetch(np.array([made.claim.page_id], np.uint64))])
     assert index.reads_whole
     for _ in range(2):
-        copy = await index.propose(entry(LIKE, key=99), 0, LEASE)
+        copy = await index.propose(entry(BUCKET_KEYS, key=99), 0, LEASE)
         assert isinstance(copy, Candidates)
         assert len(copy.near) == 40
         assert not index.reads_whole

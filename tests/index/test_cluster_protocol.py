@@ -29,11 +29,11 @@ from dedup_middleware.model.records import (
 )
 from tests.index import bulk
 from tests.index.bulk import some_pages
+from tests.index.claiming import BUCKET_KEYS
 from tests.index.harness import ClusterHarness, bucket_keys_of, entry
+from tests.index.redis_use import LEASE
 from tests.texts import article
 
-LEASE = 60.0
-LIKE = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 OTHER = bucket_keys_of(2, 0xFEDC_BA98_7654_3210, (7 << 40, 8 << 50))
 
 
@@ -55,15 +55,15 @@ async def test_round_trips(cluster: ClusterHarness) -> None:
         trips.clear()
         return count
 
-    made = await index.propose(entry(LIKE), 0, LEASE)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
     assert taken() == 3
-    copy = await index.propose(entry(LIKE), 0, LEASE)
+    copy = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(copy, Candidates)
     assert copy.pages.states.tolist() == [State.COMMITTED]
     assert taken() == 2
-    other = await index.propose(entry(LIKE), 0, LEASE, known=Known(copy.pages))
+    other = await index.propose(entry(BUCKET_KEYS), 0, LEASE, known=Known(copy.pages))
     assert isinstance(other, Claimed)
     assert await index.commit(other.claim)
     assert taken() == 2
@@ -72,25 +72,25 @@ async def test_round_trips(cluster: ClusterHarness) -> None:
 async def test_a_copy_writes_nothing(cluster: ClusterHarness) -> None:
     """A page that meets a stored one leaves all buckets and rows as they are."""
     index = await cluster.opened()
-    made = await index.propose(entry(LIKE), 0, LEASE)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)
     await index.commit(made.claim)
-    before = await index.stats(), await index.read_buckets(LIKE)
-    assert isinstance(await index.propose(entry(LIKE), 0, LEASE), Candidates)
-    assert (await index.stats(), await index.read_buckets(LIKE)) == before
+    before = await index.stats(), await index.read_buckets(BUCKET_KEYS)
+    assert isinstance(await index.propose(entry(BUCKET_KEYS), 0, LEASE), Candidates)
+    assert (await index.stats(), await index.read_buckets(BUCKET_KEYS)) == before
 
 
 async def test_pages_that_know_others_meet_each_other(cluster: ClusterHarness) -> None:
     """Pages announced at the same time by several clients: of any two at least one meets the other,
     and each has its claim while it is judged."""
     clients = [await cluster.opened() for _ in range(3)]
-    first = await clients[0].propose(entry(LIKE), 0, LEASE)
+    first = await clients[0].propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(first, Claimed)
-    found = await clients[0].propose(entry(LIKE), 0, LEASE)
+    found = await clients[0].propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
     known = Known(found.pages)
     made = await asyncio.gather(
-        *(clients[i % 3].propose(entry(LIKE), 0, LEASE, known=known) for i in range(12))
+        *(clients[i % 3].propose(entry(BUCKET_KEYS), 0, LEASE, known=known) for i in range(12))
     )
     met: dict[int, set[int]] = {}
     for one in made:
@@ -110,9 +110,9 @@ async def test_an_announcement_without_a_row_comes_too_late(
     index, other = await cluster.opened(), await cluster.opened()
     (late,) = await other.take_ids(1)
     other._reserved.appendleft(late)
-    suffix = LIKE[5].suffix.to_bytes(3, "little")
-    cluster.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
-    made = await index.propose(entry(LIKE), 0, LEASE)
+    suffix = BUCKET_KEYS[5].suffix.to_bytes(3, "little")
+    cluster.put_bucket(BUCKET_KEYS[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)
     assert not len(made.candidates.near)
     found = await index.fetch(np.array([late.page_id], np.uint64))
@@ -129,12 +129,12 @@ async def test_compaction_takes_out_what_was_never_announced(
     shard that has no rows at all: the id is settled and the records go."""
     index = await cluster.opened()
     (late,) = await index.take_ids(1)
-    suffix = LIKE[5].suffix.to_bytes(3, "little")
-    cluster.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    suffix = BUCKET_KEYS[5].suffix.to_bytes(3, "little")
+    cluster.put_bucket(BUCKET_KEYS[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
     assert not (await verify(index)).is_sound
     assert await index.compact() == 1
     assert (await verify(index)).is_sound
-    assert await index.read_buckets(LIKE[5:6]) == [b""]
+    assert await index.read_buckets(BUCKET_KEYS[5:6]) == [b""]
 
 
 async def test_compaction_settles_an_id_for_which_its_chunk_has_no_room_yet(
@@ -147,10 +147,10 @@ async def test_compaction_settles_an_id_for_which_its_chunk_has_no_room_yet(
     local = index.spread.local(late.page_id)
     chunk = index.spread.prefix(index.spread.home_of(late.page_id)) + chunk_keys([0])[0]
     assert cluster.admin.strlen(chunk) <= local * index.layout.row.itemsize
-    suffix = LIKE[5].suffix.to_bytes(3, "little")
-    cluster.put_bucket(LIKE[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
+    suffix = BUCKET_KEYS[5].suffix.to_bytes(3, "little")
+    cluster.put_bucket(BUCKET_KEYS[5].bucket, late.page_id.to_bytes(5, "little") + suffix)
     assert await index.compact() == 1
-    assert await index.read_buckets(LIKE[5:6]) == [b""]
+    assert await index.read_buckets(BUCKET_KEYS[5:6]) == [b""]
     assert cluster.admin.strlen(chunk) > local * index.layout.row.itemsize
 
 
@@ -159,11 +159,11 @@ async def test_exact_copy_needs_no_further_bucket(cluster: ClusterHarness) -> No
     with another title on the same host is judged with all candidates."""
     index = await cluster.opened()
     near = bucket_keys_of(3, 0x0123_4567_89AB_CDEF, (9 << 40, 9 << 50))
-    for page in (entry(LIKE, key=1), entry(near, key=3, size=7)):
+    for page in (entry(BUCKET_KEYS, key=1), entry(near, key=3, size=7)):
         made = await index.propose(page, 0, LEASE)
         assert isinstance(made, Claimed)
         assert await index.commit(made.claim)
-    places = (bucket_keys_of(4)[0], *LIKE[1:])
+    places = (bucket_keys_of(4)[0], *BUCKET_KEYS[1:])
     copy = attrs.evolve(entry(places, key=4), exact=True)
     found = await index.propose(copy, 0, LEASE)
     assert isinstance(found, Candidates)
@@ -231,21 +231,21 @@ async def test_failed_announcement_is_given_back(
     with monkeypatch.context() as patched:
         patched.setattr(index, "created", fail)
         with pytest.raises(IndexUnavailableError, match="half-way"):
-            await index.propose(entry(LIKE), 0, LEASE)
-    assert isinstance(await index.propose(entry(LIKE), 0, LEASE), Claimed)
+            await index.propose(entry(BUCKET_KEYS), 0, LEASE)
+    assert isinstance(await index.propose(entry(BUCKET_KEYS), 0, LEASE), Claimed)
     assert (await index.stats()).pending == 1
 
 
 async def test_compaction_leaves_a_long_bucket_in_its_hash(cluster: ClusterHarness) -> None:
     """A bucket that is long even after its compaction is read, and added to, like any other."""
     index = await cluster.opened()
-    made = await index.propose(entry(LIKE), 0, LEASE)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)
     await index.commit(made.claim)
     gone = await index.propose(entry(OTHER), 0, LEASE)
     assert isinstance(gone, Claimed)
     await index.release(gone.claim)
-    (own,) = [key for key in LIKE if key.table == LIKE[5].table]
+    (own,) = [key for key in BUCKET_KEYS if key.table == BUCKET_KEYS[5].table]
     ids = [made.claim.page_id] * 600 + [gone.claim.page_id]
     records = [one.to_bytes(5, "little") + own.suffix.to_bytes(3, "little") for one in ids]
     cluster.put_bucket(own.bucket, b"".join(records))
@@ -297,7 +297,7 @@ async def test_page_without_a_text_gets_none(cluster: ClusterHarness) -> None:
     texts = prefix + chunk_keys([local // index.layout.rows])[1]
     row = (local % index.layout.rows).to_bytes(2, "little")
     cluster.admin.hset(texts, row, text_of(b"https://lost/1", b"evidence"))
-    made = await index.propose(attrs.evolve(entry(LIKE), address=None), 0, LEASE)
+    made = await index.propose(attrs.evolve(entry(BUCKET_KEYS), address=None), 0, LEASE)
     assert isinstance(made, Claimed)
     assert made.claim.page_id == page_id
     assert await index.addresses([page_id]) == [None]
@@ -308,10 +308,10 @@ async def test_loaded_page_whose_id_belongs_to_another(cluster: ClusterHarness) 
     """A master lost its last writes and gave the id again: the load says that it was interrupted,
     instead of counting the other page. Where the reply alone was lost, it counts."""
     index = await cluster.opened()
-    made = await index.propose(entry(LIKE), 0, LEASE)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)
     await index.commit(made.claim)
-    row, text = index.row_of(entry(LIKE))
+    row, text = index.row_of(entry(BUCKET_KEYS))
     reserved = Reserved(made.claim.page_id, 0)
     stamps = np.array([1_700_000_000], "<u4")
     await index._commit_loaded([Announced(reserved, 1, row, text)], stamps)

@@ -9,7 +9,6 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.redis.scripts import TEXT_CHUNK
-from dedup_middleware.index.sampling import sample
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import (
     BucketKey,
@@ -78,46 +77,6 @@ async def test_lookup_by_key(index: Index) -> None:
     assert await index.lookup(hashed(3)) == ()
     await index.forget([one])
     assert await index.lookup(hashed(1)) == (again,)
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 10, 39, 40, 99])
-async def test_sample_is_drawn_from_the_committed(index: Index, count: int) -> None:
-    """A sample holds committed pages alone, none twice, in order, and the seed decides which."""
-    numbers = await stored(index, *range(1, 51))
-    await index.forget(numbers[:10])
-    await claimed(index, 60)
-    drawn = await sample(index, count, seed=3)
-    assert len(drawn) == min(count, 40)
-    assert drawn.page_ids.tolist() == sorted(set(drawn.page_ids.tolist()) & set(numbers[10:]))
-    assert set(drawn.states.tolist()) <= {State.COMMITTED}
-    sizes = dict(zip(numbers, range(1, 51), strict=True))
-    assert drawn.content["size"].tolist() == [sizes[one] for one in drawn.page_ids.tolist()]
-    same = await sample(index, count, seed=3)
-    assert same.page_ids.tolist() == drawn.page_ids.tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("gone", [0, 380])
-async def test_samples_have_equal_chances(index: Index, gone: int) -> None:
-    """Over many samples every committed page is drawn about as often, whether pages are drawn by
-    number or, where most numbers belong to pages that are gone, out of all."""
-    numbers = await stored(index, *range(1, 401))
-    await index.forget(numbers[20:] if gone else numbers[:0])
-    drawn = [(await sample(index, 8, seed=seed)).page_ids for seed in range(250)]
-    kept = numbers[:20] if gone else numbers
-    counts = np.bincount(np.concatenate(drawn).astype(np.int64), minlength=int(max(numbers)) + 1)[
-        kept
-    ]
-    assert counts.sum() == 8 * 250
-    expected = 8 * 250 / len(kept)
-    assert ((counts - expected) ** 2 / expected).sum() < 2 * len(kept)  # chi-square, n degrees
-
-
-async def test_sample_of_nothing(index: Index) -> None:
-    """An empty index gives an empty sample; a negative number of pages is refused."""
-    assert len(await sample(index, 5)) == 0
-    with pytest.raises(ValueError, match="count is -1"):
-        await sample(index, -1)
 
 
 async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.index.memory import bucket_kernels as kernels
-from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Look
+from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Look, _Memory
+from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import (
     BUCKET_LIMIT,
@@ -26,7 +27,8 @@ from dedup_middleware.model.buckets import (
     Neighbours,
     record,
 )
-from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_MASK, SIMHASH_RECORD
+from dedup_middleware.model.claims import Claimed, Entry
+from dedup_middleware.model.records import BAND_RECORD, CONTENT, PAGE_ID_MASK, SIMHASH_RECORD
 
 # Few buckets, so that they fill; heads of ones, so that matches across two records would show.
 narrow = st.builds(
@@ -179,6 +181,31 @@ def test_growth_makes_no_array_of_all_buckets() -> None:
     assert buckets.get(count - 1) == bytes(8)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_growth_that_is_interrupted_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """Where growth is interrupted after some buckets have moved, all hold what they held."""
+    buckets, model = Buckets(), Model()
+    count, size = 1 << 12, 1024  # several huge pages, which are given back meanwhile
+    data = bytes(range(256)) * (count * size // 256)
+    buckets.extend(list(range(count)), data, list(range(0, len(data) + 1, size)), BAND_RECORD)
+    model.held.update({n: data[n * size : (n + 1) * size] for n in range(count)})
+    release, calls = _Memory.release, [0]
+
+    def interrupted(memory: _Memory, first: int, end: int) -> None:
+        release(memory, first, end)
+        calls[0] += 1
+        if calls[0] == 30:
+            raise error
+
+    monkeypatch.setattr(_Memory, "release", interrupted)
+    with pytest.raises(error):
+        enter(buckets, BucketKeys.of((BucketKey(40 << 16, 5),)).words, 7)
+    same(buckets, model)
+    assert calls[0] > 30
+
+
 @pytest.mark.slow
 def test_buckets_take_little_more_than_their_records() -> None:
     """What buckets have left is used again: at no time they take more than 1.7 times their records.
@@ -311,3 +338,32 @@ def test_bytes_of_no_record() -> None:
         )
         assert buckets.get(bucket_key.bucket) == record(bucket_key, 4)
         assert len(buckets) == 1
+
+
+async def test_growth_of_page_records_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is short once, the next page is claimed and committed as ever."""
+    index = MemoryIndex()
+    await index.open({"method": "content"})
+
+    async def enter_page(number: int) -> None:
+        page = Entry((BucketKey(number, 5),), bytes(CONTENT.itemsize), None)
+        made = await index.propose(page, 0, 60.0)
+        assert isinstance(made, Claimed)
+        assert await index.commit(made.claim)
+
+    for number in range(1023):
+        await enter_page(number)
+    zeros = np.zeros
+
+    def short(shape: Any, dtype: Any = float) -> NDArray[Any]:
+        if dtype == np.uint32:
+            raise MemoryError
+        return zeros(shape, dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "zeros", short)
+        with pytest.raises(MemoryError):
+            await enter_page(1023)
+    for number in range(2000, 2010):
+        await enter_page(number)
+    assert await index.count() == 1033

@@ -17,9 +17,9 @@ from dedup_middleware.model.records import CONTENT, SIMHASH_RECORD
 from tests.index.bulk import all_buckets
 from tests.index.claiming import candidates_of, entered
 from tests.index.harness import LARGE, RedisHarness, bucket_keys_of
+from tests.index.redis_use import LEASE
 from tests.servers import RedisServer
 
-LEASE = 60.0
 DISTANCE = 0
 PREFIX = 0xABCD
 FITS = LARGE // SIMHASH_RECORD  # records of a bucket that is a field

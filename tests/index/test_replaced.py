@@ -42,9 +42,9 @@ class Place:
     url: str
     empty: Callable[[], object]
 
-    def crawl(self, **more: Any) -> Deduplicator:
+    def crawl(self, counts: Counts | None = None, **more: Any) -> Deduplicator:
         """A deduplicator that gives up at once."""
-        return Deduplicator(Options(index_url=self.url, retries=0, **more))
+        return Deduplicator(Options(index_url=self.url, retries=0, **more), count=counts)
 
 
 @pytest.fixture(params=["redis", "sqlite", "sqlite, its file alone"])
@@ -97,6 +97,42 @@ async def test_emptied_while_crawls_run(place: Place, caplog: pytest.LogCaptureF
     async with place.crawl() as later:
         for number in (*range(5), 9):
             assert await store(later, f"f/{number}", number) == DUPLICATE
+
+
+@pytest.mark.parametrize("committed", ["AB", "BA"])
+@pytest.mark.parametrize("written", ["AB", "BA"])
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_emptied_while_two_texts_of_a_page_are_on_their_way(
+    place: Place,
+    caplog: pytest.LogCaptureFixture,
+    written: str,
+    committed: str,
+    is_stored: bool,
+) -> None:
+    """Two crawls fetch a page, and the index is emptied between their claims. Each crawl says so
+    once, one claim counts as lost, and the index calls no text stored that the row has lost."""
+    key, row, counts = "https://a/1", "", Counts()
+    texts = {"A": article(1, 12), "B": article(2, 12)}
+    crawls = {name: place.crawl(counts=counts, pending_wait=60.0) for name in texts}
+    async with crawls["A"], crawls["B"]:
+        verdicts = {}
+        for name in "BA" if is_stored else "AB":
+            if is_stored and not verdicts:  # B takes the place of a stored page
+                assert await crawls[name].commit(
+                    await crawls[name].decide(Document(key, text=article(3, 12)))
+                )
+            verdicts[name] = await crawls[name].decide(Document(key, text=texts[name]))
+            if len(verdicts) == 1:
+                place.empty()
+        for name in written:
+            row = name
+        await asyncio.gather(*(crawls[name].commit(verdicts[name]) for name in committed))
+        assert counts.of["claim/lost"] == 1
+        assert len([line for line in caplog.messages if "was emptied" in line]) == 2
+    async with place.crawl() as later:
+        for name, text in texts.items():
+            verdict = await later.decide(Document(f"https://b/{name}", text=text))
+            assert name == row or not verdict.is_duplicate
 
 
 async def test_set_up_anew_with_another_key(place: Place, caplog: pytest.LogCaptureFixture) -> None:

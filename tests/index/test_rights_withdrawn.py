@@ -123,7 +123,7 @@ async def test_right_withdrawn(
         with own_server.client() as admin:
             shorten_leases(admin, b"{dedup}", 60)  # claims that could not be released run out
         dedup._outage.breaker.worked()
-        await dedup._settlement.catch_up.run()
+        await dedup._settlement.catch_up()
         stored = (*STORED, *LATER, *range(30, 42))
         copies = await decide_all(dedup, "f", stored)
         assert [copy.outcome for copy in copies] == [DUPLICATE] * len(stored)

@@ -413,6 +413,65 @@ def test_damaged_texts(
     assert "has lost the text of the stored page https://first.example/1: damaged" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("time", "yesterday"),
+        ("key", b"\xff"),
+        ("tables", b"simhash/0"),
+        ("number", "seven"),
+        ("similarity", "much"),
+        ("body", 7),
+        ("bytes", "many"),
+    ],
+)
+def test_value_of_another_type_in_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, column: str, value: object
+) -> None:
+    """SQLite takes any value in any column: an entry with one is passed over and logged, the others
+    are read, and further ones are written."""
+    path = tmp_path / "journal.db"
+    with SQLiteJournal(path, max_bytes=10_000) as journal:
+        journal.open(create=True)
+        journal.append([make_drop(1), make_drop(2)], [], {})
+        with sqlite3.connect(path) as db:
+            db.execute(f"UPDATE dropped SET {column} = ? WHERE id = 1", (value,))
+        found = list(journal.drops(bodies=True))
+        assert found[-1] == attrs.evolve(make_drop(2), id="2")
+        if column in {"body", "bytes"}:
+            assert len(found) == 2
+        else:
+            assert len(found) == 1
+            assert "has lost the entry 1: a value in it has another type" in caplog.text
+        body = journal.body("1")
+        assert body is not None
+        assert (body.left_out == ("text",)) == (column == "body")
+        for n in range(3, 200):  # until the first ones go
+            journal.append([make_drop(n)], [make_kept(n)], {})
+        assert journal.size().drops < 200
+
+
+def test_counter_of_another_type_in_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts as 0; a stored page with such a value is passed over."""
+    path = tmp_path / "journal.db"
+    with SQLiteJournal(path, max_bytes=10**6) as journal:
+        journal.open(create=True)
+        journal.append([make_drop(1)], [make_kept(1)], {(0, "a", "seen"): 2, (0, "b", "seen"): 3})
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE activity SET value = 'x' WHERE host = 'a'")
+            db.execute("UPDATE activity SET host = CAST('b' AS BLOB) WHERE host = 'b'")
+            db.execute("UPDATE total SET value = 'x' WHERE name = 'kept'")
+            db.execute("UPDATE kept SET number = 'x'")
+        assert journal.hours() == [Hour(0, "a", 0, 0, {}), Hour(0, "b", 3, 0, {})]
+        assert journal.size().kept == 1
+        assert journal.kept(make_drop(1)) is None
+        assert "has lost the stored page https://first.example/1" in caplog.text
+        journal.append([make_drop(2)], [make_kept(2)], {(0, "a", "seen"): 1})
+        assert journal.hours()[0].seen == 1
+
+
 def test_foreign_entry_in_redis(redis_url: str) -> None:
     """An entry that another program added is named, with the way out."""
     journal = choose_journal(Options(index_url=redis_url))

@@ -229,11 +229,11 @@ def test_items_and_empty_texts_take_room_too(tmp_path: Path) -> None:
     )
     for n in range(50):
         writer.drop(make_drop(n, ""))
-    assert 0 < len(writer._waiting.drops) < 50
+    assert 0 < len(writer._drops) < 50
     large = attrs.evolve(make_drop(1), body=Body("", {"comments": ["x" * 20_000]}))
-    before = len(writer._waiting.drops)
+    before = len(writer._drops)
     writer.drop(large)
-    assert len(writer._waiting.drops) == before
+    assert len(writer._drops) == before
     writer.close()
 
 
@@ -281,7 +281,7 @@ def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
     )
     writer.start()
     writer.drop(Drop(time=1, key="k", outcome="o", reason="r", body=Body("t", {"x": object()})))
-    _until(lambda: not writer._waiting.drops)
+    _until(lambda: not writer._drops)
     writer.drop(make_drop(2))
     writer.close()
     writer.report_counts()

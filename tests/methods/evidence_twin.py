@@ -18,8 +18,7 @@ from dedup_middleware.methods.base import (
     TURNED,
     Judgement,
 )
-from dedup_middleware.methods.content import is_exact
-from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.content import ContentByEvidence, is_exact
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature import evidence
 

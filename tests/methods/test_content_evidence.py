@@ -49,6 +49,24 @@ async def test_a_page_of_symbols_is_held_by_an_equal_one_only() -> None:
     assert (await verdict(f"{board}\n{advert}", f"{board}\n{advert}")).outcome == "duplicate"
 
 
+@pytest.mark.parametrize("place", [2, 20, len(ARTICLE)])
+async def test_addresses_in_sentences_are_words_and_numerals(place: int) -> None:
+    """A copy with the e-mail address of its own site has a few new words; with another number in
+    a URL it has another numeral, and stays."""
+
+    def page(address: str) -> str:
+        line = f"Readers find the plans of the harbour wall at {address} for a week."
+        return " ".join([*ARTICLE[:place], line, *ARTICLE[place:]])
+
+    mail = await verdict(page("plans@one.example"), page("editor@two.example"))
+    assert (mail.outcome, mail.reason) == ("duplicate", "near-duplicate")
+    url = "https://{}.example/plans/{}"
+    found = await verdict(page(url.format("one", 55321)), page(url.format("two", 55321)))
+    assert (found.outcome, found.reason) == ("duplicate", "near-duplicate")
+    found = await verdict(page(url.format("one", 55321)), page(url.format("one", 99102)))
+    assert (found.outcome, found.reason) == ("new", "other-figures")
+
+
 async def test_words_said_again_and_again_count_little() -> None:
     """A sentence of its own before a thousand emoji that a stored page has too."""
     emoji = "😀" * 1000

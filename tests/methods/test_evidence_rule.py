@@ -14,7 +14,7 @@ from dedup_middleware import Document, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.model.fingerprint import Fingerprint, Wording
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature import evidence

@@ -1,26 +1,46 @@
-"""What tests do with a report in a browser."""
+"""What tests do with a report in a browser.
+
+What waits imports selenium's driver, so that only the process that drives the browser does.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
-from selenium.webdriver import Chrome
+from selenium.common.exceptions import (
+    StaleElementReferenceException,
+    TimeoutException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.select import Select
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 VIEWS = ("overview", "decisions", "explorer", "clusters", "changes", "review", "pair/0")
 CONTROLS = "button, input, select, textarea, a, svg, meter"
 
 
+def until(page: Chrome, condition: Callable[[Chrome], object]) -> None:
+    """Wait until something is so; an element that is made anew meanwhile is looked for again.
+
+    :raises TimeoutException: it is not so after two minutes
+    """
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(page, 120, 0.05, [StaleElementReferenceException]).until(condition)
+
+
 def show(page: Chrome, view: str) -> None:
     """Go to a view by its address."""
     page.execute_script("location.hash = arguments[0]", view)
-    WebDriverWait(page, 60).until(
-        lambda d: view.startswith("pair") or d.find_elements(By.CSS_SELECTOR, "[aria-current]")
+    until(
+        page,
+        lambda d: view.startswith("pair") or d.find_elements(By.CSS_SELECTOR, "[aria-current]"),
     )
     time.sleep(0.1)
 
@@ -60,11 +80,15 @@ def pick(page: Chrome, name: str, value: str) -> None:
 
 def wait_for(page: Chrome, expected: str, selector: str = "#found") -> None:
     """Wait until the text of an element contains what is expected."""
-    wait = WebDriverWait(page, 60, ignored_exceptions=[StaleElementReferenceException])
     try:
-        wait.until(lambda d: any(expected in text for text in texts(d, selector)))
+        until(page, lambda d: any(expected in text for text in texts(d, selector)))
     except TimeoutException:
         raise AssertionError(f"{texts(page, selector)}, not {expected!r}") from None
+
+
+def is_saved(file: Path) -> bool:
+    """Whether a download is there, which Chromium moves over an empty file of its name."""
+    return file.exists() and file.stat().st_size > 0
 
 
 def saved(page: Chrome, folder: Path, button: str, name: str) -> bytes:
@@ -72,10 +96,8 @@ def saved(page: Chrome, folder: Path, button: str, name: str) -> bytes:
     file = folder / name
     file.unlink(missing_ok=True)
     # A list that is made anew between the two steps has another button.
-    pressing = WebDriverWait(page, 60, ignored_exceptions=[StaleElementReferenceException])
-    pressing.until(lambda d: find(d, button).click() is None)
-    # Chromium makes an empty file of this name before it moves the whole one there.
-    WebDriverWait(page, 60).until(lambda _: file.exists() and file.stat().st_size > 0)
+    until(page, lambda d: find(d, button).click() is None)
+    until(page, lambda _: is_saved(file))
     data = file.read_bytes()
     file.unlink()
     return data

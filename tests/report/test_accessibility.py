@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.webdriver import Chrome
 
 from tests.report.driving import VIEWS, find, resize, show
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 # Its Python code drives another browser; only the engine that it carries is used.
 PACKAGE = "axe-playwright-python"

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from dedup_middleware.evaluation.corpus import read_pairs
 from dedup_middleware.journal.entries import Body
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
 from dedup_middleware.tools.report.htmlreport import write
-from tests.report.driving import CONTROLS, VIEWS, find, show, texts
+from tests.report.driving import CONTROLS, VIEWS, find, is_saved, show, texts, until
 from tests.report.opening import open_report
 from tests.report.samples import COPY_TEXT, HOSTILE, START, STORED_TEXT, drop
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 
 def move(page: Chrome, threshold: float) -> str:
@@ -102,9 +105,9 @@ def test_clusters_are_searched_and_opened(page: Chrome) -> None:
     show(page, "clusters")
     assert texts(page, ".cluster .count") == ["4", "1"]
     find(page, "#filter-q").send_keys("harbour")
-    WebDriverWait(page, 60).until(lambda d: "1 clusters" in find(d, "#found").text)
+    until(page, lambda d: "1 clusters" in find(d, "#found").text)
     find(page, ".cluster summary").click()
-    WebDriverWait(page, 60).until(lambda d: texts(d, ".cluster tbody td.page"))
+    until(page, lambda d: texts(d, ".cluster tbody td.page"))
     assert "https://copy.example/english" in texts(page, ".cluster tbody td.page")[0]
 
 
@@ -137,7 +140,7 @@ def test_labels_of_a_person_are_pairs_for_the_evaluation(page: Chrome, downloads
     assert "3 judged" in find(page, "#position").text
     find(page, "#export").click()
     file = downloads / "pairs.jsonl"
-    WebDriverWait(page, 60).until(lambda _: file.exists())
+    until(page, lambda _: is_saved(file))
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     assert [line["label"] for line in lines] == [1, 0, None]
     assert {lines[0]["a_text"], lines[0]["b_text"]} == {COPY_TEXT, STORED_TEXT}

@@ -8,10 +8,10 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -30,6 +30,9 @@ from tests.report.driving import (
 from tests.report.opening import open_report
 from tests.report.samples import DROPS, START
 from tests.texts import article
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 
 def test_filters_narrow_the_list(page: Chrome) -> None:

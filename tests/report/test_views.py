@@ -7,13 +7,12 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from dedup_middleware.journal.clusters import COLUMNS, collect_clusters, to_csv, to_json_lines
 from dedup_middleware.journal.entries import Query
@@ -22,9 +21,12 @@ from dedup_middleware.tools.report.contents import collect
 from dedup_middleware.tools.report.htmlreport import write
 from tests.commands.running import crawl, dedup, item, settings_for
 from tests.docblocks import ROOT
-from tests.report.driving import fill, find, resize, saved, show, texts, titles, wait_for
+from tests.report.driving import fill, find, resize, saved, show, texts, titles, until, wait_for
 from tests.report.opening import open_report
 from tests.report.samples import ENGLISH, START, drop
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 ASSETS = ROOT / "dedup_middleware" / "tools" / "report" / "assets"
 
@@ -45,7 +47,7 @@ def test_a_cluster_lists_its_mirrors(chrome: Chrome, tmp_path: Path) -> None:
     show(chrome, "clusters")
     assert find(chrome, "#found").text == "1 clusters, 2 dropped pages"
     find(chrome, ".cluster summary").click()
-    WebDriverWait(chrome, 60).until(lambda d: titles(d, ".cluster"))
+    until(chrome, lambda d: titles(d, ".cluster"))
     assert titles(chrome, ".cluster") == ["b", "a"]
     assert texts(chrome, ".cluster td.number") == ["1.000", "0.950"]
     assert texts(chrome, ".cluster td.why")[1] == "Nearly the same text (2 times)"
@@ -242,9 +244,7 @@ def test_slider_says_what_it_does(page: Chrome) -> None:
     help_ = find(page, f"#{slider.get_attribute('aria-describedby')}")
     assert help_.text == "Arrow keys move it by 0.005. The threshold in force is 0.8."
     slider.send_keys(*[Keys.ARROW_RIGHT] * 4)
-    WebDriverWait(page, 60).until(
-        lambda _: slider.get_attribute("aria-valuetext") == "0.820: 4 dropped, 3 kept"
-    )
+    until(page, lambda _: slider.get_attribute("aria-valuetext") == "0.820: 4 dropped, 3 kept")
     find(page, "#language").click()
     reported = find(page, "#threshold").get_attribute("aria-valuetext")
     assert reported == "0.820：丢弃 4 个，保留 3 个"

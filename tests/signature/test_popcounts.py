@@ -18,7 +18,7 @@ from dedup_middleware.base.parts import KernelCompiler
 from dedup_middleware.index import scan
 from dedup_middleware.index.memory import bucket_kernels
 from dedup_middleware.model.records import PAGE_ID_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
-from dedup_middleware.signature import _vector, comparison, hamming, minhash
+from dedup_middleware.signature import _vector, hamming, minhash
 from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
 
@@ -28,7 +28,6 @@ KERNELS = {
     "Redis index, proposals": scan._gather,
     "SQLite index, and reading of any index": scan._scan,
     "Spark, pairs": pairing._pairs,
-    "sketches of candidates": comparison._compare,
     "sketches": minhash._jaccards,
 }
 SCALAR = r"\tpopcnt[wlq]?\t"
@@ -108,16 +107,14 @@ def test_records_equal_numpy(
 
 @given(st.data(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 9))
 def test_sketches_equal_numpy(data: Any, bits: int, pad: int) -> None:
-    """Jaccard indexes of sketches at any byte of a record equal NumPy's."""
+    """Jaccard indexes of sketches in a column of records equal NumPy's."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    rows = rng.integers(0, 256, (data.draw(st.integers(0, 9)), pad + 48 + 36 + 64), np.uint8)
+    rows = rng.integers(0, 256, (data.draw(st.integers(0, 9)), pad + 84 + 64), np.uint8)
     query = rng.integers(0, 1 << 64, 8, np.uint64)
     if len(rows):
         rows[0, pad + 84 :] = query.view(np.uint8)
-    found, _, _ = comparison.compare(
-        rows, rows[0, pad : pad + 48].copy() if len(rows) else np.zeros(48, np.uint8), pad,
-        np.zeros(36, np.uint8), pad + 48, query, pad + 84, bits,
-    )  # fmt: skip
+    record = np.dtype([("before", "u1", (pad + 84,)), ("sketch", "<u8", (8,))])
+    found = minhash.jaccards(query, rows.view(record)["sketch"].reshape(-1, 8), bits)
     groups = np.unpackbits(
         rows[:, pad + 84 :] ^ query.view(np.uint8), axis=1, bitorder="little"
     ).reshape(len(rows), 512 // bits, bits)

@@ -28,26 +28,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores of this machine."""
-    from dedup_middleware.spark.stages import local_session
+def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of the session; Java starts once, and a session in it costs little where one was stopped."""
+    from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = local_session(
-        "local[2]",
-        {
-            "spark.driver.extraJavaOptions": JAVA,
-            "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
-            "spark.sql.shuffle.partitions": "2",
-            # To generate and compile code costs more than it saves for some hundred rows, and so
-            # do pages of memory of 16 MB. Jobs that tests start as programs have Spark's defaults.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.buffer.pageSize": "1m",
-        },
-    )
-    yield session
-    session.stop()
+    yield {
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+        "spark.sql.shuffle.partitions": "2",
+        # To generate and compile code costs more than it saves for some hundred rows, and so
+        # do pages of memory of 16 MB. Jobs that tests start as programs have Spark's defaults.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.buffer.pageSize": "1m",
+        # PySpark would look for the line of Python that made each expression.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_settings: dict[str, str]) -> SparkSession:
+    """Two cores of this machine; with these settings too where a command has set others."""
+    from dedup_middleware.spark.stages import local_session
+
+    return local_session("local[2]", spark_settings)
 
 
 @pytest.fixture

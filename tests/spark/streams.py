@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -48,6 +50,14 @@ def stream(pages: int, seed: int = 1) -> list[Row]:
             row["text"] = notice + article(rng.randrange(12), rng.choice((1, 2, 5))) + notice
         rows.append(row)
     return rows
+
+
+def written(folder: Path, pages: int) -> Path:
+    """A file of JSON lines."""
+    path = folder / "pages.jsonl"
+    lines = [json.dumps(row, ensure_ascii=False) for row in stream(pages, seed=17)]
+    path.write_text("\n".join(lines))
+    return path
 
 
 @attrs.frozen

@@ -1,23 +1,17 @@
-"""A whole job: ended and started again, on a skewed input, on a cluster, from the command line."""
+"""A whole job: on a skewed input, from the command line, by the script of the documentation."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import attrs
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
@@ -36,7 +30,6 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.documents import Document
 from dedup_middleware.spark import Job, deduplicate, stages
-from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.columns import EVERY_PAIR, NO_SIEVE
 from dedup_middleware.spark.pair_blocks import (
     candidate_pairs,
@@ -50,9 +43,7 @@ from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
 from tests.docblocks import blocks
-from tests.java import JAVA
-from tests.servers import free_port
-from tests.spark.streams import stream
+from tests.spark.streams import stream, written
 
 ROOT = Path(__file__).parents[2]
 PAGES = "order bigint, simhash bigint, slots array<bigint>"
@@ -61,52 +52,6 @@ PAGES = "order bigint, simhash bigint, slots array<bigint>"
 def without_sieve() -> Column:
     """A column for pages all of whose pairs are judged."""
     return F.lit(bytearray(NO_SIEVE)).alias("sieve")
-
-
-def written(folder: Path, pages: int) -> Path:
-    """A file of JSON lines."""
-    path = folder / "pages.jsonl"
-    lines = [json.dumps(row, ensure_ascii=False) for row in stream(pages, seed=17)]
-    path.write_text("\n".join(lines))
-    return path
-
-
-def dropped(spark: SparkSession, output: Path) -> list[tuple[str, str]]:
-    """Dropped pages and their matches."""
-    rows = spark.read.parquet(str(output / "duplicates")).sort("order").collect()
-    return [(row["key"], row["match_key"]) for row in rows]
-
-
-def environment() -> dict[str, str]:
-    """For programs of their own: this interpreter, this code, this machine."""
-    return {
-        **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
-        "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": JAVA,
-    }  # fmt: skip
-
-
-@contextmanager
-def program(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A program and its children; all of them are ended."""
-    process = subprocess.Popen(
-        words, env=environment(), start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Until something is so; a program that ends before is an error."""
-    deadline = time.monotonic() + 600
-    while not what():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.usefixtures("spark")
@@ -322,58 +267,6 @@ def test_the_protocol_of_zhou(spark: SparkSession, tmp_path: Path) -> None:
     assert first.right > 10
 
 
-def test_a_killed_job_goes_on_on_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
-    """On a standalone cluster of two workers a job is killed and started again: what was written
-    stays, both workers take part, and the result is that of local mode."""
-    path, output, alone = written(tmp_path, 150), tmp_path / "out", tmp_path / "alone"
-    start = str(Path(_find_spark_home()) / "bin" / "spark-class")
-    port, web = free_port(), free_port()
-    master = f"spark://127.0.0.1:{port}"
-    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "4"]
-    command = [sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)]
-    folders = [tmp_path / "worker-0", tmp_path / "worker-1"]
-    groups, rejects = output / "work" / "groups" / "_SUCCESS", output / "rejects" / "_SUCCESS"
-    with (
-        program(
-            start, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
-            "--port", str(port), "--webui-port", str(web),
-        ),
-        program(*_worker(start, master, folders[0])),
-        program(*_worker(start, master, folders[1])),
-    ):  # fmt: skip
-        with program(*command, "--master", master) as job:
-            wait_for(groups.exists, job)
-        assert not (output / "kept").exists()
-        before = groups.stat().st_mtime_ns
-        with program(*command, "--master", master) as job:
-            wait_for(rejects.exists, job)
-            job.wait(300)
-        assert groups.stat().st_mtime_ns == before
-        assert all(any(folder.glob("app-*/*")) for folder in folders)
-    assert main([*words, "-o", str(alone), "--master", "local[2]"]) == 0
-    assert dropped(spark, output) == dropped(spark, alone) != []
-    kept = spark.read.parquet(str(output / "kept")).count()
-    assert kept + len(dropped(spark, output)) == 150
-
-
-def test_a_killed_job_goes_on_on_this_machine(spark: SparkSession, tmp_path: Path) -> None:
-    """It is killed while it decides by itself: nothing that it left is in the way, fingerprints are
-    not made again, and the result is that of a job that was not killed."""
-    path, output, whole = written(tmp_path, 150), tmp_path / "out", tmp_path / "whole"
-    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
-    pages, half = output / "work" / "pages" / "_SUCCESS", output / "work" / "alone"
-    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
-        wait_for(half.exists, job)
-    assert half.exists()
-    assert not (output / "kept").exists()
-    before = pages.stat().st_mtime_ns
-    for folder in (output, whole):
-        assert main([*words, "-o", str(folder)]) == 0
-    assert pages.stat().st_mtime_ns == before
-    assert not half.exists()
-    assert dropped(spark, output) == dropped(spark, whole) != []
-
-
 def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) -> None:
     """What docs/spark.md shows works on a table, here with its result in an empty folder."""
     (code,) = (one.code for one in blocks(ROOT / "docs" / "spark.md") if one.language == "python")
@@ -384,13 +277,6 @@ def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) ->
     exec(code.replace('"clean"', repr(str(tmp_path / "clean"))), names)
     (kept,) = spark.read.parquet(str(tmp_path / "clean" / "kept")).collect()
     assert kept["url"] == "https://one.example/1"
-
-
-def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
-    return (
-        start, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
-        "--memory", "1500m", "--webui-port", "0", "--work-dir", str(folder), master,
-    )  # fmt: skip
 
 
 def test_workers_import_no_scrapy() -> None:

@@ -26,8 +26,7 @@ from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
 from dedup_middleware.text.names import CREDITS, GIVEN_NAMES, SURNAMES
 from dedup_middleware.text.normalize import compose, needs_context, normalize, special
 from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
-from dedup_middleware.text.trie import load_trie
-from tests.text.oracles import BLOCK, MASK, folded_jieba, mix
+from tests.text.oracles import BLOCK, MASK, folded_jieba, load_trie, mix
 
 KEYS = constants(0, 3)
 HAN = re.compile("[\u4e00-\u9fd5]")
@@ -59,7 +58,7 @@ class Folded:
 def tags() -> dict[str, tuple[int, str]]:
     """Frequency and tag of each word of jieba's dictionary in normal form."""
     found: dict[str, tuple[int, str]] = {}
-    for line in dictionary.jieba_dictionary().read_text("utf-8").splitlines():
+    for line in dictionary.jieba_file("dict.txt").read_text("utf-8").splitlines():
         word, frequency, tag = line.split(" ")
         count = max(int(frequency), found.get(normalize(word), (0, ""))[0])
         found[normalize(word)] = count, tag
@@ -186,10 +185,9 @@ def fold(text: str) -> Folded:
         capitals += [bool(letter and known and part != character)] * len(part)
     codes, flags = fold_text(text, load_characters({}, ""))
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    trie = load_trie(fold=normalize, fold_name="folded")
-    tables = (trie.roots, trie.hints, trie.nodes, trie.values)
+    trie = load_trie(fold=normalize, fold_name="folded").arrays
     kinds = np.zeros(codes.size, np.uint8)
-    count = cutting.tokenize(codes, flags, cutting.JIEBA, *tables, starts, ends, kinds)
+    count = cutting.tokenize(codes, flags, cutting.JIEBA, *trie, starts, ends, kinds)
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
     return Folded(form, capitals, list(places))
 

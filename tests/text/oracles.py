@@ -9,6 +9,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from uniseg.wordbreak import word_break, words
 
-from dedup_middleware.text import dictionary
+from dedup_middleware.text import cutting, dictionary
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     EMOJI,
@@ -27,8 +28,10 @@ from dedup_middleware.text.characters import (
     SINGLE,
     word_classes,
 )
+from dedup_middleware.text.fold import code_points
 from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START
 from dedup_middleware.text.normalize import normalize
+from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 
 MASK = (1 << 64) - 1
 BLOCK = re.compile("([\u4e00-\u9fd5a-zA-Z0-9+#&._%-]+)")
@@ -83,7 +86,7 @@ def jieba() -> ModuleType:
 @functools.cache
 def frequencies() -> dict[str, int]:
     """The words of jieba's dictionary."""
-    return dictionary.parse(dictionary.jieba_dictionary().read_bytes()).frequencies
+    return dictionary.parse(dictionary.jieba_file("dict.txt").read_bytes()).frequencies
 
 
 @functools.cache
@@ -150,14 +153,49 @@ def uax29(text: str) -> list[str]:
     return [part for part in words(text) if any(map(is_word_character, part))]
 
 
-def words_and_jieba(text: str) -> Iterator[str]:
-    """The default segmenter on normalised text: blocks with a Han character by jieba."""
+def load_trie(**options: Any) -> Trie:
+    """The trie of a dictionary, see `open_dictionary`."""
+    return open_dictionary(**options)[1]()
+
+
+def words_and_fmm(text: str) -> Iterator[str]:
+    """Windows with a Han character by maximum matching, what stands between them by words."""
     stretch = ""
+    for is_window, group in itertools.groupby(text, is_word_character):
+        part = "".join(group)
+        if is_window and re.search("[\u4e00-\u9fd5]", part):
+            yield from uax29(stretch)
+            stretch = ""
+            yield from fmm(part)
+        else:
+            stretch += part
+    yield from uax29(stretch)
+
+
+def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> list[str]:
+    """The tokens of a text as it is, without its normal form, by the kernel of all segmenters;
+    marks between words left out, as they are later on."""
+    codes = code_points(text).copy()
+    arrays = (load_trie(user=user_dictionary) if segmenter in ("fmm", "jieba") else NO_TRIE).arrays
+    starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
+    tokens = (starts, ends, np.zeros(codes.size, np.uint8))
+    mode = cutting.SEGMENTERS[segmenter]
+    count = cutting.tokenize(codes, word_classes()[codes], mode, *arrays, *tokens)
+    places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
+    found = (text[first:last] for first, last in places)
+    return [token for token in found if any(map(is_word_character, token))]
+
+
+def words_and_jieba(text: str, tokenizer: Any = None) -> Iterator[str]:
+    """The default segmenter: blocks with a Han character by jieba, whose words are in normal form
+    unless another tokenizer is given."""
+    stretch = ""
+    tokenizer = folded_jieba() if tokenizer is None else tokenizer
     for part in BLOCK.split(text):
         if re.search("[\u4e00-\u9fd5]", part):
             yield from uax29(stretch)
             stretch = ""
-            for token in folded_jieba().lcut(part, HMM=False):
+            for token in tokenizer.lcut(part, HMM=False):
                 if any(map(is_word_character, token)):
                     yield token
         else:

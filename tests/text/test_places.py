@@ -20,9 +20,17 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, constants
-from dedup_middleware.text.places import FREE, NAMES, REACH, SECONDS, SYMBOLS, WIDE, WIDTH
+from dedup_middleware.text.places import (
+    DIVIDERS,
+    FREE,
+    NAMES,
+    REACH,
+    SECONDS,
+    SYMBOLS,
+    WIDE,
+    WIDTH,
+)
 from dedup_middleware.text.shingle import Shingler
-from dedup_middleware.text.symbols import DIVIDERS
 from tests.text.oracles import MASK, mixed, texts
 
 KEYS = constants(0, 3)

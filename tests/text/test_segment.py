@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.segment import cut
 from dedup_middleware.text.shingle import Shingler
-from tests.text.oracles import fmm, jieba, same_class, texts, uax29
+from tests.text.oracles import (
+    cut,
+    jieba,
+    same_class,
+    texts,
+    uax29,
+    words_and_fmm,
+    words_and_jieba,
+)
 
 relaxed = settings(deadline=None, max_examples=400)
 
@@ -17,8 +24,10 @@ relaxed = settings(deadline=None, max_examples=400)
 @relaxed
 @given(texts)
 def test_jieba_is_jieba(text: str) -> None:
-    """Any string is cut token for token as jieba cuts it without its hidden Markov model."""
-    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+    """Blocks with a Han character are cut token for token as jieba cuts them without its hidden
+    Markov model, all else by words."""
+    known = "".join(filter(same_class, text))
+    assert cut("jieba", known) == list(words_and_jieba(known, jieba()))
 
 
 @pytest.mark.slow
@@ -28,29 +37,28 @@ def test_jieba_is_jieba(text: str) -> None:
 )
 def test_jieba_on_dense_chinese(text: str) -> None:
     """Long runs without punctuation, where words overlap, are cut as jieba cuts them."""
-    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+    assert cut("jieba", text) == list(words_and_jieba(text, jieba()))
 
 
 def test_jieba_on_long_runs() -> None:
     """Runs longer than any buffer of the kernel's first guess are cut as jieba cuts them."""
     text = "研究生命起源abc" * 2000 + "，" + "南京市长江大桥" * 1500 + "，。中国\r\n" * 2000
-    assert cut("jieba", text) == jieba().lcut(text, HMM=False)
+    assert cut("jieba", text) == list(words_and_jieba(text, jieba()))
 
 
 @relaxed
 @given(texts)
 def test_fmm_is_the_dictionary_walk(text: str) -> None:
-    """Forward maximum matching takes the longest entry at each position and loses nothing."""
-    tokens = cut("fmm", text)
-    assert "".join(tokens) == text
-    assert tokens == fmm(text)
+    """Forward maximum matching takes the longest entry at each position of a window."""
+    known = "".join(filter(same_class, text))
+    assert cut("fmm", known) == list(words_and_fmm(known))
 
 
 def test_fmm_known_answers() -> None:
     """The textbook error of maximum matching, runs of letters, and windows."""
     assert cut("fmm", "研究生命起源") == ["研究生", "命", "起源"]
-    assert cut("fmm", "abc123，中国") == ["abc123", "，", "中国"]
-    assert cut("fmm", "中，国") == ["中", "，", "国"]
+    assert cut("fmm", "abc123，中国") == ["abc123", "中国"]
+    assert cut("fmm", "中，国") == ["中", "国"]
 
 
 def test_dotted_ascii_in_pages_cut_by_fmm() -> None:
@@ -60,7 +68,6 @@ def test_dotted_ascii_in_pages_cut_by_fmm() -> None:
     assert tokens("增长 3.6 个，见 example.com。")[1] == "3.6"
     assert "example.com" in tokens("增长 3.6 个，见 example.com。")
     assert tokens("增长3.6")[1:] == ["3", "6"]
-    assert cut("fmm", "增长 3.6") == ["增长", " ", "3", ".", "6"]
 
 
 @pytest.mark.slow
@@ -107,7 +114,7 @@ def test_tiny_texts(segmenter: str, text: str) -> None:
 def test_unknown_segmenter() -> None:
     """An unknown name is refused with the names that exist."""
     with pytest.raises(ValueError, match="segmenter='hmm' is unknown: choose one of char, words"):
-        cut("hmm", "text")
+        Shingler(segmenter="hmm")
 
 
 @pytest.mark.slow
@@ -124,5 +131,5 @@ def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
         tokenizer.load_userdict(file)
     text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中"
     text += "研究生命起源，ABC公司easy_install"
-    assert cut("jieba", text, user_dictionary=path) == tokenizer.lcut(text, HMM=False)
+    assert cut("jieba", text, user_dictionary=path) == list(words_and_jieba(text, tokenizer))
     assert "石墨烯" in cut("jieba", text, user_dictionary=path)

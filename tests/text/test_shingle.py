@@ -302,13 +302,13 @@ def test_traditional() -> None:
 
 def test_traditional_needs_opencc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without OpenCC the error says which extra to install."""
-    from dedup_middleware.text import traditional
+    from dedup_middleware.text import characters
 
     def missing(name: str) -> object:
         raise ImportError(name)
 
-    traditional.simplified.cache_clear()
-    monkeypatch.setattr(traditional, "import_module", missing)
+    characters.simplified.cache_clear()
+    monkeypatch.setattr(characters, "import_module", missing)
     with pytest.raises(ImportError, match=r"dedup-middleware\[traditional\]"):
         Shingler(traditional=True)
     with pytest.raises(OptionsError) as caught:

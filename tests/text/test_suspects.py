@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text import relevant
 from dedup_middleware.text.pagelines import is_page_line
-from dedup_middleware.text.suspects import suspects
 from tests.text.test_pagelines import ABOUT_THE_PAGE, OF_THE_SUBJECT
 from tests.texts import article, english
 
@@ -17,7 +16,7 @@ _ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…x7", max_size=
 
 
 def _found(text: str) -> list[int]:
-    return suspects(text, relevant._TABLE, relevant._LONGEST_SUSPECT)
+    return relevant.suspects(text, relevant._TABLE, relevant._LONGEST_SUSPECT)
 
 
 @given(

@@ -19,18 +19,21 @@ from dedup_middleware.text.trie import (
     NO_LABEL,
     VALUE_SHIFT,
     Trie,
+    TrieArrays,
     build_arrays,
-    load_trie,
 )
+from tests.text.oracles import load_trie
 
 
 def node_of(trie: Trie, word: str) -> int | None:
     """Walk the double array: the node of `word`, None if there is none."""
-    node = int(trie.roots[ord(word[0])]) if ord(word[0]) < trie.roots.size else 0
+    node = int(trie.arrays.roots[ord(word[0])]) if ord(word[0]) < trie.arrays.roots.size else 0
     for character in word[1:]:
-        root = int(trie.roots[ord(character)]) if ord(character) < trie.roots.size else 0
+        root = (
+            int(trie.arrays.roots[ord(character)]) if ord(character) < trie.arrays.roots.size else 0
+        )
         label = root >> LABEL_SHIFT & NO_LABEL
-        child = int(trie.nodes[(node & (1 << BASE_BITS) - 1) + label])
+        child = int(trie.arrays.nodes[(node & (1 << BASE_BITS) - 1) + label])
         if not label or child >> LABEL_SHIFT & NO_LABEL != label:
             return None
         node = child
@@ -40,7 +43,7 @@ def node_of(trie: Trie, word: str) -> int | None:
 def weight(trie: Trie, word: str) -> float | None:
     """The weight of `word`, None if there is no such node."""
     node = node_of(trie, word)
-    return None if node is None else float(trie.values[node >> VALUE_SHIFT])
+    return None if node is None else float(trie.arrays.values[node >> VALUE_SHIFT])
 
 
 def kind(trie: Trie, word: str) -> int:
@@ -51,7 +54,7 @@ def kind(trie: Trie, word: str) -> int:
 def made(words: dict[str, int]) -> Trie:
     """A trie in memory."""
     arrays = build_arrays(Dictionary(words, sum(words.values())))
-    return Trie(**arrays, digest="")
+    return Trie(TrieArrays(**arrays), digest="")
 
 
 alphabets = st.text("abcé中国人民一\U0001f600\U00020bb7\uffff", min_size=1, max_size=6)
@@ -74,7 +77,7 @@ def test_the_trie_holds_the_words_and_no_others(words: dict[str, int], others: l
 
 def test_jiebas_dictionary() -> None:
     """Each of the 349,046 words is found under its exact weight."""
-    words = dictionary.parse(dictionary.jieba_dictionary().read_bytes())
+    words = dictionary.parse(dictionary.jieba_file("dict.txt").read_bytes())
     trie = load_trie()
     for word, count in list(words.frequencies.items())[::7]:
         assert weight(trie, word) == log(count) - log(words.total)
@@ -83,7 +86,7 @@ def test_jiebas_dictionary() -> None:
 @pytest.mark.slow
 def test_kinds_of_jiebas_words() -> None:
     """Each node says whether its word is a name; a character that is no word may be part of one."""
-    words = dictionary.parse(dictionary.jieba_dictionary().read_bytes())
+    words = dictionary.parse(dictionary.jieba_file("dict.txt").read_bytes())
     trie = load_trie()
     for word, count in list(words.frequencies.items())[::7]:
         assert kind(trie, word) == kind_of(word, count, words.tags.get(word, ""))
@@ -118,8 +121,8 @@ def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
     written = file.stat().st_mtime_ns
     second = load_trie(main=path)
     assert file.stat().st_mtime_ns == written
-    assert not second.nodes.flags.writeable
-    assert second.nodes.tolist() == first.nodes.tolist()
+    assert not second.arrays.nodes.flags.writeable
+    assert second.arrays.nodes.tolist() == first.arrays.nodes.tolist()
     path.write_text("中国 6 ns\n人民 3\n", encoding="utf-8")
     assert load_trie(main=path).digest != first.digest
     assert len(list(empty_cache.glob("trie-*.bin"))) == 2

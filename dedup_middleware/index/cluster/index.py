@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import REFRESH_LEASE, IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
@@ -27,15 +27,11 @@ from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
 from dedup_middleware.model.buckets import BucketKey, BucketKeys, width_of
 from dedup_middleware.model.claims import (
-    MOST_KNOWN,
     Candidates,
-    Claim,
     Claimed,
-    Entry,
-    Known,
     Proposed,
 )
-from dedup_middleware.model.records import CONTENT, PageRecords, State, joined_records
+from dedup_middleware.model.records import PageRecords, State, joined_records
 
 logger = logging.getLogger(__name__)
 
@@ -108,25 +104,6 @@ class ClusterIndex(ClusterHomes):
         return [
             joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
         ]
-
-    async def claim_anew(self, page_id: int, entry: Entry) -> Claim | None:
-        """Claim a page that is entered anew; see :meth:`.Index.claim_anew`.
-
-        Ids say nothing of the order of pages here: what was seen before is known by its records.
-        """
-        if await self.newest_if_enterable(page_id, entry.bucket_keys) is None:
-            return None
-        found = await self.candidates(entry.bucket_keys, 0, MOST_KNOWN)
-        same = found.pages.content["key"] == np.frombuffer(entry.content, CONTENT)["key"]
-        if found.more or (same & (found.pages.states == State.PENDING)).any():
-            return None
-        made = await self.propose(entry, 0, REFRESH_LEASE, known=Known(found.pages))
-        if not isinstance(made, Claimed):
-            return None
-        if len(made.candidates.near):  # pages that have come since
-            await self.release(made.claim)
-            return None
-        return made.claim
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         if not self._window.seconds:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -33,7 +32,6 @@ _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
 _STEPS = 32  # in which buckets are laid out anew
-_HEADS_AT_ONCE = 1 << 16
 _HUGE = 1 << 21  # bytes of a huge page
 _NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
 
@@ -108,12 +106,9 @@ class Buckets:
 
     def names(self) -> list[int]:
         """Buckets that hold anything, ascending."""
-        names: list[int] = self._filled().tolist()
-        return names
-
-    def _filled(self) -> NDArray[np.int64]:
         heads = self._store[int(FIRST) : int(FIRST + self._store[HEADS])]
-        return np.flatnonzero(heads >> LENGTH_SHIFT & LENGTH)
+        names: list[int] = np.flatnonzero(heads >> LENGTH_SHIFT & LENGTH).tolist()
+        return names
 
     def get(self, bucket: int) -> bytes:
         """What a bucket holds."""
@@ -197,32 +192,26 @@ class Buckets:
         words = int(kernels.capacities(self._store))
         capacity = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
         larger = _Memory(heads, capacity)
+        try:
+            self._move(larger)
+        except BaseException:  # an interrupt: what has moved is gone here, so the rest must follow
+            if self._memory is not larger:
+                self._move(larger)
+            raise
+
+    def _move(self, larger: _Memory) -> None:
         first = int(FIRST + self._store[HEADS])  # the heads are read until the end
         bounds = np.linspace(first, int(self._store[END]), _STEPS + 1).astype(np.uint64)
         for begin, end in pairwise(bounds):
-            for part in self._beginning(begin, end):
-                kernels.lay_out(self._store, larger.words, part)
+            kernels.lay_out(self._store, larger.words, begin, end)
             # From the first word on: a huge page in which two parts meet goes with the second.
             self._memory.release(first, int(end))
         larger.words[BYTES], larger.words[FILLED] = self._store[BYTES], self._store[FILLED]
         self._use(larger)
 
-    def _beginning(self, begin: np.uint64, end: np.uint64) -> Iterator[NDArray[np.uint64]]:
-        """Buckets that hold anything and begin at ``begin <= word < end``.
-
-        Some at a time: arrays of all buckets would take a fifth of the memory that they describe.
-        """
-        count = int(self._store[HEADS])
-        for some in range(0, count, _HEADS_AT_ONCE):
-            heads = self._store[int(FIRST) + some : int(FIRST) + min(some + _HEADS_AT_ONCE, count)]
-            starts = heads >> START_SHIFT
-            within = (starts >= begin) & (starts < end) & (heads >> LENGTH_SHIFT & LENGTH > 0)
-            yield np.flatnonzero(within).astype(np.uint64) + np.uint64(some)
-
     def _use(self, memory: _Memory) -> None:
-        self._memory = memory
-        self._store = memory.words
-        self._raw = memory.words.view(np.uint8)
+        raw = memory.words.view(np.uint8)
+        self._memory, self._store, self._raw = memory, memory.words, raw
 
 
 class _Memory:

@@ -383,19 +383,22 @@ def capacities(store: Any) -> Any:
     return words
 
 
-@kernel(types.void(R64, U64, R64))
-def lay_out(store: Any, larger: Any, buckets: Any) -> None:
-    """Append buckets to the larger array."""
-    end = larger[END]
-    for bucket in buckets:
+@kernel(types.void(R64, U64, types.uint64, types.uint64))
+def lay_out(store: Any, larger: Any, begin: Any, end: Any) -> None:
+    """Append the buckets that begin at ``begin <= word < end`` to the larger array, unless they are
+    in it already."""
+    free = larger[END]
+    for bucket in range(store[HEADS]):
         head = store[FIRST + bucket]
-        length = head >> LENGTH_SHIFT & LENGTH
-        step, start = _step_for(length), head >> START_SHIFT
+        length, start = head >> LENGTH_SHIFT & LENGTH, head >> START_SHIFT
+        if length == _ZERO or not begin <= start < end or larger[FIRST + bucket] != _ZERO:
+            continue
+        step = _step_for(length)
         for i in range((length + _SEVEN) >> _THREE):
-            larger[end + np.uint64(i)] = store[start + np.uint64(i)]
-        larger[FIRST + bucket] = end << START_SHIFT | length << LENGTH_SHIFT | step
-        end += _words(step)
-    larger[END] = end
+            larger[free + np.uint64(i)] = store[start + np.uint64(i)]
+        larger[FIRST + bucket] = free << START_SHIFT | length << LENGTH_SHIFT | step
+        free += _words(step)
+    larger[END] = free
 
 
 def warm() -> None:

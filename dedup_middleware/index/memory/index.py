@@ -254,7 +254,7 @@ class MemoryIndex(Index):
         return known.upto, known.still(self._fetch(known.pages.page_ids))
 
     def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
-        """Keep what is to be known of a page that has its records."""
+        """Keep content, address, payload and lease of a page whose records are written."""
         row = page_id - self._forgotten
         size = self._record.itemsize
         self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
@@ -389,14 +389,15 @@ class MemoryIndex(Index):
 
     def _number(self, count: int) -> int:
         """Give out page ids; returns the last one."""
-        self._last += count
-        while self._last - self._forgotten >= len(self._states):
+        rows = self._last + count - self._forgotten + 1
+        if rows > len(self._times):  # the last of them that grows: an interrupt may come in between
             # Rows that are not used yet read as FREE, and take no memory until they are written.
             for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
-                larger = np.zeros(2 * len(old), old.dtype)
+                larger = np.zeros(max(2 * len(old), rows), old.dtype)
                 larger[: len(old)] = old
                 setattr(self, name, larger)
+        self._last += count
         return self._last
 
     def _is_leased(self, page_id: int) -> bool:

@@ -12,11 +12,11 @@ _FIRST_ROOM: Final = 1024  # pages
 _LENGTH_BITS: Final = 28  # of a place; the bits above say where the text begins
 _LENGTH: Final = (1 << _LENGTH_BITS) - 1
 _TAIL: Final = 1 << 20  # bytes that wait until they go into a file
-_DEAD: Final = 1 << 20  # bytes of removed texts from which on the others may be moved together
+_DEAD: Final = 1 << 20  # bytes of removed texts above which the others may be compacted
 
 
 class Texts:
-    """A byte string for each of some page ids, 8 bytes apart from its own.
+    """A byte string for each page id that has one; a page id takes 8 bytes besides its text.
 
     An object for each page and its place in a dictionary would take 150 bytes more. With a file
     only the places and the last megabyte are in memory.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,6 +205,7 @@ def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> lis
     return tables.finish(db, claims, State.RELEASED, at.now)
 
 
+_T = TypeVar("_T")
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
 
 
@@ -217,29 +219,34 @@ class SQLiteSteps(Steps):
         self._token = secrets.token_bytes(8)
         self._generation = -1  # not known before the first transaction
 
-    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        def act(db: sqlite3.Connection, moment: Moment) -> int:
-            first = tables.last_number(db) + 1
+    async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T]) -> _T:
+        """Carry out an act in a transaction that extends the lease."""
+
+        def held(db: sqlite3.Connection, moment: Moment) -> _T:
             if self._generation < 0:
                 self._generation = moment.generation
-                _begin(db, self._token, first, moment)
-            self._hold(db, moment)
-            _enter_rows(db, pages, first, self._index._record)
-            return first
+                _begin(db, self._token, tables.last_number(db) + 1, moment)
+            is_held = db.execute(
+                "UPDATE load SET until = ? WHERE token = ? AND until > ?",
+                (moment.now + LEASE, self._token, moment.now),
+            ).rowcount
+            # The generation must live for long enough.
+            if not is_held or moment.generation > self._generation + 1:
+                raise lapsed(self._index._where)
+            return act(db, moment)
 
-        first: int = await self._index._do(act, writes=True)
+        return await self._index._do(held, writes=True)
+
+    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
+        first = await self._do(lambda db, _: _enter_rows(db, pages, self._index._record))
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:
-        def act(db: sqlite3.Connection, moment: Moment) -> None:
-            self._hold(db, moment)
-            _add_records(db, records, tables.bucket_id(self._generation, 0))
-
-        await self._index._do(act, writes=True)
+        base = tables.bucket_id(self._generation, 0)
+        await self._do(lambda db, _: _add_records(db, records, base))
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
-            self._hold(db, moment)
             stamps = np.where(times, times, np.uint32(moment.now)).tolist()
             found = db.executemany(
                 "UPDATE page SET stamp = ? WHERE number = ?",
@@ -247,22 +254,13 @@ class SQLiteSteps(Steps):
             ).rowcount
             tables.add(db, "committed", found)
 
-        await self._index._do(act, writes=True)
+        await self._do(act)
 
     async def end(self) -> None:
-        def act(db: sqlite3.Connection, moment: Moment) -> None:
-            db.execute("DELETE FROM load WHERE token = ? OR until <= ?", (self._token, moment.now))
-
-        await self._index._do(act, writes=True)
-
-    def _hold(self, db: sqlite3.Connection, moment: Moment) -> None:
-        """Extend the lease, if it has not run out and the generation lives for long enough."""
-        held = db.execute(
-            "UPDATE load SET until = ? WHERE token = ? AND until > ?",
-            (moment.now + LEASE, self._token, moment.now),
-        ).rowcount
-        if not held or moment.generation > self._generation + 1:
-            raise lapsed(self._index._where)
+        query = "DELETE FROM load WHERE token = ? OR until <= ?"
+        await self._index._do(
+            lambda db, moment: db.execute(query, (self._token, moment.now)), writes=True
+        )
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:
@@ -282,7 +280,8 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
     tables.begin_generation(db, moment, first)
 
 
-def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: RecordLayout) -> None:
+def _enter_rows(db: sqlite3.Connection, pages: Pages, record: RecordLayout) -> int:
+    first = tables.last_number(db) + 1
     if first + len(pages) > PAGE_ID_MASK:
         raise sqlite3.OperationalError("no page id is left")
     raw, size = record.pack(pages.content).tobytes(), record.itemsize
@@ -297,6 +296,7 @@ def _enter_rows(db: sqlite3.Connection, pages: Pages, first: int, record: Record
         "INSERT INTO payload VALUES (?, ?)",
         (pair for pair in zip(page_ids, pages.payloads, strict=True) if pair[1]),
     )
+    return first
 
 
 def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:

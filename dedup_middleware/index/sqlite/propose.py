@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.index.base import MOST_JUDGED
 from dedup_middleware.index.parameters import Moment, RecordLayout
@@ -36,10 +35,10 @@ from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Clai
 from dedup_middleware.model.records import (
     BAND_RECORD,
     BAND_SUFFIX_BITS,
+    NO_PAGES,
     PAGE_ID_BITS,
     PAGE_ID_MASK,
     SIMHASH_RECORD,
-    PageRecords,
     State,
     chosen,
 )
@@ -286,7 +285,8 @@ def _described(
     """Results with what is known of the candidates."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]
     wanted = [near.page_ids for near in best if len(near)]
-    found, corrupt, addresses = None, 0, {}
+    found, corrupt = NO_PAGES, 0
+    addresses: dict[int, str | None] = {}
     payloads: dict[int, bytes] = {}
     if wanted:
         every = np.unique(np.concatenate(wanted))
@@ -299,22 +299,14 @@ def _described(
     results: list[Claimed | Candidates] = []
     for (claim, near), some in zip(made, best, strict=True):
         candidates = NO_CANDIDATES
-        if len(near) and found is not None:
-            candidates = _of(found, near, some.page_ids, addresses, payloads)
-        elif near.full or near.corrupt:
-            candidates = Candidates(near)
+        if len(near) or near.full or near.corrupt:
+            ids = some.page_ids.tolist()
+            candidates = Candidates(
+                near,
+                chosen(found, np.searchsorted(found.page_ids, some.page_ids)),
+                {n: addresses[n] for n in ids if n in addresses},
+                {n: payloads[n] for n in ids} if payloads else {},
+                more=len(some) < len(near),
+            )
         results.append(candidates if claim is None else Claimed(claim, candidates))
     return results, corrupt
-
-
-def _of(
-    found: PageRecords,
-    near: Neighbours,
-    described: NDArray[np.uint64],
-    addresses: dict[int, str | None],
-    payloads: dict[int, bytes],
-) -> Candidates:
-    pages = chosen(found, np.searchsorted(found.page_ids, described))
-    own = {n: addresses[n] for n in described.tolist() if n in addresses}
-    kept = {n: payloads[n] for n in described.tolist()} if payloads else {}
-    return Candidates(near, pages, own, kept, more=len(described) < len(near))

@@ -1,8 +1,9 @@
 """What a method of the literature reads of a page, keeps and returns, and how it decides.
 
 Every such method is a frozen class without state: ``sign`` turns a page into a signature,
-``compare`` gives the similarity of two signatures. In a crawl (:class:`BySignature`) the keys of a
-signature are tables of the index, and the similarity is held against the method's threshold.
+``compare`` gives the similarity of two signatures. In a crawl (:class:`BySignature`) each group
+of keys is a table of the index, and a page is a duplicate if the similarity reaches the threshold
+of the method.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import between, whole
-from dedup_middleware.methods.base import Judgement, Method
+from dedup_middleware.methods.base import Judgement, Method, Payloads, Records
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
@@ -29,8 +30,11 @@ from dedup_middleware.model.fingerprint import Fingerprint, Signature
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"
 _BITS = 64
-share_check = between(0.0, 1.0)
-hash_key_check = whole(0, (1 << 64) - 1)
+
+
+def share(default: float) -> Any:
+    """A field from 0 to 1."""
+    return attrs.field(default=default, validator=between(0.0, 1.0))
 
 
 @attrs.frozen(eq=False)
@@ -51,10 +55,7 @@ class MethodInput:
 
 
 class SignatureMethod(ABC):
-    """A method that compares signatures; its parameters are its fields.
-
-    A field ``hash_key`` is the key of all its hashes.
-    """
+    """A method that compares signatures; its parameters are its fields."""
 
     name: ClassVar[str]
     #: segmenter that the source prescribes; None: any
@@ -100,6 +101,13 @@ class SignatureMethod(ABC):
             return self.compare(own, Signature((), payload)) if payload else 0.0
         except (ValueError, IndexError):
             return 0.0
+
+
+@attrs.frozen(kw_only=True)
+class KeyedMethod(SignatureMethod):
+    """A method whose hashes have a key."""
+
+    hash_key: int = attrs.field(default=0, validator=whole(0, (1 << 64) - 1), repr=False)
 
 
 def signature_bucket_keys(signature: Signature) -> tuple[BucketKey, ...]:
@@ -171,9 +179,7 @@ class BySignature(Method):
             return super().table_name(table)
         return f"{self.name}/{table - FIRST_BAND_TABLE}"
 
-    def judge(
-        self, page: Fingerprint, candidates: NDArray[np.void], payloads: Sequence[bytes] = ()
-    ) -> Judgement:
+    def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
         from dedup_middleware.signature.minhash import jaccards
 
         similarity = (

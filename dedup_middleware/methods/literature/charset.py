@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import one_of
-from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod, share_check
+from dedup_middleware.methods.literature.base import MethodInput, SignatureMethod, share
 from dedup_middleware.methods.literature.digests import md5
 from dedup_middleware.methods.literature.hashsets import bare
 from dedup_middleware.model.fingerprint import Signature
@@ -118,7 +118,7 @@ class _ByVector(SignatureMethod):
     """
 
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.9, validator=share_check)
+    threshold: float = share(0.9)
 
     @property
     def has_keys(self) -> bool:

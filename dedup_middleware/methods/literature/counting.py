@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import Word, compiler, intrinsic, kernel, subkernel
+from dedup_middleware.base.jit import Word, compiler, kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, I64, R8, R64, RI64, U8, U64
-from dedup_middleware.signature._vector import ones
+from dedup_middleware.signature._vector import ones, operation
 
 WORDS: Final = 59  # in a plane: 3764 positions
 POSITIONS: Final = 64 * WORDS
@@ -150,7 +150,7 @@ def _tanimotos(
     return out
 
 
-ir, numba_types = compiler("llvmlite.ir", "numba.types")
+(ir,) = compiler("llvmlite.ir")
 LANES: Final = 8  # positions in a register
 
 _R16: Final = types.Array(types.uint16, 1, readonly=True)
@@ -158,24 +158,18 @@ _ZERO = np.uint64(0)
 _LANES = np.uint64(LANES)
 
 
-@intrinsic
-def _equal_lanes(_: Any, array: Any, start: Any, query: Any, offset: Any) -> Any:  # noqa: ARG001
+@operation("uint64")
+def _equal_lanes(builder: Any, array: Any, start: Any, query: Any, offset: Any) -> Any:
     """How many of ``array[start:start + 8]`` equal their counterpart in ``query[offset:]``."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lanes = ir.VectorType(ir.IntType(16), LANES)
-        loaded = []
-        for i in (0, 2):
-            data = context.make_array(signature.args[i])(context, builder, args[i]).data
-            pointer = builder.gep(data, [args[i + 1]])
-            register = builder.load(builder.bitcast(pointer, lanes.as_pointer()))
-            register.align = 2
-            loaded.append(register)
-        equal = builder.bitcast(builder.icmp_unsigned("==", *loaded), ir.IntType(8))
-        return builder.zext(builder.ctpop(equal), ir.IntType(64))
-
-    word = numba_types.uint64
-    return word(array, word, query, word), codegen
+    lanes = ir.VectorType(ir.IntType(16), LANES)
+    loaded = []
+    for one, first in ((array, start), (query, offset)):
+        pointer = builder.gep(one.data, [first])
+        register = builder.load(builder.bitcast(pointer, lanes.as_pointer()))
+        register.align = 2
+        loaded.append(register)
+    equal = builder.bitcast(builder.icmp_unsigned("==", *loaded), ir.IntType(8))
+    return builder.zext(builder.ctpop(equal), ir.IntType(64))
 
 
 @kernel(U8(_R16, _R16))

@@ -18,7 +18,7 @@ shingles, estimated from 512 more minima, must be at least 0.7.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
@@ -26,14 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import one_of, whole
-from dedup_middleware.methods.literature.base import (
-    MethodInput,
-    SignatureMethod,
-    hash_key_check,
-    share_check,
-)
+from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.text.hashing import mixed
 
 if TYPE_CHECKING:
     from dedup_middleware.signature.minhash import MinHasher
@@ -47,22 +43,10 @@ POSITION: Final = "position"
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finalizer, a permutation of the 64-bit numbers, element by element."""
-    values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(values ^ values >> np.uint64(31), np.uint64)
-
-
 def token_hashes(tokens: Iterable[str], hash_key: int) -> NDArray[np.uint64]:
     """Keyed 64-bit hash of each token, in order."""
-    known: dict[str, int] = {}
-    hashes = []
-    for token in tokens:
-        if token not in known:
-            known[token] = keyed_hash(token, hash_key)
-        hashes.append(known[token])
-    return np.array(hashes, np.uint64)
+    hashed = cache(partial(keyed_hash, hash_key=hash_key))
+    return np.array([hashed(token) for token in tokens], np.uint64)
 
 
 def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[np.uint64]:
@@ -77,7 +61,8 @@ def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[
     rolled = np.zeros(len(values) - width + 1, np.uint64)
     for i in range(width):
         rolled = rolled * _BASE + values[i : i + len(rolled)]
-    return mix64(rolled)
+    hashes: NDArray[np.uint64] = mixed(rolled)
+    return hashes
 
 
 def sampling_step(shingles: int, wanted: int) -> int:
@@ -170,27 +155,8 @@ def class_keys(
     return tuple(sorted(pairs))
 
 
-SKETCH_BYTES: Final = VERIFICATION_MINIMA // 8
-
-
-@attrs.frozen(eq=False)
-class GatheredFingerprints:
-    """What many pages are compared by.
-
-    :param pages: how many there are
-    :param places: intp[n], which of them have a fingerprint
-    :param values: uint16[n, M], the fingerprints
-    :param sketches: uint64[n, 8]
-    """
-
-    pages: int
-    places: NDArray[np.intp]
-    values: NDArray[np.uint16]
-    sketches: NDArray[np.uint64]
-
-
 @attrs.frozen
-class Csu(SignatureMethod):
+class Csu(KeyedMethod):
     """Equal positions of two min-wise fingerprints, verified by the Jaccard index.
 
     The similarity is equal / M for pages whose estimated Jaccard index is at least ``verify``, and
@@ -208,14 +174,13 @@ class Csu(SignatureMethod):
     name: ClassVar[str] = "csu"
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold", "verify"})
     segmenter: ClassVar[str | None] = "fmm"
-    threshold: float = attrs.field(default=0.5, validator=share_check)
-    verify: float = attrs.field(default=0.7, validator=share_check)
+    threshold: float = share(0.5)
+    verify: float = share(0.7)
     positions: int = attrs.field(default=8, validator=whole(7, 10, " positions"))
     width: int = attrs.field(default=3, validator=whole(2, 5, " tokens"))
     samples: int = attrs.field(default=1024, validator=whole(1, 1 << 30, " shingles"))
     sampling: str = attrs.field(default=HASH, validator=one_of(HASH, POSITION))
     any_position: bool = False
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def sign(self, page: MethodInput) -> Signature | None:
         # None holds the separator between title and body.
@@ -231,24 +196,23 @@ class Csu(SignatureMethod):
     def compare(self, a: Signature, b: Signature) -> float:
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
-    def gather(self, payloads: Sequence[bytes]) -> GatheredFingerprints:
-        """Fingerprints and sketches of many pages, one below the other."""
-        size = 2 * self.positions + SKETCH_BYTES
-        places = [i for i, payload in enumerate(payloads) if len(payload) == size]
-        joined = np.frombuffer(b"".join(payloads[i] for i in places), np.uint8).reshape(-1, size)
-        split = 2 * self.positions
-        values = np.ascontiguousarray(joined[:, :split]).view("<u2").astype(np.uint16)
-        sketches = np.ascontiguousarray(joined[:, split:]).view("<u8").astype(np.uint64)
-        return GatheredFingerprints(len(payloads), np.array(places, np.intp), values, sketches)
+    def gather(self, payloads: Sequence[bytes]) -> tuple[int, list[int], NDArray[np.void]]:
+        """How many pages there are, which of them have a fingerprint, and these with sketches."""
+        record = np.dtype([("values", "<u2", (self.positions,)), ("sketch", "<u8", (8,))])
+        places = [i for i, payload in enumerate(payloads) if len(payload) == record.itemsize]
+        return len(payloads), places, np.frombuffer(b"".join(payloads[i] for i in places), record)
 
-    def similarities(self, own: Signature, gathered: GatheredFingerprints) -> NDArray[np.float64]:
+    def similarities(
+        self, own: Signature, gathered: tuple[int, list[int], NDArray[np.void]]
+    ) -> NDArray[np.float64]:
         from dedup_middleware.methods.literature.counting import equal_positions
         from dedup_middleware.signature.minhash import jaccards
 
-        similarity = np.zeros(gathered.pages, np.float64)
-        page = self.gather([own.payload])
-        if len(page.values) and len(gathered.values):
-            equal = equal_positions(gathered.values, page.values[0]) / self.positions
-            verified = jaccards(page.sketches[0], gathered.sketches) >= self.verify
-            similarity[gathered.places] = np.where(verified, equal, 0.0)
+        pages, places, records = gathered
+        similarity = np.zeros(pages, np.float64)
+        page = self.gather([own.payload])[2]
+        if len(page) and len(records):
+            equal = equal_positions(records["values"], page["values"][0]) / self.positions
+            verified = jaccards(page["sketch"][0], records["sketch"]) >= self.verify
+            similarity[places] = np.where(verified, equal, 0.0)
         return similarity

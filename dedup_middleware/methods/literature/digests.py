@@ -19,16 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import between, one_of, whole
-from dedup_middleware.methods.literature.base import (
-    MethodInput,
-    SignatureMethod,
-    hash_key_check,
-    share_check,
-)
-from dedup_middleware.methods.literature.csu import mix64
+from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.methods.literature.frequencies import DocumentFrequencies, background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.text.hashing import mixed
 
 DIGEST_BYTES = 16
 
@@ -50,11 +45,10 @@ def digest_signature(digest: bytes, hash_key: int, rest: bytes = b"") -> Signatu
 
 
 @attrs.frozen(kw_only=True)
-class DigestMethod(SignatureMethod):
+class DigestMethod(KeyedMethod):
     """A method whose signature is one digest, 16 bytes: similarity 1 if it is equal, else 0."""
 
-    threshold: float = attrs.field(default=1.0, validator=share_check)
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
+    threshold: float = share(1.0)
 
     def compare(self, a: Signature, b: Signature) -> float:
         """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
@@ -123,7 +117,7 @@ class TextProfile(TextDigestMethod):
     """
 
     name: ClassVar[str] = "text-profile"
-    rate: float = attrs.field(default=0.01, validator=share_check)
+    rate: float = share(0.01)
 
     def hashed(self, page: MethodInput) -> str:
         """The lines of the profile."""
@@ -210,7 +204,7 @@ class Rules(DigestMethod):
     reads_frequencies: ClassVar[bool] = True
     rule: str = attrs.field(default="R5", validator=one_of(*RULES))
     keyword_count: int = attrs.field(default=10, validator=whole(1, 1000, " keywords"))
-    distance: float = attrs.field(default=0.1, validator=share_check)
+    distance: float = share(0.1)
 
     def sign(self, page: MethodInput) -> Signature | None:
         """Signature of a page; None for a page without text (R1) or tokens (others)."""
@@ -290,7 +284,7 @@ def in_lexicon(hashes: NDArray[np.uint64], lexicon: int, dropped: float) -> NDAr
     """
     if lexicon == 0:
         return np.ones(len(hashes), np.bool_)
-    drawn = mix64(hashes + np.uint64(lexicon)) >> np.uint64(11)
+    drawn = mixed(hashes + np.uint64(lexicon)) >> np.uint64(11)
     return np.asarray(drawn >= np.uint64(dropped * (1 << 53)), np.bool_)
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -15,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.text.dictionary import jieba_file
 
 _FORMAT = 2  # of the built table
 
@@ -74,15 +73,6 @@ class DocumentFrequencies:
         return hashed.hexdigest()
 
 
-def _jieba_table() -> Path:
-    found = importlib.util.find_spec("jieba")
-    for folder in (found and found.submodule_search_locations) or ():
-        path = Path(folder) / "analyse" / "idf.txt"
-        if path.is_file():
-            return path
-    raise FileNotFoundError("jieba's idf.txt is missing: install it with `pip install jieba`")
-
-
 def parse_idf(lines: Iterable[str]) -> DocumentFrequencies:
     """A table from lines ``term idf``, where idf = ln(N / df).
 
@@ -118,7 +108,7 @@ def background() -> DocumentFrequencies:
     """
     from dedup_middleware.text.store import load_or_build
 
-    data = _jieba_table().read_bytes()
+    data = jieba_file("analyse/idf.txt").read_bytes()
 
     def build() -> dict[str, NDArray[Any]]:
         table = parse_idf(data.decode("utf-8").splitlines())

@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import one_of, whole
-from dedup_middleware.methods.literature.base import (
-    MethodInput,
-    SignatureMethod,
-    hash_key_check,
-    share_check,
-)
+from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.methods.literature.digests import digest_key, md5
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
@@ -46,10 +41,10 @@ def smallest(hashes: Iterable[int], limit: int = LIMIT) -> NDArray[np.uint64]:
     return np.unique(np.fromiter(hashes, np.uint64))[:limit]
 
 
-def set_signature(hashes: Iterable[int]) -> Signature:
-    """Keys: the 16 smallest members; payload: the 256 smallest, ``<u8`` each, ascending."""
+def set_signature(hashes: Iterable[int], keys_kept: int = KEYS) -> Signature:
+    """Keys: the smallest members; payload: the 256 smallest, ``<u8`` each, ascending."""
     kept = smallest(hashes)
-    keys = tuple((0, int(value)) for value in kept[:KEYS])
+    keys = tuple((0, int(value)) for value in kept[:keys_kept])
     return Signature(keys, kept.astype("<u8").tobytes())
 
 
@@ -136,14 +131,14 @@ BY_SENTENCE: Final = "sentence"
 
 
 @attrs.frozen(kw_only=True)
-class HashSetMethod(SignatureMethod):
+class HashSetMethod(KeyedMethod):
     """A method whose signature is a set of hashes (:func:`set_signature`): the share of the members
     of both sets that the other has too decides.
     """
 
     reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=0.5, validator=share_check)
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
+    keys_kept: ClassVar[int] = KEYS
+    threshold: float = share(0.5)
 
     @abstractmethod
     def hashes(self, text: str) -> list[int]:
@@ -151,7 +146,7 @@ class HashSetMethod(SignatureMethod):
 
     def sign(self, page: MethodInput) -> Signature | None:
         hashes = self.hashes(page.text)
-        return set_signature(hashes) if hashes else None
+        return set_signature(hashes, self.keys_kept) if hashes else None
 
     def compare(self, a: Signature, b: Signature) -> float:
         """Dice's coefficient by the Jaccard index: 2 J / (1 + J)."""
@@ -262,30 +257,26 @@ def segments(text: str, count: int) -> list[str]:
     return pieces
 
 
-@attrs.frozen
-class Segments(SignatureMethod):
+@attrs.frozen(kw_only=True)
+class Segments(HashSetMethod):
     """Equal segments of two pages, compared as sets: similarity = equal / n.
 
-    A page with fewer than n different segments is compared by those it has. Payload: the distinct
-    signatures, ``<u8`` each, ascending; they are the keys too.
+    A page with fewer than n different segments is compared by those it has. All are keys.
 
     :param threshold: m / n; the default is 5 of 8
     :param count: n, segments of a page
     """
 
     name: ClassVar[str] = "segments"
-    reads_tokens: ClassVar[bool] = False
-    threshold: float = attrs.field(default=5 / 8, validator=share_check)
+    keys_kept: ClassVar[int] = LIMIT
+    threshold: float = share(5 / 8)
     count: int = attrs.field(default=8, validator=whole(1, 64, " segments"))
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
-    def sign(self, page: MethodInput) -> Signature | None:
-        signed = {keyed_hash(part, self.hash_key) for part in segments(page.text, self.count)}
-        if not signed:
-            return None
-        ordered = sorted(signed)
-        return Signature(tuple((0, value) for value in ordered), np.array(ordered, "<u8").tobytes())
+    def hashes(self, text: str) -> list[int]:
+        """Those of the segments; none of white space."""
+        return [keyed_hash(part, self.hash_key) for part in segments(text, self.count)]
 
     def compare(self, a: Signature, b: Signature) -> float:
-        first, second = (set(np.frombuffer(s.payload, "<u8").tolist()) for s in (a, b))
-        return len(first & second) / max(len(first), len(second))
+        """The share of equal segments, of the page that has more of them."""
+        first, second = members(a), members(b)
+        return len(np.intersect1d(first, second)) / max(len(first), len(second))

@@ -19,16 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.settingfields import between, one_of
-from dedup_middleware.methods.literature.base import (
-    MethodInput,
-    SignatureMethod,
-    hash_key_check,
-    share_check,
-)
+from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.text.dictionary import jieba_dictionary
+from dedup_middleware.text.dictionary import jieba_file
 
 # Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison.
 #
@@ -74,7 +69,7 @@ def differing_bits(a: Signature, b: Signature) -> int:
     return int.bit_count(int.from_bytes(a.payload, "little") ^ int.from_bytes(b.payload, "little"))
 
 
-class OneSimHash(SignatureMethod):
+class OneSimHash(KeyedMethod):
     """A method whose signature is one SimHash (:func:`simhash_signature`).
 
     With a threshold below 3 bits the four tables no longer find every page.
@@ -174,7 +169,7 @@ def string_hash(word: str) -> int | None:
 @lru_cache(maxsize=1)
 def dictionary_features() -> Mapping[str, int]:
     """The words of jieba's dictionary and their ordinals: the order of the lines."""
-    lines = jieba_dictionary().read_text("utf-8").splitlines()
+    lines = jieba_file("dict.txt").read_text("utf-8").splitlines()
     # A word that occurs twice has one ordinal, so that they end at the number of words.
     words = dict.fromkeys(line.split(" ", 1)[0] for line in lines)
     return {word: ordinal for ordinal, word in enumerate(words)}
@@ -191,10 +186,9 @@ class Luogang(OneSimHash):
     """
 
     name: ClassVar[str] = "luogang"
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
+    threshold: float = share(WITHIN_3_BITS)
     hash: str = attrs.field(default=KEYED, validator=one_of(KEYED, ENUMERATED, STRING))
     zero_sets: bool = True
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def _feature_hash(self) -> Callable[[str], int | None]:
         if self.hash == STRING:
@@ -246,13 +240,12 @@ class WeightedSimHash(OneSimHash):
 
     name: ClassVar[str] = "weighted-simhash"
     reads_frequencies: ClassVar[bool] = True
-    threshold: float = attrs.field(default=WITHIN_3_BITS, validator=share_check)
+    threshold: float = share(WITHIN_3_BITS)
     tf: bool = True
     idf: bool = True
     length: bool = True
     title: bool = True
     title_boost: float = attrs.field(default=2.0, validator=between(1.0, 100.0))
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
         """Weight of each word that is counted, in their order."""
@@ -343,7 +336,7 @@ def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
 
 
 @attrs.frozen
-class RandomProjection(SignatureMethod):
+class RandomProjection(KeyedMethod):
     """Share of equal signs; similar when 372 of 384 agree.
 
     Payload: the signs, 48 bytes. With a threshold below 369 / 384 the keys would not find every
@@ -353,8 +346,7 @@ class RandomProjection(SignatureMethod):
     name: ClassVar[str] = "random-projection"
     # The threshold sets the number of blocks, and so the keys.
     used_to_compare: ClassVar[frozenset[str]] = frozenset()
-    threshold: float = attrs.field(default=372 / SIGNS, validator=share_check)
-    hash_key: int = attrs.field(default=0, validator=hash_key_check, repr=False)
+    threshold: float = share(372 / SIGNS)
 
     @property
     def has_keys(self) -> bool:

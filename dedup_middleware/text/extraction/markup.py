@@ -2,11 +2,11 @@
 # ruff: noqa: PLR1714, SIM109 - compiled comparisons; a set would be built at each of them
 """One pass over the bytes of a page: its text in blocks, and the boxes that contain them.
 
-It reads what a parser has written out (see `tree`), and pages that would harm one as they are. For
-these a stack of the open elements follows the rules of HTML that decide where text belongs: what a
-start tag closes, what an end tag may close, what hides its content. Every step is bounded: the work
-is linear in the page, the stack has `MAX_DEPTH` places as in browsers, and what is deeper counts as
-part of the last one.
+It reads the tree that a parser has written out again (see `blocks.well_formed`), and pages that a
+parser must not see as they are. For these a stack of the open elements follows the rules of HTML
+that decide where text belongs: what a start tag closes, what an end tag may close, what hides its
+content. Every step is bounded: the work is linear in the page, the stack has `MAX_DEPTH` places as
+in browsers, and what is deeper counts as part of the last one.
 """
 
 from typing import Any, Final
@@ -50,7 +50,7 @@ TAGS: Final = ("", *(name for names in _KINDS for name in names))
 _BOX, _LINE, _BREAK, _LINK, _UNSEEN, _RAW = 1, 2, 3, 4, 5, 6
 _KIND: Final = np.array([0, *(k for k, names in enumerate(_KINDS, 1) for _ in names)], np.uint8)
 _ID: Final = {name: number for number, name in enumerate(TAGS)}
-_P, _LI, _UL, _OL, _MENU = _ID["p"], _ID["li"], _ID["ul"], _ID["ol"], _ID["menu"]
+_P, _LI, _UL, _OL = _ID["p"], _ID["li"], _ID["ul"], _ID["ol"]
 _DD, _DT, _DL = _ID["dd"], _ID["dt"], _ID["dl"]
 _TABLE, _TR, _TD, _TH = _ID["table"], _ID["tr"], _ID["td"], _ID["th"]
 _BODY, _OPTION, _BUTTON, _A = _ID["body"], _ID["option"], _ID["button"], _ID["a"]
@@ -59,9 +59,6 @@ _H1, _H6 = _ID["h1"], _ID["h6"]
 _SCRIPT, _STYLE, _TITLE = _ID["script"], _ID["style"], _ID["title"]
 _COMMENT: Final = 0
 
-# Columns of the two tables that `read_markup` returns.
-CONTAINER, TAG, LINKED = 0, 1, 2
-PARENT, LAST, ATTRIBUTES, ATTRIBUTES_END = 0, 2, 3, 4
 
 # Keys stay small: compiled arithmetic on 64 bits is free to assume that it never overflows.
 _BASE: Final = 257

@@ -83,8 +83,8 @@ _THREAD_BODY = re.compile(r"\b(?:forum|thread|topic|viewthread|question)", re.IG
 _THREAD_TYPES: Final = (
     *(b"DiscussionForumPosting", b"QAPage", b"schema.org/Question", b"schema.org/Answer"),
 )
-# Places of two bytes in each that seldom stand together: a search for the words one after the
-# other takes ten times as long.
+# Of each word the places of two bytes that seldom stand together, which are looked for first: to
+# search for the words one after the other takes ten times as long.
 _PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11))
 _STEP: Final = 64
 _SITE_SUFFIX = re.compile(r"\s*(?:[_|｜–—»«]+|\s[-·:]\s|-{2,}|(?<=[\u3400-\u9fff])-)\s*")

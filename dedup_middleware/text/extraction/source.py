@@ -1,8 +1,9 @@
 """A page before any parser sees it: its East Asian encoding, clean markup, and its shape.
 
-Parsers and extractors have inputs that cost them the square of the page: attributes of one tag are
-compared with each other, siblings and ancestors are walked again from every node. `survey` finds
-those inputs in one linear pass, so that `extract` can choose a way whose time is bounded.
+On some pages the time of parsers and extractors grows with the square of the page: attributes of
+one tag are compared with each other, siblings and ancestors are walked again from every node.
+`survey` finds such pages in one linear pass, so that `extract` can choose an extractor whose time
+is bounded.
 """
 
 import re

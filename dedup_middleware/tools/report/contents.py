@@ -22,8 +22,7 @@ from dedup_middleware.journal.entries import (
     is_near_miss,
 )
 from dedup_middleware.methods.base import Method
-from dedup_middleware.methods.content import Content, required
-from dedup_middleware.methods.content_evidence import ContentByEvidence
+from dedup_middleware.methods.content import Content, ContentByEvidence, required
 from dedup_middleware.model.documents import NEW
 
 Line = Callable[[Drop], "float | None"]

@@ -1,0 +1,140 @@
+"""A job that was killed and is started again, on this machine and on a cluster.
+
+Only the job that is killed has a Java of its own, with Spark's defaults. What is started again runs
+in the Java of the other tests, which has loaded Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+from dedup_middleware.spark.__main__ import main
+from tests.java import JAVA
+from tests.servers import free_port
+from tests.spark.streams import written
+
+ROOT = Path(__file__).parents[2]
+
+
+def dropped(output: Path) -> list[tuple[str, str]]:
+    """Dropped pages and their matches."""
+    rows = pq.read_table(output / "duplicates").sort_by("order").to_pylist()
+    return [(row["key"], row["match_key"]) for row in rows]
+
+
+def environment() -> dict[str, str]:
+    """For programs of their own: this interpreter, this code, this machine."""
+    return {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
+        "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": JAVA,
+    }  # fmt: skip
+
+
+@contextmanager
+def program(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program and its children; all of them are ended."""
+    process = subprocess.Popen(
+        words, env=environment(), start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Until something is so; a program that ends before is an error."""
+    deadline = time.monotonic() + 600
+    while not what():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_killed_job_goes_on_on_this_machine(tmp_path: Path) -> None:
+    """It is killed while it decides by itself: nothing that it left is in the way, fingerprints are
+    not made again, and the result is that of a job that was not killed."""
+    path, output, whole = written(tmp_path, 150), tmp_path / "out", tmp_path / "whole"
+    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
+    pages, half = output / "work" / "pages" / "_SUCCESS", output / "work" / "alone"
+    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
+        wait_for(half.exists, job)
+    assert half.exists()
+    assert not (output / "kept").exists()
+    before = pages.stat().st_mtime_ns
+    for folder in (output, whole):
+        assert main([*words, "-o", str(folder)]) == 0
+    assert pages.stat().st_mtime_ns == before
+    assert not half.exists()
+    assert dropped(output) == dropped(whole) != []
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_killed_job_goes_on_on_a_cluster(spark_settings: dict[str, str], tmp_path: Path) -> None:
+    """On a standalone cluster of two workers a job is killed and started again: what was written
+    stays, both workers take part, and the result is that of local mode."""
+    path, output, alone = written(tmp_path, 150), tmp_path / "out", tmp_path / "alone"
+    start = str(Path(_find_spark_home()) / "bin" / "spark-class")
+    port, web = free_port(), free_port()
+    master = f"spark://127.0.0.1:{port}"
+    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "4"]
+    command = [*words, "-o", str(output), "--master", master]
+    folders = [tmp_path / "worker-0", tmp_path / "worker-1"]
+    groups = output / "work" / "groups" / "_SUCCESS"
+    assert main([*words, "-o", str(alone), "--master", "local[2]"]) == 0
+    with (
+        program(
+            start, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
+            "--port", str(port), "--webui-port", str(web),
+        ),
+        program(*_worker(start, master, folders[0])),
+        program(*_worker(start, master, folders[1])),
+    ):  # fmt: skip
+        with program(sys.executable, "-m", "dedup_middleware.spark", *command) as job:
+            wait_for(groups.exists, job)
+        assert not (output / "kept").exists()
+        before = groups.stat().st_mtime_ns
+        _stop_session(spark_settings)
+        assert main(command) == 0
+        assert _stop_session(spark_settings) == master
+        assert groups.stat().st_mtime_ns == before
+        assert all(any(folder.glob("app-*/*")) for folder in folders)
+    assert dropped(output) == dropped(alone) != []
+    assert pq.read_table(output / "kept").num_rows + len(dropped(output)) == 150
+
+
+def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
+    return (
+        start, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
+        "--memory", "1500m", "--webui-port", "0", "--work-dir", str(folder), master,
+    )  # fmt: skip
+
+
+def _stop_session(settings: dict[str, str]) -> str:
+    """Stop Spark in this process, where Java goes on; what its master was.
+
+    :param settings: Java was started with them; the next session has them only if it asks for them
+    """
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    master: str = session.sparkContext.master
+    for name in settings:
+        session._jvm.System.clearProperty(name)
+    session.stop()
+    return master
