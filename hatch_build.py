@@ -4,11 +4,13 @@ For an editable installation they are put into the package's folder. ``DEDUP_SHI
 demands it and ends with an error where it is not possible, for a release; ``0`` makes a wheel of
 Python alone, which fits every machine. Without it kernels that an editable installation of the same
 sources has are taken, else they are compiled if that works here; one line says why not. Where Linux
-has no C compiler, as in slim images, that of the package ``ziglang`` is used, for the build alone.
+has no C compiler, as in slim images, that of the package ``ziglang`` is used, for the build alone,
+if the package index has it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import shlex
@@ -50,6 +52,42 @@ def lacks_compiler() -> bool:
     return not all(shutil.which(one.partition(" ")[0]) for one in named)
 
 
+def index_options(command: list[str]) -> list[str]:
+    """What a command line of pip says of package indexes, which the builds it starts are not told.
+
+    >>> index_options(["pip", "install", "--quiet", "-i", "https://a.example/", "--no-index", "."])
+    ['-i', 'https://a.example/', '--no-index']
+    """
+    options = []
+    for one, following in itertools.pairwise([*command, ""]):
+        name, _, value = one.partition("=")
+        if name in {"-i", "--index-url", "--extra-index-url", "-f", "--find-links"}:
+            options += [one] if value else [one, following]
+        elif one == "--no-index":
+            options.append(one)
+    return options
+
+
+def lacks_package(name: str, builder: Path) -> bool:
+    """Whether pip finds no such package where it is what builds; not known of other programs.
+
+    :param builder: the folder in ``/proc`` of the process that builds
+    """
+    try:
+        command = (builder / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except OSError:
+        return False
+    asked = subprocess.run(
+        # A build does not see pip, which is installed outside of its environment: hence -I.
+        [sys.executable, "-I", "-m", "pip", "index", "versions", name, *index_options(command)],
+        check=False,
+        cwd=builder / "cwd",
+        capture_output=True,
+        text=True,
+    )
+    return "No matching distribution" in asked.stderr
+
+
 def zig_compiler(cache: str) -> dict[str, str]:
     """Environment in which setuptools compiles with ``ziglang``.
 
@@ -83,8 +121,12 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         compiler where there is none."""
         if self._wanted() == "0":
             return []
-        # 75: C++ is compiled by another command than C
-        compiler = ["setuptools>=75", "ziglang>=0.13"] if lacks_compiler() else ["setuptools"]
+        compiler = ["setuptools"]
+        if lacks_compiler():
+            if lacks_package("ziglang", Path(f"/proc/{os.getppid()}")):
+                self.app.display_warning("No C compiler is found, nor the package ziglang with one")
+            else:
+                compiler = ["setuptools>=75", "ziglang>=0.13"]  # 75: another command for C++
         return [*self.metadata.core.dependencies, *compiler]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

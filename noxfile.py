@@ -39,8 +39,8 @@ def tests(session: nox.Session) -> None:
 @nox.session(python="3.12", name="scrapy-master")
 def scrapy_master(session: nox.Session) -> None:
     """Scrapy as it will be released next."""
-    session.install("--editable", ".[crawler,dev]")
-    session.install("https://github.com/scrapy/scrapy/archive/refs/heads/master.zip")
+    master = "scrapy @ https://github.com/scrapy/scrapy/archive/refs/heads/master.zip"
+    session.install("--editable", ".[crawler,dev]", master)
     run_tests(session)
 
 

@@ -250,6 +250,7 @@ def test_compiler_of_zig(
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(include))
     monkeypatch.setattr(hatch_build, "find_spec", lambda _: object())
+    monkeypatch.setattr(hatch_build, "lacks_package", lambda *_: False)
     assert ("ziglang>=0.13" in made.dependencies()) is zig
     made.initialize("editable", {})
     compiler, linker, cache = (one.strip() for one in said[0].partition(": ")[2].split(";")[:3])
@@ -259,6 +260,31 @@ def test_compiler_of_zig(
         assert not Path(cache).exists()
     else:
         assert (compiler, linker, cache) == (c, "", "")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("offered", [True, False])
+def test_index_without_zig(offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pip's index has no ``ziglang`` the wheel is one of Python alone."""
+    (tmp_path / "cwd" / "wheels").mkdir(parents=True)
+    if offered:
+        (tmp_path / "cwd" / "wheels" / "ziglang-0.13.0-py3-none-any.whl").touch()
+    command = "pip\0install\0--no-index\0--find-links=wheels\0.\0"
+    (tmp_path / "cmdline").write_text(command)
+    for name in os.environ:
+        if name.startswith("PIP_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    assert hatch_build.lacks_package("ziglang", tmp_path) is not offered
+
+    executable = sys.executable
+    made, said = hook(tmp_path, monkeypatch, "")
+    monkeypatch.setattr(sys, "executable", executable)
+    monkeypatch.setattr(hatch_build, "lacks_compiler", lambda: True)
+    monkeypatch.setattr(hatch_build, "Path", lambda _: tmp_path)
+    assert ("ziglang>=0.13" in made.dependencies()) is offered
+    expected = [] if offered else ["No C compiler is found, nor the package ziglang with one"]
+    assert said == expected
 
 
 def test_release_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

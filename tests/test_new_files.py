@@ -19,7 +19,7 @@ from crawler.storage import ArticleStore
 from dedup_middleware.base import writing
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.writing import use_wal
+from dedup_middleware.base.transactions import use_wal
 from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of

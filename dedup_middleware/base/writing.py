@@ -1,4 +1,4 @@
-"""Files that are written, files of SQLite that processes share, and standard output.
+"""Files that are written, and standard output.
 
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
@@ -12,9 +12,7 @@ import contextlib
 import errno
 import os
 import secrets
-import sqlite3
 import sys
-import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -84,56 +82,6 @@ def _rename_new(part: Path, path: Path) -> None:
         part.replace(path)
     else:
         part.unlink()
-
-
-_PAUSE = 0.02  # seconds between two tries
-
-
-def is_locked(error: Exception) -> bool:
-    """Whether a lock of another connection was in the way."""
-    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-
-
-def use_wal(db: sqlite3.Connection, seconds: float) -> None:
-    """Write ahead (WAL), and wait for other connections that turn it on at the same time.
-
-    SQLite does not wait by itself here: the time-out of the connection has no effect on the change
-    from a rollback journal to WAL.
-
-    :raises sqlite3.Error: the mode can't be changed, or the file was locked for so many seconds
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if not is_locked(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(_PAUSE)
-
-
-class Transaction:
-    """A transaction that is rolled back if anything is raised inside it.
-
-    :param db: a connection with ``isolation_level=None``
-    :param writes: whether to take the lock of writers at once; a reader that begins to write later
-        can't wait for it
-    """
-
-    def __init__(self, db: sqlite3.Connection, *, writes: bool = True) -> None:
-        self._db = db
-        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._db.execute(self._begin)
-        return self._db
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._db.execute("COMMIT")
-        elif self._db.in_transaction:
-            self._db.execute("ROLLBACK")
 
 
 def flush_output() -> None:

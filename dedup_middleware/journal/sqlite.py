@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dedup_middleware.base.writing import Transaction, make_private, use_wal
+from dedup_middleware.base.transactions import Transaction, use_wal
+from dedup_middleware.base.writing import make_private
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,

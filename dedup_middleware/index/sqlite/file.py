@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import attrs
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
-from dedup_middleware.base.writing import Transaction, is_locked, make_private, use_wal
+from dedup_middleware.base.transactions import Transaction, is_locked, use_wal
+from dedup_middleware.base.writing import make_private
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
