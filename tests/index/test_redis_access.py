@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
@@ -19,10 +20,17 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
-from tests.index.claiming import BUCKET_KEYS
-from tests.index.harness import PARAMETERS
+from tests.index.claiming import BUCKET_KEYS, entered
+from tests.index.harness import PARAMETERS, entry
 from tests.index.redis_use import LEASE, RIGHTS, claimed, opened, refusal
-from tests.servers import RedisServer, free_port, running_cluster, running_redis
+from tests.servers import (
+    RedisServer,
+    cluster_port,
+    free_port,
+    knows_all_slots,
+    running_cluster,
+    running_redis,
+)
 
 
 @pytest.mark.parametrize("policy", ["wrong password", "no password", "unknown user"])
@@ -280,6 +288,101 @@ async def test_nodes_of_two_clusters(tmp_path: Path) -> None:
         index = open_index(Options(index_url=address.rpartition(",")[0]))
         await index.open({"a": "b"})
         await index.close()
+
+
+async def test_first_master_is_down(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The others of its cluster can be used, so that one of another cluster among them is refused
+    as always, and an index whose parts they hold opens."""
+    with contextlib.ExitStack() as stack:
+        (tmp_path / "other").mkdir()
+        options = "--cluster-require-full-coverage", "no"
+        first, *others = stack.enter_context(running_cluster(tmp_path, 3, *options))
+        (strange,) = stack.enter_context(running_cluster(tmp_path / "other", 1))
+        places = [f"127.0.0.1:{server.port}" for server in (first, *others, strange)]
+        first.kill()
+        for some in (places, places[1:]):
+            text = await refusal_at_start("redis+cluster://" + ",".join(some))
+            assert f"{places[1]} and {places[3]} are nodes of different clusters" in text
+        with strange.client() as client:
+            assert client.dbsize() == 0
+        name = next(f"n{i}" for i in range(100) if key_slot(b"{n%d:0}" % i) > 5461)
+        address = "redis+cluster://" + ",".join(places[:3])
+        index = open_index(Options(index_url=address, namespace=name, shards=1, retries=0))
+        await index.open(PARAMETERS)
+        assert await index.commit(await entered(index, entry(BUCKET_KEYS)))
+        await index.close()
+    (said,) = caplog.messages
+    assert said.startswith(f"The node {places[0]} of DEDUP_INDEX_URL=")
+
+
+async def test_unusable_node_is_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often the opening is tried; and not before it works: the crawl goes on then."""
+    (tmp_path / "server").mkdir()
+    with (
+        running_cluster(tmp_path, 3) as masters,
+        running_redis(tmp_path / "server") as server,
+    ):
+        places = [f"127.0.0.1:{one.port}" for one in (*masters, server)]
+        address = "redis+cluster://" + ",".join(places)
+        index = open_index(Options(index_url=address, retries=0))
+        masters[2].kill()
+        for _ in range(3):
+            with pytest.raises(IndexUnavailableError):
+                await index.open(PARAMETERS)
+        assert not caplog.messages
+        masters[2].start()
+        with masters[2].client() as client:
+            while not knows_all_slots(client):
+                await asyncio.sleep(0.05)
+        for _ in range(2):
+            await index.open(PARAMETERS)
+        await index.close()
+    (said,) = caplog.messages
+    assert said.startswith(f"The node {places[3]} of DEDUP_INDEX_URL=")
+
+
+async def test_slow_nodes_hold_up_no_start(
+    cluster_masters: list[RedisServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node of the address has so many seconds for all that it is asked, however many replies
+    it gives in that time."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.current_task())
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                await asyncio.sleep(0.7)
+                writer.write(b"+OK\r\n" * 2)
+                await writer.drain()
+        writer.close()
+
+    answering: list[asyncio.Task[None] | None] = []
+
+    slow = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with slow:
+        place = f"127.0.0.1:{slow.sockets[0].getsockname()[1]}"
+        hosts = ",".join((place, *(f"127.0.0.1:{one.port}" for one in cluster_masters)))
+        options = Options(index_url=f"redis+cluster://{hosts}", namespace="slow", timeout=1)
+        index = open_index(options)
+        await index.open(PARAMETERS)
+        await index.close()
+        await asyncio.gather(*filter(None, answering))
+    (said,) = caplog.messages
+    assert f"The node {place} of DEDUP_INDEX_URL=" in said
+    assert "no answer within 1 seconds" in said
+
+
+async def test_cluster_without_slots(tmp_path: Path) -> None:
+    """Of nodes to which nobody has given slots a crawl says that the cluster is down."""
+    with running_redis(tmp_path, "--cluster-enabled", "yes", port=cluster_port()) as node:
+        place = f"127.0.0.1:{node.port}"
+        for address in (place, f"{place},localhost:{node.port}"):
+            index = open_index(Options(index_url=f"redis+cluster://{address}", retries=0))
+            with pytest.raises(IndexUnavailableError, match="the cluster is down"):
+                await index.open(PARAMETERS)
+            await index.close()
 
 
 async def refusal_at_start(url: str) -> str:

@@ -13,12 +13,13 @@ from redis.asyncio.cluster import ClusterNode, PipelineCommand, RedisCluster
 from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, MovedError
+from redis.exceptions import AskError, ClusterDownError, MovedError
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.link import (
+    NO_NODE,
     Call,
     Complaint,
     Link,
@@ -27,6 +28,7 @@ from dedup_middleware.index.redis.link import (
     Session,
     Try,
     as_error,
+    is_no_node,
     pause,
     remedies_of,
     understand,
@@ -61,6 +63,20 @@ def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
             "leave out the number of the database: a cluster has only 0",
         )
     return named, options
+
+
+class _Keys:
+    """Where commands have their keys.
+
+    redis-py would ask the first master of the cluster, and reach none if that is down.
+    """
+
+    async def initialize(self, node: ClusterNode) -> None:
+        """Ask no node."""
+
+    async def get_keys(self, *words: Any) -> Sequence[Any]:
+        """The key of a command on one key; besides scripts the index sends no other command."""
+        return words[1:2]
 
 
 @attrs.define(eq=False)
@@ -101,6 +117,8 @@ class ClusterLink(Link):
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self._startup, self._options = read_startup(url)
         self._usable = self._startup  # those that belong to the cluster, as far as it is known
+        self._unusable: dict[tuple[str, int], Complaint] = {}  # the others
+        self._told: set[tuple[str, int]] = set()  # those that were named in the log
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
@@ -140,7 +158,7 @@ class ClusterLink(Link):
                     await client.cluster.aclose()
 
     def _cluster(self, hosts: Sequence[tuple[str, int]], timeout: float) -> RedisCluster:
-        return RedisCluster(
+        cluster = RedisCluster(
             **self._options,
             startup_nodes=[ClusterNode(*host) for host in hosts],
             socket_timeout=timeout,
@@ -148,6 +166,8 @@ class ClusterLink(Link):
             retry=Retry(NoBackoff(), 0),
             require_full_coverage=False,
         )
+        cluster.commands_parser = _Keys()  # type: ignore[assignment]
+        return cluster
 
     def _retire(self, client: _Client) -> None:
         """Ask for the map of slots again before the next exchange, over new connections."""
@@ -219,6 +239,7 @@ class ClusterLink(Link):
         async with self._connected() as client:
             pipeline = client.cluster.pipeline()
             try:
+                await _reach(client.cluster)
                 for one in todo:
                     pipeline.execute_command(*one.call.words(in_full=one.in_full))
                 # redis-py would follow one call after the other, and send ASKING over any
@@ -251,8 +272,21 @@ class ClusterLink(Link):
             await self._check_startup()
         return await super().first(call)
 
+    def tell_of_unusable(self) -> None:
+        """Say which nodes of the address can't be used, of each once. The index was opened."""
+        for node, complaint in self._unusable.items():
+            if node not in self._told:
+                self._told.add(node)
+                logger.warning(
+                    "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
+                    "the others",
+                    _name(node),
+                    self._where,
+                    complaint.text,
+                )
+
     async def _check_startup(self) -> None:
-        """Leave out nodes of the address that can't be used, if others can, and say so once.
+        """Leave out nodes of the address that can't be used, if others can.
 
         redis-py asks them in random order, and takes the first one that answers for the cluster.
 
@@ -272,33 +306,29 @@ class ClusterLink(Link):
         if not usable:  # one that is down may come back
             return
         self._usable = list(usable)
-        for node, one in known:
-            if isinstance(one, Complaint):
-                logger.warning(
-                    "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
-                    "the others",
-                    _name(node),
-                    self._where,
-                    one.text,
-                )
+        self._unusable = {node: one for node, one in known if isinstance(one, Complaint)}
 
     async def _look_at_startup(self, timeout: float) -> list[frozenset[bytes] | Complaint]:
-        """Of each node of the address the ids of its cluster's nodes, or why it can't be used."""
+        """Of each node of the address the ids of its cluster's nodes, or why it can't be used.
+
+        All are asked at the same time, and nothing is asked of another node: that may be down.
+
+        :param timeout: seconds that all of it may take
+        """
 
         async def look_at(host: str, port: int) -> frozenset[bytes] | Complaint:
             cluster = self._cluster([(host, port)], timeout)
             (node,) = cluster.nodes_manager.startup_nodes.values()
             try:
-                await cluster.initialize()
-                slots: list[Any] = await node.execute_command("CLUSTER SLOTS")
+                asked = node.execute_command("CLUSTER SLOTS")
+                slots: list[Any] = await asyncio.wait_for(asked, timeout)
                 ids = frozenset(one[2] for _, _, *nodes in slots for one in nodes)
-                return ids or Complaint("it belongs to no cluster that has slots")
+                return ids or Complaint("it belongs to no cluster that has slots", Remedy.WAIT)
             except Failures as error:
-                return understand(error, timeout)
+                return NO_NODE if is_no_node(error) else understand(error, timeout)
             finally:
-                for close in (node.disconnect, cluster.aclose):
-                    with contextlib.suppress(*Failures):
-                        await close()
+                with contextlib.suppress(*Failures):
+                    await node.disconnect()
 
         return await asyncio.gather(*(look_at(*one) for one in self._startup))
 
@@ -350,6 +380,14 @@ class ClusterLink(Link):
         if found.remedy is Remedy.NONE and "ASK" in str(error)[:5]:
             return attrs.evolve(found, remedy=Remedy.WAIT)
         return found
+
+
+async def _reach(cluster: RedisCluster) -> None:
+    """Ask for the map of slots, unless it is known."""
+    try:
+        await cluster.initialize()
+    except IndexError as error:  # redis-py takes the first master of a cluster that has none
+        raise ClusterDownError("CLUSTERDOWN no node has slots") from error
 
 
 def _name(node: tuple[str, int]) -> str:

@@ -219,6 +219,7 @@ class ClusterNamespace(ServerIndex):
                 raise self._damaged(f"its shard {shard} is gone")
             self._sessions[shard].epoch = self._same(opened, stored, shard)
         self._parameters = stored
+        self._link.tell_of_unusable()
 
     def _same(self, opened: Opened, stored: Mapping[str, str], shard: int) -> bytes:
         """The epoch of a shard, if it belongs to the index.

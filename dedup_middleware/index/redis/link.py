@@ -136,8 +136,13 @@ _PHRASES = (
     ("can't access at least one of the keys", _NOPERM),
     ("No permissions to access a key", _NOPERM),
 )
-# Replies of a server that is no node of a cluster; redis-py takes every error reply for one.
-_NO_NODE = ("cluster support disabled", "unknown command")
+NO_NODE = Complaint(
+    "it is not a node of a cluster: leave +cluster out of DEDUP_INDEX_URL, or correct its host and "
+    "port",
+    refused=True,
+)
+# Replies of such a server; redis-py takes every error reply for one.
+_NO_NODE_REPLIES = ("cluster support disabled", "unknown command")
 
 
 def understand(error: Exception, timeout: float = 0.0) -> Complaint:
@@ -154,7 +159,7 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
         if (
             isinstance(error, RedisClusterException)
             and isinstance(reply, ResponseError)
-            and not any(part in str(reply).lower() for part in _NO_NODE)
+            and not is_no_node(reply)
         ):
             error = reply
     if type(error) in _CLASSES:
@@ -190,12 +195,14 @@ def _understand_refusal(error: Exception, text: str) -> Complaint | None:
     if isinstance(error, NoSentinelError):
         return Complaint(text, Remedy.RECONNECT, refused=True)
     if isinstance(error, RedisClusterException) and "Cluster mode is not enabled" in text:
-        return Complaint(
-            "it is not a node of a cluster: leave +cluster out of DEDUP_INDEX_URL, or correct its "
-            "host and port",
-            refused=True,
-        )
+        return NO_NODE
     return None
+
+
+def is_no_node(error: Exception) -> bool:
+    """Whether a server that is no node of a cluster answers so when it is asked for its slots."""
+    text = str(error).lower()
+    return isinstance(error, ResponseError) and any(part in text for part in _NO_NODE_REPLIES)
 
 
 def _understand_text(text: str) -> Complaint:
