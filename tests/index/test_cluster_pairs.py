@@ -6,11 +6,12 @@ import random
 
 import numpy as np
 import pytest
+import redis
 
-from dedup_middleware.index.cluster.shards import Spread, groups_of
+from dedup_middleware.index.cluster.shards import Spread, field_of, groups_of
 from dedup_middleware.index.cluster.visits import _Columns
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout, script
-from dedup_middleware.model.buckets import width_of
+from dedup_middleware.model.buckets import BUCKET_LIMIT, width_of
 from tests.servers import RedisServer
 
 _LENGTHS = (0, 1, 2, 5, 31, 33, 140, 800)  # records of a bucket, some more than a common anchor has
@@ -75,4 +76,39 @@ def test_pairs_change_nothing(redis_server: RedisServer, returns: bool) -> None:
                     (found, [server.hgetall(key) for key in keys[1:]], server.get(keys[0]))
                 )
             assert results[0] == results[1]
+        server.delete(*keys)
+
+
+@pytest.mark.parametrize(
+    "counters", [bytes(COUNTER * COUNTERS) + b"newepoch", b""], ids=["another", "none"]
+)
+def test_full_bucket_of_an_index_that_is_gone(redis_server: RedisServer, counters: bytes) -> None:
+    """Where hashes are left of an index in whose place another one was set up, or none, a record
+    for which a bucket has no room is not counted in the other's counters."""
+    text = script("visit", RowLayout(), "dedup_middleware.index.cluster").text
+    bucket, epoch = 12 << 16 | 5, b"oldepoch"
+    columns = _Columns.of(
+        np.array([bucket], np.uint64),
+        np.array([7], np.uint64),
+        np.array([3], np.uint64),
+        np.zeros(1, np.int64),
+    )
+    ((_, _, (heads, data), _),) = columns.calls(pairs=True)
+    prefix = Spread("gone", 1).prefix(0)
+    keys = [prefix + name for name in (b"counters", b"hash")]
+    width = width_of(bucket)
+    # The mark of visit.lua, which says that the hash belongs to the index.
+    held = {field_of(bucket): bytes(range(width)) * (BUCKET_LIMIT // width), b"": epoch + b"." * 57}
+    with redis_server.client() as server:
+        server.delete(*keys)
+        if counters:
+            server.set(keys[0], counters)
+        server.hset(keys[1], mapping=held)  # type: ignore[arg-type]
+        head = bytes((1, 1, 1, 1)) + heads
+        with pytest.raises(redis.ResponseError, match="GONE"):
+            server.eval(text, len(keys), *keys, prefix + epoch, head, data)
+        assert (server.get(keys[0]) or b"") == counters
+        server.set(keys[0], bytes(COUNTER * COUNTERS) + epoch)
+        server.eval(text, len(keys), *keys, prefix + epoch, head, data)
+        assert server.get(keys[0])[3 * COUNTER] == 1  # it is where the index is there
         server.delete(*keys)

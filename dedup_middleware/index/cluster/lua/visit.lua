@@ -267,7 +267,11 @@ for group = 1, GROUPS do
   first_item, first_field = last_item, PAIRS and 0 or last_field
 end
 if overflow > 0 then
+  -- Not read yet where the marks of all hashes answer for them: these may be left of an index that is gone.
   counters = counters or call('GET', KEYS[1])
+  if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
+    return redis.error_reply(GONE)
+  end
   local last_id, rows, buckets, left_out, gone = read(COUNTERS, counters)
   call('SET', KEYS[1], struct.pack(COUNTERS, last_id, rows, buckets, left_out + overflow, gone) .. EPOCH)
 end
