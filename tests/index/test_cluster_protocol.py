@@ -14,6 +14,7 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.shards import chunk_keys
+from dedup_middleware.index.redis.scripts import GROUPED
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -295,8 +296,11 @@ async def test_page_without_a_text_gets_none(cluster: ClusterHarness) -> None:
     local = index.spread.local(page_id)
     prefix = index.spread.prefix(index.spread.home_of(page_id))
     texts = prefix + chunk_keys([local // index.layout.rows])[1]
-    row = (local % index.layout.rows).to_bytes(2, "little")
-    cluster.admin.hset(texts, row, text_of(b"https://lost/1", b"evidence"))
+    number, row = divmod(local % index.layout.rows, GROUPED)
+    text = text_of(b"https://lost/1", b"evidence")
+    field = cluster.admin.hget(texts, bytes([number])) or b""
+    field += bytes([row]) + len(text).to_bytes(3, "little") + text
+    cluster.admin.hset(texts, bytes([number]), field)
     made = await index.propose(attrs.evolve(entry(BUCKET_KEYS), address=None), 0, LEASE)
     assert isinstance(made, Claimed)
     assert made.claim.page_id == page_id

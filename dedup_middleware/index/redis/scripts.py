@@ -21,9 +21,9 @@ from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD
 # With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
 TEXT_CHUNK = (32 << 10) - 6
 STEPS = 4  # in which a chunk of rows grows on a cluster: each fills a block of the allocator, too
-# Texts of so many rows share a field on a cluster, as far as they have so many bytes together.
+# Texts of so many rows share a field on a cluster, if they have no more than so many bytes each.
 GROUPED = 16
-GROUP_LIMIT = 8000
+GROUP_LIMIT = 250
 PAYLOAD_BIT = 1 << 15
 _KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that describe its text

@@ -3,8 +3,9 @@
 -- generation (0: it never ends), generation of the ids, ids (5 bytes each), tokens (8 bytes each), rows,
 -- lengths of the texts (4 bytes each), texts.
 -- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes: of each its row in the
--- field, its length (3 bytes) and itself; that of a row comes last. One for which the field has no room has one of
--- its own, and ALONE as its length.
+-- field, its length (3 bytes) and itself; that of a row comes last. A field is written anew by each page that comes
+-- alone, to replicas and the append-only file as well: so one of more than GROUP_LIMIT bytes has a field of its own,
+-- and ALONE as its length.
 -- Returns the generation of now if it is another one; else a byte for each page, '1': announced, also by
 -- an earlier try of this call, '0': another page has settled its id before.
 local SPAN, GENERATION, ROWS_SENT, TEXTS = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[7], ARGV[9]
@@ -82,17 +83,16 @@ if #fresh > 0 then
     for i = 1, #fields do
       local key, field, writes = PREFIX .. 't' .. sub(chunk, -4), fields[i], {}
       local value = call('HGET', key, field) or ''
-      local parts, size, is_kept = { value }, #value, #value > 0
+      local parts, is_kept = { value }, #value > 0
       for j, row in ipairs(rows_of[field]) do
         local text = texts_of[field][j]
         is_kept = is_kept or #text > 0
-        if size + #text > GROUP_LIMIT then
+        if #text > GROUP_LIMIT then
           parts[j + 1] = pack('<BI3', row % GROUPED, ALONE)
           writes[#writes + 1], writes[#writes + 2] = pack('<I2', row), text
         else
           parts[j + 1] = pack('<BI3', row % GROUPED, #text) .. text
         end
-        size = size + #parts[j + 1]
       end
       if is_kept then
         call('HSET', key, field, table.concat(parts), unpack(writes))
