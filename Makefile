@@ -16,7 +16,6 @@ CORES := $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Processes that run all tests. Most of the slow ones wait for servers, leases and other processes.
 JOBS ?= $(shell expr $(CORES) + 4)
 BIN := $(VENV)/bin
-INSTALL := bash .ci/install $(BIN) setuptools --editable
 
 .PHONY: crawl check test warm lint bench bench-batch bench-fingerprint bench-spark evaluate docs clean test-matrix dist dist-kernels
 
@@ -90,15 +89,15 @@ $(VENV)/.venv:
 	touch $@
 
 $(VENV)/.crawler: $(VENV)/.venv pyproject.toml
-	$(INSTALL) '.[crawler]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
-	$(INSTALL) '.[crawler,dev]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.venv pyproject.toml
-	$(INSTALL) '.[crawler,dev,bench]'
+	$(BIN)/python -m pip install --quiet setuptools --editable '.[crawler,dev,bench]'
 	touch $@
 
 $(VENV)/.evaluate: $(VENV)/.venv pyproject.toml

@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.test_sample_crawl import addresses
 from tests.test_sharing import HASH_KEY, stored
 
@@ -46,31 +44,3 @@ def test_make_crawl_in_a_fresh_clone(tmp_path: Path) -> None:
     assert {item["url"] for item in stored(clone)} == addresses()
     make_crawl(clone)
     assert len(stored(clone)) == len(addresses())
-
-
-@pytest.mark.parametrize(
-    ("works", "index", "ran"),
-    [
-        (True, "", ["uv pip install"]),
-        (False, "", ["uv pip install", "python -m pip install"]),
-        (True, "https://one.example/simple", ["python -m pip install"]),
-    ],
-)
-def test_pip_installs_where_uv_can_not(
-    works: bool, index: str, ran: list[str], tmp_path: Path
-) -> None:
-    """Where uv fails, and where pip is told of an index, which uv would not ask."""
-    for name, code in {"uv": 0 if works else 2, "python": 0}.items():
-        program = tmp_path / name
-        say = f'[ "$3" = config ] || echo {name} "$@" >>{tmp_path}/said\nexit {code}\n'
-        program.write_text(f"#!/bin/sh\n{say}")
-        program.chmod(0o755)
-    kept = {k: v for k, v in os.environ.items() if k not in {"PIP_INDEX_URL", "PIP_NO_INDEX"}}
-    subprocess.run(
-        ["bash", ROOT / ".ci" / "install", tmp_path, "--editable", ".[crawler]"],
-        env={**kept, "PIP_INDEX_URL": index},
-        check=True,
-    )
-    said = (tmp_path / "said").read_text().splitlines()
-    assert [line.split(" --")[0] for line in said] == ran
-    assert all(line.endswith(" --editable .[crawler]") for line in said)

@@ -320,12 +320,12 @@ class Index(ABC):
         """Enter a committed page anew, so that it lives for a whole window from now.
 
         It gets a new page id; page record, address and payload are copied. The old id expires as
-        before. This is refused while a page with its key is pending: that may be a later version,
-        for which this one is forgotten, and it must not come back under another id.
+        before. This is refused while another text with its key is pending: that may be a later
+        version, for which this one is forgotten, and it must not come back under another id.
 
         :param bucket_keys: those of the page that hit it; the key of the stored page replaces
             theirs
-        :returns: False: it has expired or is not committed, or a page with its key is pending
+        :returns: False: it has expired or is not committed, or another text with its key is pending
         """
         own_id = np.array([page_id], np.uint64)
         seen = await self.look(own_id)
@@ -333,16 +333,20 @@ class Index(ABC):
         if found.states[0] != State.COMMITTED:
             return False
         key_hash = int(found.content["key"][0])
+
+        def is_replaced(there: PageRecords) -> bool:
+            # One with this text is this page, entered anew for another copy at the same time.
+            others = there.content != found.content[0]
+            return bool((others & (there.states == State.PENDING)).any())
+
         there = await self.of_key(key_hash)
         is_stored = page_id in there.page_ids[there.states == State.COMMITTED]
-        if not is_stored or (there.states == State.PENDING).any():
+        if not is_stored or is_replaced(there):
             return False
         own = hash_bucket_key(KEY_TABLE, key_hash)
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
         entry = Entry(places, found.content[0].tobytes(), address, payload)
-        claim = await self.claim_stored(
-            entry, key_hash, lambda there: bool((there.states == State.PENDING).any())
-        )
+        claim = await self.claim_stored(entry, key_hash, is_replaced)
         if claim is None or not await self.commit(claim):
             return False
         if (await self.fetch(own_id)).states[0] == State.COMMITTED:
@@ -368,7 +372,7 @@ class Index(ABC):
             return None
         claim = made.claim
         try:
-            there = await self.of_key(key_hash)
+            there = await self.settled_of_key(key_hash)
         except BaseException:  # like pages would wait for it until its lease ends
             forget_outcome(asyncio.ensure_future(self.release(claim)))
             raise
@@ -435,6 +439,13 @@ class Index(ABC):
         near = neighbours([bucket_key], await self.read_buckets([bucket_key]), 0)
         found = await self.fetch(near.page_ids)
         return chosen(found, found.content["key"] == np.uint64(key_hash))
+
+    async def settled_of_key(self, key_hash: int) -> PageRecords:
+        """The same for a caller with a claim of that key.
+
+        A page that is missing here, because it is on its way, finds the caller's claim.
+        """
+        return await self.of_key(key_hash)
 
     async def lookup(self, key_hash: int) -> tuple[int, ...]:
         """Numbers of the committed pages with a key, ascending.

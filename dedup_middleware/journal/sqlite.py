@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ class SQLiteJournal(JournalStore):
                 self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
             )
             self._db = db
+            # One text of another encoding must not make all others unreadable.
+            db.text_factory = partial(str, encoding="utf-8", errors="replace")
             self._prepare(db, create=create)
         except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
             self.close()

@@ -95,6 +95,7 @@ class JournalWriter:
     def stored(self, key: str, kept: Kept | None) -> None:
         """A page was stored; ``kept`` holds its text if that is to be kept."""
         self._decided(key, [] if kept is None else [kept], STORED)
+        self._wake.set()  # hours of a crawl without a drop are written, too
 
     def _decided(self, key: str, entries: Sequence[Drop | Kept], *names: str) -> None:
         """Count a page under some names, and take in what is to be written of it."""

@@ -12,7 +12,8 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -43,8 +44,10 @@ from dedup_middleware.spark.signing import (
     quoted,
 )
 from dedup_middleware.spark.stages import (
+    BATCH_BYTES,
     Job,
     SparkError,
+    changed,
     file_states,
     fingerprint_of,
     listed,
@@ -103,11 +106,12 @@ def read_files(
         )
     (kind,) = formats
     states = file_states(session, files)
+    largest = max(size for _, size, _ in states)
     return Source(
         rows=_READERS[kind](session, files, options, job),
         files=tuple(sorted(_as_spark_names_it(session, file) for file in files)),
         counts=kind in {"jsonl", "csv"},
-        check=partial(check_quotes, session, files) if kind == "csv" else None,
+        check=partial(check_quotes, session, files, largest) if kind == "csv" else None,
         identity=fingerprint_of(states, kind),
         bytes=sum(size for _, size, _ in states),
     )
@@ -166,24 +170,58 @@ def _separator(files: Sequence[str]) -> str:
     return "\t" if tabs else ","
 
 
-def check_quotes(session: SparkSession, files: Sequence[str]) -> None:
-    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it."""
-    quotes = F.octet_length("value") - F.octet_length(F.expr("replace(value, '\"', '')"))
+_LEAST_PART = 1 << 24  # bytes of small files that one task reads
+_REFUSED = pa.schema([("file", "string"), ("reason", "string")])
+
+
+def check_quotes(session: SparkSession, files: Sequence[str], largest: int) -> None:
+    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it.
+
+    :param largest: bytes of the largest file
+    """
+    # No file is cut: whether a line is within a quote is known from the lines before it.
+    settings = {
+        "spark.sql.files.maxPartitionBytes": str(max(largest, _LEAST_PART)),
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
+    }
+    line = F.col("value")
     lines = session.read.text(_literal([*files])).select(
-        F.col("_metadata.file_path").alias(FILE), quotes.alias("quotes")
+        F.col("_metadata.file_path").alias(FILE),
+        # What else is in a line makes no difference.
+        F.when(line.contains('"'), line).otherwise(F.lit("")).cast("binary").alias(LINE),
     )
-    odd = lines.groupBy(FILE).agg((F.sum("quotes") % 2).alias("odd")).where("odd = 1")
     given = {_as_spark_names_it(session, file): file for file in files}
-    for file in sorted(given[name] for (name,) in odd.select(FILE).collect()):
-        # Most of these have a quote within a field: row by row it is seen which.
-        with csv_text(opened(session, file)) as text:
+    check = _refused(_separator(files), given)
+    with changed(session, settings):
+        refused = lines.mapInArrow(check, from_arrow_schema(_REFUSED)).collect()
+    if refused:
+        raise SparkError(min(refused)["reason"])
+
+
+def _refused(separator: str, names: Mapping[str, str]) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Lines with their files to files that can't be read, with the reason."""
+
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        lines = (
+            pair
+            for batch in batches
+            for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        for file, some in groupby(lines, key=itemgetter(0)):
+            # Python 3.10 can't read zero bytes; any encoding will do, for the values are not used.
+            text = (line.replace(b"\0", b"").decode("latin-1") + "\n" for _, line in some)
+            name = names[file]
             try:
-                for _ in csv_rows(text, _separator(files), file):
+                for _ in csv_rows(text, separator, name):
                     pass
             except BatchError as error:
-                raise SparkError(str(error)) from None
+                yield batch_of([(name, str(error))], _REFUSED)
             except csv.Error as error:
-                raise SparkError(f"{file} can't be read: {error}") from None
+                yield batch_of([(name, f"{name} can't be read: {error}")], _REFUSED)
+
+    return work
 
 
 def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> list[str]:

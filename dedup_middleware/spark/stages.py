@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -156,6 +157,22 @@ Note = Callable[[str], None]
 Work = Callable[[Any], Iterator[Any]]  # a table to batches
 
 
+@contextmanager
+def changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while."""
+    before = {key: session.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            session.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, old)
+
+
 @attrs.frozen
 class Stages:
     """Tables of one job under one folder."""
@@ -181,20 +198,11 @@ class Stages:
         """
         path = self.path(name)
         if not exists(self.session, f"{path}/{_DONE}"):
-            before = {key: self.session.conf.get(key, None) for key in settings or ()}
-            try:
-                for key, value in (settings or {}).items():
-                    self.session.conf.set(key, value)
+            with changed(self.session, settings or {}):
                 table = make()  # makes the tables before it, if need be
                 self.note(name)
                 table.write.mode("overwrite").parquet(path)
                 self._schemas[name] = table.schema
-            finally:
-                for key, old in before.items():
-                    if old is None:
-                        self.session.conf.unset(key)
-                    else:
-                        self.session.conf.set(key, old)
         if name not in self._schemas:
             self._schemas[name] = self.session.read.parquet(path).schema
         return self.session.read.schema(self._schemas[name]).parquet(path)
@@ -257,6 +265,23 @@ def exists(session: SparkSession, path: str) -> bool:
     return bool(files.exists(found))
 
 
+_LARGEST_PIECE = 1 << 20
+
+
+class _Pieces(io.BufferedReader):
+    """Ever larger pieces of a stream: each is a call of Java, which takes milliseconds.
+
+    The first line of a file is in a small one; the wrapper that makes text asks for 8 KB always.
+    """
+
+    _next = 1 << 13
+
+    def read1(self, size: int = -1, /) -> bytes:
+        found = super().read1(max(size, self._next))
+        self._next = min(2 * self._next, _LARGEST_PIECE)
+        return found
+
+
 class _Stream(io.RawIOBase):
     """A stream of Java."""
 
@@ -283,9 +308,8 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
     machine: Any = session._jvm
     codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
     codec, raw = codecs.getCodec(found), files.open(found)
-    return io.BufferedReader(
-        _Stream(raw if codec is None else codec.createInputStream(raw)), 1 << 20
-    )
+    stream = _Stream(raw if codec is None else codec.createInputStream(raw))
+    return _Pieces(stream, _LARGEST_PIECE)
 
 
 def write_text(session: SparkSession, path: str, text: str) -> None:

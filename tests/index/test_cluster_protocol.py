@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -11,20 +12,25 @@ import pytest
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.deduplicator import Deduplicator
+from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.shards import chunk_keys
+from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.scripts import GROUPED
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     FIRST_BAND_TABLE,
+    KEY_TABLE,
     BucketKey,
+    hash_bucket_key,
 )
-from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claimed, Entry, Known
 from dedup_middleware.model.documents import DUPLICATE, Document
 from dedup_middleware.model.records import (
     CONTENT,
+    PageRecords,
     State,
     chosen,
 )
@@ -368,3 +374,65 @@ async def test_loaded_page_is_settled_by_another(cluster: ClusterHarness) -> Non
     assert sorted(stored.content["key"].tolist()) == [1, 2, 3]
     times = dict(zip(stored.content["key"].tolist(), stored.times.tolist(), strict=True))
     assert times[1] == pages.times[0]
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+async def test_a_page_claimed_as_stored_is_met_by_one_on_its_way(
+    cluster: ClusterHarness, monkeypatch: pytest.MonkeyPatch, renewed: bool
+) -> None:
+    """A later version that is in its buckets, but not at its home yet, meets the earlier one that
+    is entered meanwhile, as one that counts anew (``refresh``) or of a former index."""
+    index, other = await cluster.opened(), await cluster.opened()
+    key = 123_456_789 << 30
+    places = hash_bucket_key(KEY_TABLE, key), *BUCKET_KEYS[1:]
+    earlier, later = entry(places, key=key), entry(places, key=key, size=8)
+    known = NOTHING_KNOWN
+    page_id = 0
+    if renewed:
+        made = await index.propose(earlier, 0, LEASE)
+        assert isinstance(made, Claimed)
+        assert await index.commit(made.claim)
+        page_id = made.claim.page_id
+        found = await other.propose(later, 0, LEASE)
+        assert isinstance(found, Candidates)
+        known = Known(found.pages)
+    in_buckets, go_on = asyncio.Event(), asyncio.Event()
+    homes: list[Call] = []
+    creating, together = other.creating, other.together
+
+    def noted(announced: list[Announced], lease: float) -> tuple[list[list[int]], list[Call]]:
+        parts, calls = creating(announced, lease)
+        homes[:] = calls
+        return parts, calls
+
+    async def late(calls: Sequence[Call], lookups: Sequence[Any]) -> tuple[list[Any], list[Seen]]:
+        rows = [call for call in calls if any(call is one for one in homes)]
+        if not rows or go_on.is_set():
+            return await together(calls, lookups)
+        first = [call for call in calls if not any(call is one for one in rows)]
+        replies, seen = await together(first, lookups)
+        in_buckets.set()
+        await go_on.wait()
+        more, _ = await together(rows, [])
+        return [*replies, *more], seen
+
+    monkeypatch.setattr(other, "creating", noted)
+    monkeypatch.setattr(other, "together", late)
+    proposing = asyncio.create_task(other.propose(later, 0, LEASE, known=known))
+    await in_buckets.wait()
+
+    def is_replaced(there: PageRecords) -> bool:
+        return bool((there.content["size"] == 8).any())
+
+    if renewed:
+        assert await index.refresh(page_id, places)
+    else:
+        claim = await index.claim_stored(earlier, key, is_replaced)
+        assert claim is not None
+        assert await index.commit(claim)
+    go_on.set()
+    reply = await proposing
+    assert isinstance(reply, Candidates)
+    met = chosen(reply.pages, reply.pages.page_ids != np.uint64(page_id))
+    assert met.states.tolist() == [State.COMMITTED]
+    assert met.content["size"].tolist() == [9]

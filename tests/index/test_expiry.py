@@ -103,6 +103,17 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert (await other.fetch(np.array([last], np.uint64))).states.tolist() == [State.COMMITTED]
 
 
+@pytest.mark.parametrize("count", [2, 5])
+async def test_copies_at_the_same_time_renew_a_page(harness: Harness, count: int) -> None:
+    """The claims of the same page, entered anew for other copies, don't prevent that it is."""
+    index = await harness.client()
+    old = await stored(index, 1, "https://a/old")
+    bucket_keys = bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50))
+    renewed = await asyncio.gather(*(index.refresh(old, bucket_keys) for _ in range(count)))
+    assert any(renewed)
+    assert len(await found(index)) > 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", ["redis"], indirect=True)
 @in_time

@@ -472,6 +472,19 @@ def test_counter_of_another_type_in_the_file(
         assert journal.hours()[0].seen == 1
 
 
+def test_text_of_another_encoding_in_the_file(tmp_path: Path) -> None:
+    """What is no UTF-8 is replaced; everything else is read."""
+    path = tmp_path / "journal.db"
+    with SQLiteJournal(path, max_bytes=10**6) as journal:
+        journal.open(create=True)
+        journal.append([make_drop(1), make_drop(2)], [], {(0, "a", "seen"): 2, (0, "b", "seen"): 3})
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE dropped SET title = CAST(x'ff41' AS TEXT) WHERE id = 1")
+            db.execute("UPDATE activity SET host = x'ff' WHERE host = 'a'")
+        assert next(drop.title for drop in journal.drops()) == "\ufffdA"
+        assert {hour.host: hour.seen for hour in journal.hours()} == {"\ufffd": 2, "b": 3}
+
+
 def test_foreign_entry_in_redis(redis_url: str) -> None:
     """An entry that another program added is named, with the way out."""
     journal = choose_journal(Options(index_url=redis_url))

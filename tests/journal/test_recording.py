@@ -189,6 +189,28 @@ def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.text.count("wait to be written") == 1
 
 
+def test_hours_without_a_drop_are_written(tmp_path: Path) -> None:
+    """A crawl that drops nothing and keeps no texts has its hours in the journal while it runs."""
+    path = tmp_path / "j.db"
+    writer = JournalWriter(SQLiteJournal(path, max_bytes=10**7), lambda *_: None)
+    writer.start()
+    try:
+        writer.stored("https://one.example/1", None)
+
+        def is_written() -> bool:
+            if not path.exists():
+                return False
+            try:
+                with open_journal(Options(journal=str(path))) as reader:
+                    return [hour.stored for hour in reader.hours()] == [1]
+            except JournalError:  # it is being made
+                return False
+
+        _until(is_written)
+    finally:
+        writer.close()
+
+
 def test_writing_does_not_block(tmp_path: Path) -> None:
     """While the disk hangs, drops are accepted at once."""
     gate = threading.Event()

@@ -25,14 +25,15 @@ VIEWS = ("overview", "decisions", "explorer", "clusters", "changes", "review", "
 CONTROLS = "button, input, select, textarea, a, svg, meter"
 
 
-def until(page: Chrome, condition: Callable[[Chrome], object]) -> None:
+def until(page: Chrome, condition: Callable[[Chrome], object], seconds: float = 60) -> None:
     """Wait until something is so; an element that is made anew meanwhile is looked for again.
 
-    :raises TimeoutException: it is not so after two minutes
+    :param seconds: when a page that hangs is given up
+    :raises TimeoutException: it is not so by then
     """
     from selenium.webdriver.support.ui import WebDriverWait
 
-    WebDriverWait(page, 120, 0.05, [StaleElementReferenceException]).until(condition)
+    WebDriverWait(page, seconds, 0.05, [StaleElementReferenceException]).until(condition)
 
 
 def show(page: Chrome, view: str) -> None:

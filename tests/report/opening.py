@@ -15,4 +15,4 @@ def open_report(chrome: Chrome, path: Path) -> None:
     """Open a report and wait until it shows its data."""
     chrome.get("about:blank")
     chrome.get(path.as_uri())
-    until(chrome, lambda d: d.execute_script("return document.body.dataset.ready") == "yes")
+    until(chrome, lambda d: d.execute_script("return document.body.dataset.ready") == "yes", 120)

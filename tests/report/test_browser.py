@@ -153,6 +153,7 @@ def test_labels_outlive_the_page(page: Chrome, report: Path) -> None:
     """Opened again, the report still knows what was judged."""
     show(page, "review")
     find(page, "#judge-d").click()
+    until(page, lambda d: "1 judged" in find(d, "#position").text)
     open_report(page, report)
     show(page, "review")
     assert "1 judged" in find(page, "#position").text

@@ -18,10 +18,10 @@ from warcio.warcwriter import WARCWriter
 
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.spark import Job, Result, deduplicate
+from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.stages import SparkError
+from dedup_middleware.spark.stages import SparkError, changed
 from tests.spark.streams import Row
 from tests.texts import article
 
@@ -156,6 +156,72 @@ def test_a_quote_that_is_never_closed(spark: SparkSession, tmp_path: Path) -> No
     (folder / "names.csv").write_text(f'url,"text\n{rows}')
     with pytest.raises(SparkError, match="the quote that the first line opens is never closed"):
         read_files(spark, [str(folder / "names.csv")], OPTIONS, chosen)
+
+
+def test_a_quote_that_is_never_closed_behind_one_within_a_field(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The number of quotes is even; all rows behind the second one would be one text."""
+    rows = "\n".join(f"https://a.example/{n},{row['text']}" for n, row in enumerate(pages()))
+    inches = 'url,text\nhttps://a/8,a pipe of 5" long\n'
+    (tmp_path / "even.csv").write_text(f'{inches}https://a/9,"never closed\n{rows}\n')
+    (tmp_path / "good.csv").write_text(f"{inches}{rows}\n")
+    chosen = job(str(tmp_path / "result"))
+    source = read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen)
+    with pytest.raises(SparkError, match=r"even\.csv: the quote that row 2 opens is never closed"):
+        run(source, OPTIONS, chosen)
+
+
+def test_legal_csv_is_not_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of many lines, where Spark would cut the file within a text. The driver, to which a file
+    comes a hundred times slower than to a task, reads no file but its first line."""
+    inches = 'https://a/8,a pipe of 5" long'
+    text = "\n".join(f'line {n} of ""many""' for n in range(500))
+    tail = "\n".join(f"https://a/{n},plain" for n in range(10))
+    of_files = {
+        "lines.csv": f'url,text\n{inches}\nhttps://a/1,"{text}"\n{tail}\nhttps://a/2,"{text}"',
+        "crlf.csv": f'url,text\n{inches}\nhttps://a/1,"a\n""b"""\n{tail}\n'.replace("\n", "\r\n"),
+        "cr.csv": f'url,text\n{inches}\nhttps://a/1,"a\n""b"\n{tail}\n'.replace("\n", "\r"),
+        "mark.csv": f'\ufeff"url","text"\n{inches}\n{tail}',
+        "zero.csv": f"url,text\n{inches}\nhttps://a/1,a\0b\n{tail}\n",
+        "last.csv": f'url,text\n{tail}\nhttps://a/1,"open',
+        "empty.csv": "",
+    }
+    for name, content in of_files.items():
+        (tmp_path / name).write_bytes(content.encode())
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
+    chosen = job(str(tmp_path / "result"))
+    source = read_files(spark, [str(tmp_path / "*.csv*")], OPTIONS, chosen)
+    assert source.check is not None
+    monkeypatch.delattr(reading, "opened")
+    with changed(spark, {"spark.sql.files.maxPartitionBytes": "1000"}):
+        source.check()
+
+
+def test_java_hands_over_large_pieces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call takes longer than what it brings; where only a first line is read, that is little."""
+    sizes = []
+    read = stages._Stream.readinto
+
+    def counted(stream: stages._Stream, buffer: bytearray) -> int:
+        sizes.append(len(buffer))
+        return read(stream, buffer)
+
+    monkeypatch.setattr(stages._Stream, "readinto", counted)
+    path = tmp_path / "names.csv"
+    path.write_text('url,"text\n' + "https://a.example/1,text\n" * 160_000)
+    chosen = job(str(tmp_path / "result"))
+    with pytest.raises(SparkError, match="the quote that the first line opens is never closed"):
+        read_files(spark, [str(path)], OPTIONS, chosen)
+    assert len(sizes) < 20
+    del sizes[:]
+    path.write_text("url,text\n" + "https://a.example/1,text\n" * 160_000)
+    read_files(spark, [str(path)], OPTIONS, chosen)
+    assert sum(sizes) < 100_000
 
 
 def test_any_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress
+from dedup_middleware.index.base import IndexStats, Progress, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
@@ -25,13 +25,19 @@ from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
-from dedup_middleware.model.buckets import BucketKey, BucketKeys, width_of
+from dedup_middleware.model.buckets import (
+    KEY_TABLE,
+    BucketKey,
+    BucketKeys,
+    hash_bucket_key,
+    width_of,
+)
 from dedup_middleware.model.claims import (
     Candidates,
     Claimed,
     Proposed,
 )
-from dedup_middleware.model.records import PageRecords, State, joined_records
+from dedup_middleware.model.records import PageRecords, State, chosen, joined_records
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +83,15 @@ class ClusterIndex(ClusterHomes):
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         return await self._read_all([one.bucket for one in bucket_keys])
 
-    async def _read_all(self, buckets: Sequence[int]) -> list[bytes]:
-        """What buckets hold, in all live generations, the oldest first."""
-        ends = [end_of(one) for one in self.moment().live] if self.window else [b""]
+    async def _read_all(self, buckets: Sequence[int], *, later: int = 0) -> list[bytes]:
+        """What buckets hold, in all live generations, the oldest first.
+
+        :param later: how many generations after them are read as well
+        """
+        ends = [b""]
+        if self.window:
+            live = self.moment().live
+            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
         data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
         words = np.array(buckets, np.uint64)
         shards = self.spread.of_buckets(words).tolist()
@@ -105,6 +117,17 @@ class ClusterIndex(ClusterHomes):
         return [
             joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
         ]
+
+    async def settled_of_key(self, key_hash: int) -> PageRecords:
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+        # A page that is announced is in its bucket before it has a record, and may be in the next
+        # generation already. Without a record it never gets one from now on: it begins anew.
+        bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
+        data = await self._read_all([bucket_key.bucket], later=1)
+        near = neighbours([bucket_key], data, 0)
+        found = (await self.look(near.page_ids, texts=Wanted.NOTHING, settles=True)).records
+        return chosen(found, found.content["key"] == np.uint64(key_hash))
 
     async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
         if not self._window.seconds:

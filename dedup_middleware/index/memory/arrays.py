@@ -192,12 +192,17 @@ class Buckets:
         words = int(kernels.capacities(self._store))
         capacity = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS
         larger = _Memory(heads, capacity)
-        try:
-            self._move(larger)
-        except BaseException:  # an interrupt: what has moved is gone here, so the rest must follow
-            if self._memory is not larger:
+        stopped: BaseException | None = None
+        while self._memory is not larger:
+            try:
                 self._move(larger)
-            raise
+            except BaseException as error:
+                # What has moved is gone here, so the rest must follow, after each interrupt.
+                if stopped is not None and not isinstance(error, KeyboardInterrupt):
+                    raise
+                stopped = error
+        if stopped is not None:
+            raise stopped
 
     def _move(self, larger: _Memory) -> None:
         first = int(FIRST + self._store[HEADS])  # the heads are read until the end

@@ -162,19 +162,18 @@ def csv_rows(text: Iterable[str], delimiter: str, name: str) -> Iterator[list[st
     :raises BatchError: a quote is never closed, so that the rest of the file would be one row
     """
     csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
-    is_open = has_ended = False
+    has_ended = False
 
-    def counted() -> Iterator[str]:
-        nonlocal is_open, has_ended
-        for line in text:
-            is_open ^= line.count('"') % 2 == 1
-            yield line
+    def lines_of() -> Iterator[str]:
+        nonlocal has_ended
+        yield from text
         has_ended = True
 
-    rows, begun = csv.reader(counted(), delimiter=delimiter), 0
+    rows, begun = csv.reader(lines_of(), delimiter=delimiter), 0
     for number, values in enumerate(rows):
         lines, begun = rows.line_num - begun, rows.line_num
-        if lines > 1 and is_open and has_ended:
+        # Only within a quote the reader asks for a line behind the last one before it gives a row.
+        if lines > 1 and has_ended:
             place = f"row {number}" if number else "the first line"
             raise BatchError(f"{name}: the quote that {place} opens is never closed")
         yield values
