@@ -16,7 +16,7 @@ from scrapy.exceptions import DropItem
 
 from dedup_middleware import DedupPipeline
 from tests.itemcrawl import Crawled, crawl
-from tests.itemkinds import CHANGES, KINDS, TupleAdapter, fields_of
+from tests.itemkinds import CHANGES, KINDS, ScrapyItem, TupleAdapter, fields_of
 from tests.texts import article
 
 ROOT = Path(__file__).parent.parent
@@ -387,6 +387,22 @@ async def test_same_object_twice_is_a_revisit() -> None:
     crawled = await crawl(source, {Late: 500})
     assert (crawled.stat("committed"), crawled.stat("revisit")) == (1, 1)
     assert crawled.duplicates == ["https://a.example/1", "https://b.example/1"]
+    assert settled(crawled)
+
+
+@pytest.mark.parametrize("kind", [dict, ScrapyItem])
+async def test_same_object_twice_gets_its_text_once(kind: Any) -> None:
+    """The text that is put into it for the first time makes no other page of it."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        html = f"<article><p>{article(1)}</p></article>"
+        twice = kind(url="https://a.example/1", html=html, text=None)
+        yield twice
+        yield twice
+
+    crawled = await crawl(source, {Late: 500})
+    assert len(crawled.scraped) == 1
+    assert crawled.duplicates == ["https://a.example/1"]
     assert settled(crawled)
 
 

@@ -49,6 +49,21 @@ async def test_titles_of_other_types_are_different() -> None:
     await crawl.pipeline.close_spider()
 
 
+@pytest.mark.parametrize("key", [[], (), " ", [" "], {}])
+async def test_a_key_that_names_nothing_is_none(key: Any) -> None:
+    """As a selector leaves it that finds no address: such pages are no versions of one page, and a
+    second crawl finds all of them."""
+    crawl = await opened()
+    for fate in (dict, NearDuplicate):
+        for seed in range(3):
+            found = await crawl.item({"url": key, "text": article(seed)})
+            assert isinstance(found, fate), (fate, seed)
+    assert crawl.stat("reason/changed") == 0
+    assert isinstance(await crawl.item({"url": key}), dict)
+    assert crawl.stat("skipped/no-content") == 1
+    await crawl.pipeline.close_spider()
+
+
 class ReadOnly(dict[str, Any]):
     """An item that takes no verdict."""
 

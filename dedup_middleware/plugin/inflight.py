@@ -128,6 +128,11 @@ class InFlight:
         same.append(flying)
         return flying
 
+    def filled(self, flying: ItemInFlight, fields: PageFields) -> None:
+        """The plugin itself has put something into an item, maybe on its way more than once."""
+        for one in self._objects[id(flying.item)]:
+            one.fields = fields
+
     def send_on(self, flying: ItemInFlight) -> None:
         """Link an item to the running task, in which the signal of its end will be sent.
 

@@ -61,10 +61,8 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
     description = field_value(adapter, names.description)
     if _is_texts(text):
         text = "\n".join(text)
-    if _is_texts(key) and len(key) == 1:
-        (key,) = key
     return PageFields(
-        "" if key is None else str(key),
+        _key_of(key),
         # A title of any type counts: a short page that seems to have none could be dropped as a
         # copy of a page with another title.
         "" if title is None else " ".join(title) if _is_texts(title) else str(title),
@@ -75,6 +73,18 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
         text is None and html is None,
         " ".join(description) if _is_texts(description) else _text_or_empty(description),
     )
+
+
+def _key_of(value: Any) -> str:
+    """The key in a field; "" if it names nothing, such as the empty list of a selector.
+
+    Otherwise all such pages would be versions of one page.
+    """
+    if _is_texts(value) and len(value) == 1:
+        (value,) = value
+    is_nothing = value is None or (isinstance(value, (list, tuple, dict)) and not value)
+    key = "" if is_nothing else str(value)
+    return key if key.strip() else ""
 
 
 def _is_texts(value: Any) -> bool:

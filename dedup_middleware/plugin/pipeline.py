@@ -387,7 +387,7 @@ class DedupPipeline:
         read = await self._deduplicator.read(document)
         if read is not document and self.options.fill_text and not self._is_changed(flying, page):
             fill(page.adapter, read, page.names)
-            flying.fields = page.read()
+            self._inflight.filled(flying, page.read())
         verdict = await self._deduplicator.decide(read)
         if not self._is_changed(flying, page):
             return read, verdict
