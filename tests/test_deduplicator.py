@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import time
@@ -312,6 +313,27 @@ async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> No
         assert (await dedup.decide(page(f"b/{number}", article(number)))).is_duplicate
     await dedup.close()
     assert counts.of["unchecked"] == 5
+
+
+async def test_pages_that_wait_for_one_opening_fail_with_it() -> None:
+    """An index that can't be opened takes each page the time of one attempt, not that of an
+    attempt for each page before it: such a crawl went on by one page every few seconds."""
+    attempts = 0
+
+    class Closed(MemoryIndex):
+        async def open(self, _parameters: Any) -> dict[str, str]:
+            nonlocal attempts
+            attempts += 1
+            await asyncio.sleep(0.05)
+            raise IndexUnavailableError("it takes its time to say no")
+
+    async with contextlib.AsyncExitStack() as stack:
+        dedup = Deduplicator(OPTIONS, index=Closed())
+        stack.push_async_callback(dedup.close)
+        pages = [page(f"a/{number}", article(number)) for number in range(20)]
+        verdicts = await asyncio.gather(*map(dedup.decide, pages))
+        assert {verdict.outcome for verdict in verdicts} == {UNCHECKED}
+        assert attempts == 1
 
 
 async def test_commit_that_the_index_missed_is_made_good() -> None:

@@ -183,6 +183,29 @@ async def test_former_index_that_is_away_holds_up_nothing(
     assert move.counts.of["former/forgotten"] == 1
 
 
+async def test_pages_that_wait_for_one_connection_go_on_together(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A former index that takes its time to say no is asked once, not once a page."""
+    await move.before()
+    await move.moving()  # both exist
+    attempts = 0
+
+    async def attach() -> dict[str, str]:
+        nonlocal attempts
+        attempts += 1
+        await asyncio.sleep(0.05)
+        raise IndexUnavailableError("it takes its time")
+
+    monkeypatch.setattr(move.former, "attach", attach)
+    dedup = await move.moving()
+    dedup._former._breaker.worked()  # type: ignore[union-attr]  # the pause is over
+    attempts = 0
+    pages = [page(f"b/{n}", article(n)) for n in range(20)]
+    assert await asyncio.gather(*[outcome(dedup, one) for one in pages]) == [NEW] * 20
+    assert attempts == 1
+
+
 async def test_start_without_the_former_index(move: Move) -> None:
     """An index that exists is used alone until the former one is back; a new one is not made,
     since its hash key would be another one."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import attrs
 
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -216,6 +217,15 @@ class Outage:
     breaker: Breaker = attrs.field(init=False, factory=lambda: Breaker(time.monotonic))
     faults: FaultLog = attrs.field(init=False, factory=lambda: FaultLog(logger, time.monotonic))
     _is_on: bool = attrs.field(init=False, default=False)
+    _last: str = attrs.field(init=False, default="")
+
+    def check(self) -> None:
+        """Fail as the last call did, while there are to be no further ones.
+
+        :raises IndexUnavailableError: always, until the pause is over
+        """
+        if not self.breaker.closed:
+            raise IndexUnavailableError(self._last)
 
     def report(self, error: Exception, message: str, *arguments: object) -> None:
         """Log that the index can't be used, once for all calls that find the same."""
@@ -225,6 +235,7 @@ class Outage:
     def failed(self, error: Exception, message: str, *arguments: object) -> None:
         """A call failed: count it, log it, and pause."""
         self.breaker.failed()
+        self._last = str(error)
         self._count("error/index", 1)
         self.report(error, message, *arguments)
 

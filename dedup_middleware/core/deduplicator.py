@@ -181,6 +181,7 @@ class Deduplicator:
             return self._fingerprinter
         async with self._opening:
             if self._fingerprinter is None:
+                self._outage.check()  # another decision may have tried meanwhile
                 # The parameters must not depend on the key, which is the index's own.
                 plain = await asyncio.to_thread(lambda: self._plain.parameters)
                 parameters = {**plain, RECORD: self._record.parameter}

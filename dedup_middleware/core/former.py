@@ -212,14 +212,18 @@ class Former:
 
         :raises _AwayError: it can't be asked now
         """
-        if self._is_refused or not self._breaker.closed:
-            raise _AwayError
+        self._check()
         if self._index is None:
             async with self._opening:
+                self._check()  # another page may have tried meanwhile
                 if self._index is None:
                     await self._asked(self._connect())
         assert self._index is not None
         return self._index
+
+    def _check(self) -> None:
+        if self._is_refused or not self._breaker.closed:
+            raise _AwayError
 
     async def _asked(self, reply: Awaitable[_Found]) -> _Found:
         """The reply of the former index.
