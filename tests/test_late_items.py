@@ -1,4 +1,4 @@
-"""Items that are sent when the spider is closed."""
+"""Items that are sent when the spider is closed, and pipelines that fail then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 
 from dedup_middleware import DedupPipeline, Options
 from dedup_middleware.index.opening import open_index
-from tests.itemcrawl import SETTINGS
+from tests.itemcrawl import SETTINGS, Crawled, crawl
 from tests.texts import article
 
 
@@ -112,3 +112,46 @@ async def test_items_sent_at_the_end_are_checked_or_pass(
         await index.attach()
         counts = await index.stats()
     assert (counts.committed, counts.pending) == (4, 0)
+
+
+class FailsAtOnce:
+    """Fails when it is closed, so that Scrapy does not wait for the other pipelines."""
+
+    def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        return item
+
+    def close_spider(self) -> None:
+        """Called by Scrapy."""
+        raise OSError("an error of the user's")
+
+
+class FailsSoon(FailsAtOnce):
+    """Fails while the plugin is being closed."""
+
+    async def close_spider(self) -> None:  # type: ignore[override]
+        """Called by Scrapy."""
+        await asyncio.sleep(0)
+        raise OSError("an error of the user's")
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'DedupPipeline.close_spider' was never awaited")
+@pytest.mark.parametrize("place", [300, 600])
+@pytest.mark.parametrize("kind", [FailsAtOnce, FailsSoon])
+async def test_another_pipeline_that_fails_at_the_end_costs_no_record(
+    tmp_path: Path, kind: Any, place: int
+) -> None:
+    """The journal has the drops by the time the crawl has ended, and the index is closed."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        for host in "ab":
+            yield {"url": f"https://{host}.example/1", "text": article(1)}
+            await crawled.until(1)
+
+    journal = str(tmp_path / "journal.db")
+    crawled = await crawl(
+        source, {kind: place}, DEDUP_JOURNAL=journal, DEDUP_CLUSTERS=f"{tmp_path}/c.jsonl"
+    )
+    assert crawled.duplicates == ["https://b.example/1"]
+    assert crawled.stat("journal/written") == 1
+    assert crawled.stat("clusters/written") == 1

@@ -86,6 +86,7 @@ class DedupPipeline:
         self.crawler = crawler
         self._settings_error = settings_error
         self._is_closed = False
+        self._closing: asyncio.Task[None] | None = None
         self.options = options
         self._deduplicator: Deduplicator | None = None
         self._clusters: ClusterFeed | None = None
@@ -102,6 +103,7 @@ class DedupPipeline:
         connect(self._on_scraped, signals.item_scraped)
         connect(self._on_not_stored, signals.item_dropped)
         connect(self._on_not_stored, signals.item_error)
+        connect(self._on_closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -245,7 +247,17 @@ class DedupPipeline:
         return CloseSpider(reason)
 
     async def close_spider(self) -> None:
-        """Settle what is open and close the index."""
+        """Settle what is open and close the index; later calls wait for the first one."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await self._closing
+
+    async def _on_closed(self) -> None:
+        # If another pipeline fails when it is closed, Scrapy waits for none, or closes none.
+        if self._feeds is not None:  # it has been opened
+            await self.close_spider()
+
+    async def _close(self) -> None:
         await self._late_items()
         self._is_closed = True
         self._inflight.clear()
