@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -66,6 +66,8 @@ class Deduplicator:
 
     Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`.
     """
+
+    _is_first: ClassVar[bool] = True  # in this process
 
     def __init__(
         self,
@@ -163,7 +165,9 @@ class Deduplicator:
         from dedup_middleware.base import jit  # numba stays lazy
         from dedup_middleware.text import extract
 
-        with jit.garbage_kept():
+        # Once: the collector counts anew behind it, and would never find the crawls of a process.
+        is_first, Deduplicator._is_first = Deduplicator._is_first, False
+        with jit.garbage_kept() if is_first else contextlib.nullcontext():
             self._index.warm()
             extract.warm()
             count = 2 * self.options.min_features + 40
