@@ -339,7 +339,8 @@ async def test_one_object_for_all_pages_commits_none(caplog: pytest.LogCaptureFi
 
 
 async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdict says nothing of the page that is in the item now: it passes, without a claim."""
+    """The verdict says nothing of the page that is in the item now: it passes, without a claim,
+    and is counted."""
 
     decided, changed = asyncio.Event(), asyncio.Event()
 
@@ -370,6 +371,7 @@ async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatc
 
     crawled = await crawl(source, {}, dedup=SlowDecision)
     assert crawled.duplicates == []
+    assert crawled.stat("claim/unsure") == 1
     assert [item["text"] for item in crawled.scraped] == [article(1), article(2), article(2)]
     assert settled(crawled)
 

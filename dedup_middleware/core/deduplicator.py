@@ -384,7 +384,7 @@ class Deduplicator:
         if page is None or not (verdict.is_duplicate or verdict.is_revisit or is_empty):
             return verdict
         try:
-            earlier = (await self._versions.forget_others(page)).forgotten
+            earlier, _ = await self._versions.forget_others(page)
             if not earlier:
                 return verdict
             claim = None
@@ -395,7 +395,7 @@ class Deduplicator:
                 error, "The index could not record that %s is replaced", verdict.key
             )
             return unchecked(document or page, INDEX_UNAVAILABLE)
-        return attrs.evolve(verdict, claim=claim, earlier=earlier)
+        return attrs.evolve(verdict, claim=claim, earlier=tuple(earlier))
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
         """Enter a page that was seen again anew, if it is in the generation that expires next."""

@@ -119,14 +119,10 @@ def is_dropped(outcome: str, options: Options) -> bool:
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Ruling:
-    """The outcome of judging a page by its candidates.
+    """A :class:`Ranking` with the pages themselves; they are named if their address is known.
 
-    ``match``: the stored page that makes it a duplicate, or None. ``same_key``: it is the page
-    itself. ``pending``: ids of like pages on their way to storage, to be awaited. ``nearest``:
-    the most similar stored page that does not make a new page a duplicate. Both are named if their
-    address is known. ``earlier``: ids of stored pages with the same key that say something else.
-    ``previous``: the newest of these, compared with the page. ``supersedes``: stored pages all of
-    whose words a new page holds.
+    ``pending`` and ``earlier`` are page ids. ``previous``: the newest of the earlier ones, compared
+    with the page.
     """
 
     reason: str

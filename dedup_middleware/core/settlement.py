@@ -34,14 +34,6 @@ from dedup_middleware.model.records import State
 
 
 @attrs.frozen
-class OtherTexts:
-    """Page ids of other texts under the key of a page: forgotten ones, and those on their way."""
-
-    forgotten: tuple[int, ...] = ()
-    pending: frozenset[int] = frozenset()
-
-
-@attrs.frozen
 class Versions:
     """The earlier versions of pages in one index.
 
@@ -69,26 +61,28 @@ class Versions:
             forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
 
-    async def forget_others(self, page: Fingerprint, *, same: bool = False) -> OtherTexts:
+    async def forget_others(
+        self, page: Fingerprint, *, same: bool = False
+    ) -> tuple[list[int], list[int]]:
         """Forget committed pages with the page's key and another text.
 
         For a page that is stored, or will be, without a claim.
 
         :param same: forget pages with the same text, too
+        :returns: ids of the forgotten pages, and of those that are on their way
         :raises IndexUnavailableError: perhaps not done
         """
         if not self.replaced or is_content_key(page.key):
-            return OtherTexts()
+            return [], []
         if self.former is not None:
             await self.former.forget_others(page)
         found = await self.index.of_key(page.key_hash)
         content = found.content
         # A method may keep no exact hash: it reads as 0, and the page is forgotten.
         other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size) | same
-        forgotten = found.page_ids[other & (found.states == State.COMMITTED)]
-        pending = found.page_ids[other & (found.states == State.PENDING)]
-        await self._forget(forgotten.tolist())
-        return OtherTexts(tuple(forgotten.tolist()), frozenset(pending.tolist()))
+        forgotten = found.page_ids[other & (found.states == State.COMMITTED)].tolist()
+        await self._forget(forgotten)
+        return forgotten, found.page_ids[other & (found.states == State.PENDING)].tolist()
 
     async def _forget(self, page_ids: Sequence[int]) -> None:
         if self.replaced and page_ids:
@@ -165,10 +159,7 @@ class OpenClaims:
             event.set()
 
     async def wait(self, page_ids: AbstractSet[int], seconds: float) -> None:
-        """Wait until the claim of one of these pages is settled in this process, or time is up.
-
-        :param page_ids: page ids
-        """
+        """Wait until the claim of one of these pages is settled in this process, or time is up."""
         events = []
         for claim, event in self._claims.items():
             if claim.page_id in page_ids:
@@ -434,11 +425,11 @@ class Settlement:
         page, ends = verdict.fingerprint, time.monotonic() + self._pending_wait
         try:
             while page is not None:
-                pending = (await self._versions.forget_others(page, same=same)).pending
+                _, pending = await self._versions.forget_others(page, same=same)
                 left = min(ends, self._claims.waits_end) - time.monotonic()
                 if not pending or left <= 0:
                     break
-                await self._claims.wait(pending, min(left, _POLL))
+                await self._claims.wait(set(pending), min(left, _POLL))
         except IndexUnavailableError as error:
             self._outage.failed(
                 error, "The index could not record that %s is replaced", verdict.key

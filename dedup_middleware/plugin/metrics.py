@@ -99,12 +99,9 @@ def families(samples: Samples) -> Iterator[Metric]:
 class Exporter:
     """Serves the current stats of a crawl over HTTP; no work is done between requests.
 
-    Metrics, all with the label ``spider``: ``dedup_events_total`` (``event``: the stat's name
-    without ``dedup/``), ``dedup_reasons_total`` (``reason``), ``dedup_seconds_spent_total``
-    (``stage``), ``dedup_seconds`` (``stage`` and ``quantile``) and ``dedup_crawls``. Crawls of one
-    process share a port. Of crawls of one spider the counters are summed, and the largest quantile
-    is taken. Counters of a crawl that has ended stay until the last crawl of the port ends, since
-    Prometheus takes a counter that becomes smaller for one that began anew.
+    Crawls of one process share a port. Of crawls of one spider the counters are summed, and the
+    largest quantile is taken. Counters of a crawl that has ended stay until the last crawl of the
+    port ends, since Prometheus takes a counter that becomes smaller for one that began anew.
 
     :param stats: gives the stats; called from another thread
     :raises OptionsError: the package prometheus-client is missing

@@ -163,10 +163,10 @@ class DedupPipeline:
             self._deduplicator.report_outage(
                 error, f"The index can't be used yet, DEDUP_ON_ERROR={self.options.on_error}"
             )
-        except OptionsError as error:
-            raise self._not_started(error, "dedup_settings") from None
         except DedupError as error:
-            raise self._not_started(error, "dedup_index_refused") from None
+            is_setting = isinstance(error, OptionsError)
+            reason = "dedup_settings" if is_setting else "dedup_index_refused"
+            raise self._not_started(error, reason) from None
         finally:
             self._reports.is_opening = False
         await self._start(spider, crawl)
@@ -474,8 +474,9 @@ class DedupPipeline:
                     await self._announce_superseded(item, verdict)
                 self._action.stored(verdict)
                 return
-            unsettled = verdict.claim is not None or verdict.outcome == UNCHECKED
-            if ending.doubt is not None and unsettled:
+            is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
+            # One that has changed passes whatever the verdict was.
+            if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
                 self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
             await self._deduplicator.release(verdict)

@@ -56,9 +56,7 @@ class RequestMeta:
 
     def _add(self, one: Any, response: Response) -> None:
         note = NOTHING if isinstance(one, Request) else self._read(response)
-        if note is NOTHING:
-            return
-        if self._notes is not None:
+        if note is not NOTHING and self._notes is not None:
             self._notes.add(one, note)
 
     @cached_property
