@@ -15,6 +15,7 @@ from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from dedup_middleware import DedupPipeline, Options
 from dedup_middleware.index.opening import open_index
 from tests.itemcrawl import SETTINGS, Crawled, crawl
+from tests.test_pipeline import opened
 from tests.texts import article
 
 
@@ -155,3 +156,14 @@ async def test_another_pipeline_that_fails_at_the_end_costs_no_record(
     assert crawled.duplicates == ["https://b.example/1"]
     assert crawled.stat("journal/written") == 1
     assert crawled.stat("clusters/written") == 1
+
+
+async def test_items_that_scrapy_does_not_wait_for_are_decided_first() -> None:
+    """As those of `scrapy parse --pipelines`: the index is not closed under them."""
+    crawl = await opened()
+    items = [{"url": f"https://a/{n}", "html": f"<p>{article(n)}</p>"} for n in range(3)]
+    sent = [asyncio.create_task(crawl.pipeline.process_item(one)) for one in items]
+    await asyncio.sleep(0)  # all of them have come
+    await crawl.pipeline.close_spider()
+    await asyncio.gather(*sent)
+    assert (crawl.stat("new"), crawl.stat("unchecked"), crawl.stat("claim/unsure")) == (3, 0, 0)

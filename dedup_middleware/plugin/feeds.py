@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.statscollectors import DummyStatsCollector
@@ -182,6 +183,30 @@ def _exporter_of(crawler: Crawler) -> FeedExporter | None:
         return None
     is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
     return None if is_late else exporter
+
+
+def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
+    """Whether something besides the feeds may store items: a pipeline behind the plugin's, a
+    subclass of it, or an extension that gets each item, as on Scrapy Cloud.
+
+    :param own: the plugin's own class of pipelines
+    """
+    if type(pipeline).process_item is not own.process_item:
+        return True
+    handlers = dispatcher.liveReceivers(
+        dispatcher.getAllReceivers(crawler.signals.sender, signals.item_scraped)
+    )
+    extensions = getattr(crawler.extensions, "middlewares", ())
+    for handler in handlers:
+        owner = getattr(handler, "__self__", None)
+        if owner in extensions and not type(owner).__module__.startswith("scrapy."):
+            return True
+    try:
+        pipelines = crawler.engine.scraper.itemproc.middlewares
+        later = pipelines[pipelines.index(pipeline) + 1 :]
+    except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
+        return True
+    return any(hasattr(one, "process_item") and not isinstance(one, own) for one in later)
 
 
 class ClusterFeed:

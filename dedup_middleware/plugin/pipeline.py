@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from itemadapter import ItemAdapter
-from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
@@ -95,6 +94,7 @@ class DedupPipeline:
         self._feeds: Feeds | None = None
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read, self._settle_later)
+        self._deciding = 0  # items
         self._settling: set[asyncio.Task[None]] = set()
         self._reports = Reports(crawler.stats)
         self._action = Action(crawler, options, self._reports)
@@ -173,12 +173,13 @@ class DedupPipeline:
 
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
-        from dedup_middleware.plugin.feeds import Feeds
+        from dedup_middleware.plugin.feeds import Feeds, has_other_storage
         from dedup_middleware.plugin.notices import FieldCheck, tell_slips
 
         tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
-        self._feeds = Feeds(self.crawler, self.options, has_storage=self._has_other_storage())
+        has_storage = has_other_storage(self.crawler, self, DedupPipeline)
+        self._feeds = Feeds(self.crawler, self.options, has_storage=has_storage)
         count, store = self._reports.count, choose_journal(self.options)
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
@@ -218,28 +219,6 @@ class DedupPipeline:
         names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, self)]
         fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
         return OptionsError("ITEM_PIPELINES", names, fix)
-
-    def _has_other_storage(self) -> bool:
-        """Whether something besides the feeds may store items: a pipeline behind this one, a
-        subclass of it, or an extension that gets each item, as on Scrapy Cloud."""
-        if type(self).process_item is not DedupPipeline.process_item:
-            return True
-        handlers = dispatcher.liveReceivers(
-            dispatcher.getAllReceivers(self.crawler.signals.sender, signals.item_scraped)
-        )
-        extensions = getattr(self.crawler.extensions, "middlewares", ())
-        for handler in handlers:
-            owner = getattr(handler, "__self__", None)
-            if owner in extensions and not type(owner).__module__.startswith("scrapy."):
-                return True
-        try:
-            pipelines = self.crawler.engine.scraper.itemproc.middlewares
-            later = pipelines[pipelines.index(self) + 1 :]
-        except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
-            return True
-        return any(
-            hasattr(one, "process_item") and not isinstance(one, DedupPipeline) for one in later
-        )
 
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)
@@ -282,7 +261,8 @@ class DedupPipeline:
             await asyncio.to_thread(self._exporter.stop)
 
     async def _late_items(self) -> None:
-        """Wait for items that other pipelines send when they are closed, at the same time as this.
+        """Wait for items that other pipelines send when they are closed, at the same time as this,
+        and for those that are being decided (`scrapy parse --pipelines` does not wait for them).
 
         A claim that an item got from an index that is being closed could not be settled.
         """
@@ -290,10 +270,12 @@ class DedupPipeline:
         await asyncio.sleep(0)  # until all of them have begun
         try:
             slot = self.crawler.engine.scraper.slot
-            while slot is not None and slot.itemproc_size and time.monotonic() < ends:
-                await asyncio.sleep(_PAUSE)
         except (AttributeError, RuntimeError):  # there is no engine, as in tests
-            return
+            slot = None
+        while self._deciding or (slot is not None and slot.itemproc_size):
+            if time.monotonic() > ends:
+                break
+            await asyncio.sleep(_PAUSE)
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
@@ -313,12 +295,14 @@ class DedupPipeline:
             await self._settle(ending)
         page, fields = self._page(item)
         flying = self._inflight.enter(item, fields)
+        self._deciding += 1
         try:
             if page is not None and fields is not None:
                 flying.verdict = await self._check(flying, page, fields, note)
         finally:
             # Only now: tasks that the plugin itself starts must not hold the item.
             self._inflight.send_on(flying)
+            self._deciding -= 1
         return item
 
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
