@@ -228,7 +228,11 @@ class SqliteStorage:
             title=adapter.get("title") or "",
             text=adapter.get("text") or "",
         )
-        removed = await run_in_thread(self._remove_held, list(keys), holder)
+        try:
+            removed = await run_in_thread(self._remove_held, list(keys), holder)
+        except sqlite3.Error as error:
+            logger.error("%d rows that %s may replace stay: %s", len(keys), holder.key, error)
+            return
         logger.info("%d rows add nothing to %s and are deleted", removed, holder.key)
 
     def _remove_held(self, keys: Sequence[str], holder: Document) -> int:

@@ -165,6 +165,25 @@ async def test_the_storage_deletes_only_rows_that_add_nothing(tmp_path: Path) ->
     await storage.close_spider()
 
 
+async def test_rows_that_cant_be_deleted_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a full disk: one line says so."""
+    path = tmp_path / "news.db"
+    crawler = make_crawler(NEWS_DB=str(path), DEDUP_ON_FULLER="replace")
+    storage = SqliteStorage.from_crawler(crawler)
+    await storage.open_spider()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE articles")
+    await crawler.signals.send_catch_log_async(
+        dedup_superseded, item=row("https://report/1", title="桥", text=REPORT), keys=["a", "b"]
+    )
+    await storage.close_spider()
+    (error,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "2 rows that https://report/1 may replace" in error.getMessage()
+    assert error.exc_info is None
+
+
 def test_two_texts_are_compared_without_an_index() -> None:
     """By the rule of the crawl, in the direction asked for."""
     adds_nothing = make_comparison(Options())
