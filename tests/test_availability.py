@@ -41,10 +41,11 @@ def test_calls_that_fail_together_are_one_failure() -> None:
     """Calls that were under way when the index went away make the pause no longer."""
     clock = Clock()
     breaker = Breaker(clock, first=1.0, longest=64.0)
-    assert [breaker.failed() for _ in range(100)] == [True] + [False] * 99
+    for _ in range(100):
+        breaker.failed()
     clock.now += 1.01
     assert breaker.closed
-    assert breaker.failed()
+    breaker.failed()
     clock.now += 1.99
     assert not breaker.closed
 

@@ -62,17 +62,14 @@ class Breaker:
         """Whether calls to the index are allowed now."""
         return self._clock() >= self._until
 
-    def failed(self) -> bool:
+    def failed(self) -> None:
         """The index did not answer: wait, twice as long as last time.
 
-        :returns: whether that is news. A hundred calls that were under way when it went away fail
-            together, and are one failure.
+        A hundred calls that were under way when it went away are one failure.
         """
-        if not self.closed:
-            return False
-        self._pause = min(max(self._first, self._pause * 2), self._longest)
-        self._until = self._clock() + self._pause
-        return True
+        if self.closed:
+            self._pause = min(max(self._first, self._pause * 2), self._longest)
+            self._until = self._clock() + self._pause
 
     def worked(self) -> None:
         """The index answered."""

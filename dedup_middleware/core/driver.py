@@ -50,9 +50,6 @@ class Gathered:
     _upto: int = 0  # the last candidate that a cut has seen
     _own: PageRecords = NO_PAGES
 
-    def __len__(self) -> int:
-        return len(self.near)
-
     @property
     def missing(self) -> NDArray[np.uint64]:
         """Ids of candidates without a page record."""
