@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import attrs
+
+from crawler.discovery import split
 
 # An address may contain a comma; a comma before the next scheme separates two addresses.
 _SEPARATOR = re.compile(r"[,\s]+(?=https?://)|\s+", re.IGNORECASE)
@@ -54,13 +55,7 @@ def _addresses(value: str) -> tuple[str, ...]:
     if not addresses:
         raise ArgumentError("start", value, "give at least one address, or leave it out")
     for address in addresses:
-        try:
-            parts = urlsplit(address)
-            usable = parts.scheme.lower() in {"http", "https"} and bool(parts.hostname)
-            _ = parts.port  # raises on a port that is none
-        except ValueError:
-            usable = False
-        if not usable:
+        if split(address) is None:
             fix = "give full addresses with a comma between them, such as https://one.example/"
             raise ArgumentError("start", address, fix)
     return tuple(dict.fromkeys(addresses))
