@@ -370,7 +370,7 @@ async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path
     with running_redis(tmp_path, "--save", "") as server:
         index, crawl = await opened(server.url, retries=5), await opened(server.url, retries=5)
         pages = some_pages(4)
-        load = RedisSteps(index, server.url, 0, index.moment, index._turn)
+        load = RedisSteps(index)
         await load.enter(pages.part(0, 2))
         with server.client() as admin:
             admin.save()

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Seen, Wanted
-from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.cluster.shards import ClusterNamespace, chunk_keys
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.server_index import milliseconds
@@ -23,7 +22,6 @@ from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import PAGE_ID_MASK, State
 
 _LOOK = 256  # pages in one call: bounds how long a script keeps its server
-_COMMITTED = 256
 _BLOCK = 64  # ids reserved at once
 _PENDING = State.PENDING.to_bytes(4, "little")
 _LENGTH = 2  # bytes of a text that hold the length of the address
@@ -60,14 +58,11 @@ class ClusterHomes(ClusterNamespace):
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
         self._reservation: asyncio.Task[None] | None = None
-        # Of each home shard its own, so that none waits for one whose slot moves.
-        self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     async def close(self) -> None:
+        await self._proposals.join()
         if self._reservation is not None:
             await asyncio.wait([self._reservation])
-        for batcher in self._commits.values():
-            await batcher.join()
         await super().close()
 
     # Ids
@@ -210,26 +205,18 @@ class ClusterHomes(ClusterNamespace):
 
     # Claims
 
-    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
-        shard = self.spread.home_of(claim.page_id)
-        batcher = self._commits.get(shard)
-        if batcher is None:
-            run = partial(self._commit, shard)
-            batcher = self._commits[shard] = Batcher(run, _COMMITTED)
-        return batcher.submit(claim)
+    def _home_of(self, page_id: int) -> int:
+        return self.spread.home_of(page_id)
 
-    async def _commit(self, shard: int, claims: list[Claim]) -> list[bool | Exception]:
-        locals_ = [self.spread.local(one.page_id) for one in claims]
-        raw = b"".join(
-            local.to_bytes(5, "little") + one.token.to_bytes(8, "little")
-            for local, one in zip(locals_, claims, strict=True)
-        )
-        keys = (b"committed", *self._row_chunks(locals_))
-        result = await self._link.submit(self.script_call("commit", shard, keys, raw))
-        return await self._settled(claims, result.reply, again=result.again)
+    def _local(self, page_id: int) -> bytes:
+        return ids([self.spread.local(page_id)])
 
-    def _row_chunks(self, locals_: Iterable[int]) -> list[bytes]:
-        return self._chunks(locals_)[::2]
+    def _rows_call(
+        self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
+    ) -> Call:
+        chunks = self._chunks(map(self.spread.local, page_ids))[::2]
+        names = (*(key.encode() for key in keys), *chunks)
+        return self.script_call(name, self.spread.home_of(page_ids[0]), names, *arguments)
 
     async def withdraw(self, claims: Sequence[Claim]) -> None:
         """Give back claims of which no caller has heard."""
@@ -240,29 +227,14 @@ class ClusterHomes(ClusterNamespace):
         for claim in claims:
             forget_outcome(self._link.submit(self._release_call(claim)))
 
-    def _release_call(self, claim: Claim) -> Call:
-        local = self.spread.local(claim.page_id)
-        token = claim.token.to_bytes(8, "little")
-        shard = self.spread.home_of(claim.page_id)
-        return self.script_call("release", shard, self._row_chunks([local]), ids([local]), token)
-
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now.
 
         False: that one had run out, or its shard has not answered within a third of the lease; the
         next renewal must not wait for it.
         """
-        parts = list(self.spread.by_home(claim.page_id for claim in claims).items())
-        calls = []
-        for shard, part in parts:
-            locals_ = [self.spread.local(claims[at].page_id) for at in part]
-            pairs = [
-                raw
-                for at, local in zip(part, locals_, strict=True)
-                for raw in (ids([local]), claims[at].token.to_bytes(8, "little"))
-            ]
-            chunks = self._row_chunks(locals_)
-            calls.append(self.script_call("renew", shard, chunks, milliseconds(lease), *pairs))
+        parts = list(self.spread.by_home(claim.page_id for claim in claims).values())
+        calls = [self._renew_call([claims[at] for at in part], lease) for part in parts]
         futures = list(map(self._link.submit, calls))
         if not futures:
             return []
@@ -270,7 +242,7 @@ class ClusterHomes(ClusterNamespace):
         for future in late:
             forget_outcome(future)
         alive = [False] * len(claims)
-        for (_, part), future in zip(parts, futures, strict=True):
+        for part, future in zip(parts, futures, strict=True):
             if future in done:
                 for at, flag in zip(part, future.result().reply, strict=True):
                     alive[at] = bool(flag)

@@ -70,10 +70,6 @@ class ClusterIndex(ClusterHomes):
         # The oldest generation, and of each shard the first id of those after it.
         self._expiring: tuple[int, list[int]] = (-1, [])
 
-    async def close(self) -> None:
-        await self._proposals.join()
-        await super().close()
-
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
         for group in batches(pages, 1, most_buckets(self.spread.shards)):
@@ -215,32 +211,26 @@ class ClusterIndex(ClusterHomes):
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
     ) -> None:
-        calls, parts = [], []
-        for shard, part in self.spread.by_home(one.reserved.page_id for one in announced).items():
-            locals_ = [self.spread.local(announced[at].reserved.page_id) for at in part]
+        parts = list(self.spread.by_home(one.reserved.page_id for one in announced).values())
+        calls = []
+        for part in parts:
+            page_ids = [announced[at].reserved.page_id for at in part]
             tokens = b"".join(announced[at].token.to_bytes(8, "little") for at in part)
-            keys = (b"counters", b"committed", *self._row_chunks(locals_))
-            calls.append(
-                self.script_call("load", shard, keys, ids(locals_), tokens, stamps[part].tobytes())
-            )
-            parts.append(part)
+            arguments = ids(map(self.spread.local, page_ids)), tokens, stamps[part].tobytes()
+            keys = ("counters", "committed")
+            calls.append(self._rows_call("load", page_ids, *arguments, keys=keys))
         flags = bytearray(len(announced))
         for part, reply in zip(parts, await self._link.replies(calls), strict=True):
             for at, flag in zip(part, reply, strict=True):
                 flags[at] = flag
-        before = [one for one, flag in zip(announced, flags, strict=True) if flag == ord("2")]
-        if ord("0") in flags or (before and not await self._are(before)):
+        size = self.record.itemsize
+        before = [
+            (one.reserved.page_id, one.row[:size])
+            for one, flag in zip(announced, flags, strict=True)
+            if flag == ord("2")
+        ]
+        if ord("0") in flags or not all(await self._are(before)):
             raise lapsed(self._where)
-
-    async def _are(self, announced: Sequence[Announced]) -> bool:
-        """Whether ids belong to the pages that were announced under them."""
-        page_ids = [one.reserved.page_id for one in announced]
-        found = await self.fetch(np.array(page_ids, np.uint64))
-        kept = self.record.pack(found.content)
-        return all(
-            one.row.startswith(content.tobytes())
-            for one, content in zip(announced, kept, strict=True)
-        )
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""

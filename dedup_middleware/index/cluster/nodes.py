@@ -18,21 +18,15 @@ from redis.exceptions import AskError, ClusterDownError, MovedError
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.redis.link import (
+from dedup_middleware.index.redis.complaints import (
     NO_NODE,
-    Call,
     Complaint,
-    Link,
     Remedy,
-    Result,
-    Session,
-    Try,
     as_error,
     is_no_node,
-    pause,
-    remedies_of,
     understand,
 )
+from dedup_middleware.index.redis.link import Call, Link, Result, Session, Try, pause, remedies_of
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
 
 logger = logging.getLogger(__name__)

@@ -20,14 +20,10 @@ from dedup_middleware.base.settingfields import MOST_SHARDS
 from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.parameters import (
     EMPTIED,
-    HASH_KEY,
-    REPLACED,
     WHOLE,
     Parameters,
     RecordLayout,
     check_schema,
-    complete,
-    missing,
 )
 from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.link import Call, Session
@@ -159,12 +155,14 @@ class ClusterNamespace(ServerIndex):
         super().__init__(options, window=window)
         self.reads_whole = True
         self.spread = Spread(options.namespace, options.shards)
+        self._first_prefix = self.spread.prefix(0)
+        self._log = logger
         self._link: ClusterLink = ClusterLink(
             options.index_url,
             self._where,
             options.timeout,
             options.retries,
-            self._opening_call,
+            lambda session: self._open_call(session.prefix, self._parameters),
             self._opened_again,
         )
         self._sessions = self._new_sessions()
@@ -175,42 +173,21 @@ class ClusterNamespace(ServerIndex):
         # Texts are kept apart from the rows, under keys that their ids name.
         self.layout = RowLayout(attrs.evolve(record, text=False))
 
-    async def open(self, parameters: Parameters) -> dict[str, str]:
-        wanted = {**self._with_own(parameters), SHARDS: str(self.spread.shards)}
-        # The first shard decides on the key of all hashes; the others follow it.
-        first = {**complete(wanted), **self._known_key()}
-        opened = await self._first(self._open_call(self.spread.prefix(0), first))
-        stored = self._agreed(opened, wanted)
-        if self._parameters and stored[HASH_KEY] != self._parameters[HASH_KEY]:
-            logger.warning(REPLACED, self._name)
+    def _with_own(self, parameters: Parameters) -> dict[str, str]:
+        return {**super()._with_own(parameters), SHARDS: str(self.spread.shards)}
+
+    async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
+        """Open the other shards. The first one has decided on the key of all hashes."""
+        how: tuple[dict[str, str], bytes] = (stored, OWN_SCHEMA)
+        if not sets_up:
+            how = ({}, b"")
+            count = stored.get(SHARDS, "")
+            if not count.isdecimal() or not 1 <= int(count) <= MOST_SHARDS:
+                raise self._damaged(f"its parameter {SHARDS} is {count!r}")
+            self.spread = Spread(self.spread.namespace, int(count))
+        if not sets_up or not self._is_ours(stored):
             self._sessions = self._new_sessions()
-        await self._begin(stored, opened.epoch, stored)
-        self._sweep()
-        self._link.opening = False
-        return dict(self._parameters)
-
-    async def attach(self) -> dict[str, str]:
-        opened = await self._first(self._open_call(self.spread.prefix(0), {}, b""))
-        if not opened.schema:
-            raise missing(self._name)
-        stored = self._agreed(opened, None)
-        shards = stored.get(SHARDS, "")
-        if not shards.isdecimal() or not 1 <= int(shards) <= MOST_SHARDS:
-            raise self._damaged(f"its parameter {SHARDS} is {shards!r}")
-        self.spread = Spread(self.spread.namespace, int(shards))
-        self._sessions = self._new_sessions()
-        await self._begin(stored, opened.epoch, None)
-        return dict(self._parameters)
-
-    async def _begin(
-        self, stored: dict[str, str], epoch: bytes, set_up: Mapping[str, str] | None
-    ) -> None:
-        """Open the other shards.
-
-        :param set_up: what a shard that is empty gets; None: it is refused
-        """
         self._sessions[0].epoch = epoch
-        how = ({}, b"") if set_up is None else (set_up, OWN_SCHEMA)
         shards = range(1, self.spread.shards)
         calls = [self._open_call(self.spread.prefix(shard), *how) for shard in shards]
         replies = await self._link.replies(calls)
@@ -237,18 +214,13 @@ class ClusterNamespace(ServerIndex):
             "choose another DEDUP_NAMESPACE, or remove its keys to begin anew."
         )
 
-    def _opening_call(self, session: Session) -> Call:
-        """The call that opens a shard again, whose server was emptied."""
-        return self._open_call(session.prefix, self._parameters)
-
     def _opened_again(self, session: Session, reply: Any) -> None:
-        epoch = self._same(Opened.of(reply), self._parameters, self._shard_of(session))
+        """A shard was opened again, whose server was emptied."""
+        shard = [one.prefix for one in self._sessions].index(session.prefix)
+        epoch = self._same(Opened.of(reply), self._parameters, shard)
         if epoch != session.epoch:
             session.epoch = epoch
             logger.warning(EMPTIED, self._name)
-
-    def _shard_of(self, session: Session) -> int:
-        return [one.prefix for one in self._sessions].index(session.prefix)
 
     def _new_sessions(self) -> list[Session]:
         return [Session(self.spread.prefix(shard)) for shard in range(self.spread.shards)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,15 +26,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.parameters import (
-    EMPTIED,
-    HASH_KEY,
-    REPLACED,
-    Parameters,
-    complete,
-    missing,
-    replaced,
-)
+from dedup_middleware.index.parameters import EMPTIED, Parameters, replaced
 from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
 from dedup_middleware.index.redis.load import RedisSteps
@@ -51,7 +43,6 @@ logger = logging.getLogger(__name__)
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
 _CROWD = 20  # waiting pages for which a second call is begun while one is under way
-_COMMITTED = 256
 _TURNS = 20  # generations that may begin while some pages are proposed
 _LOOKED = 64  # the same where a page may have 64 KiB of text
 
@@ -65,7 +56,8 @@ class RedisIndex(ServerIndex):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self.prefix = b"{" + options.namespace.encode() + b"}"
+        self.prefix = self._first_prefix = b"{" + options.namespace.encode() + b"}"
+        self._log = logger
         self._link: RedisLink = RedisLink(
             options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
         )
@@ -76,7 +68,6 @@ class RedisIndex(ServerIndex):
         )
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
-        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
     def warm(self) -> None:
         from dedup_middleware.index import scan  # numba stays lazy
@@ -87,38 +78,19 @@ class RedisIndex(ServerIndex):
         return self.prefix + name.encode()
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        link = self._link
         # Opened again, it may be another index than before, which a greeting would refuse.
-        link.introduce = lambda: None
-        wanted = self._with_own(parameters)
-        opening = {**complete(wanted), **self._known_key()}
-        opened = await self._first(self._open_call(self.prefix, opening))
-        stored = self._agreed(opened, wanted)
-        if self._parameters and not self._is_ours(stored):
-            logger.warning(REPLACED, self._name)
-        self._begin(stored, opened.epoch)
-        self._sweep()
-        link.opening = False
-        link.introduce = lambda: self._open_call(self.prefix, self._parameters)
-        link.check_introduction = self._check
-        return dict(self._parameters)
+        self._link.introduce = lambda: None
+        return await super().open(parameters)
 
-    async def attach(self) -> dict[str, str]:
-        opened = await self._first(self._open_call(self.prefix, {}, b""))
-        if not opened.schema:
-            raise missing(self._name)
-        self._begin(self._agreed(opened, None), opened.epoch)
-        return dict(self._parameters)
-
-    def _begin(self, stored: dict[str, str], epoch: bytes) -> None:
+    async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
         if not self._is_ours(stored):
             # Calls under way stay in the session of the index before: they are not for this one.
             self._session = Session(self.prefix)
         self._session.epoch = epoch
         self._parameters = stored
-
-    def _is_ours(self, stored: Mapping[str, str]) -> bool:
-        return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
+        if sets_up:
+            self._link.introduce = lambda: self._open_call(self.prefix, self._parameters)
+            self._link.check_introduction = self._check
 
     def _check(self, reply: Any) -> None:
         """Look at the index behind a new connection.
@@ -175,11 +147,6 @@ class RedisIndex(ServerIndex):
             fields.append(expiry.field_of(bucket_key.bucket))
         return hashes, b"".join(fields)
 
-    async def close(self) -> None:
-        await self._proposals.join()
-        await self._commits.join()
-        await super().close()
-
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         if not bucket_keys:
             return []
@@ -203,9 +170,8 @@ class RedisIndex(ServerIndex):
         calls = []
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
-            raw, chunks = b"".join(map(_page, part)), self._chunks(part)
-            call = self._script("look", ("leases",), raw, int(texts), more_keys=chunks)
-            calls.append(self._link.submit(call))
+            raw = b"".join(map(self._local, part))
+            calls.append(self._link.submit(self._rows_call("look", part, raw, int(texts))))
         found = [one for result in await asyncio.gather(*calls) for one in result.reply]
         split = [
             split_text(row, text, self.layout)
@@ -220,10 +186,7 @@ class RedisIndex(ServerIndex):
 
     async def load(self, pages: Pages) -> int:
         self.layout.record.check(max(pages.payloads, default=b""))
-        span = self._window.span_ms
-        return await load(
-            pages, lambda: RedisSteps(self, self._where, span, self.moment, self._turn)
-        )
+        return await load(pages, lambda: RedisSteps(self))
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
         groups = batches(pages, len(self.moment().live))
@@ -273,32 +236,24 @@ class RedisIndex(ServerIndex):
             self._expiring = oldest, min(later, default=0)
         return [page_id < self._expiring[1] for page_id in page_ids]
 
-    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
-        return self._commits.submit(claim)
+    def _home_of(self, _: int) -> int:
+        return 0
 
-    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
-        raw = b"".join(_page(one.page_id) + one.token.to_bytes(8, "little") for one in claims)
-        keys = self._chunks(one.page_id for one in claims)
-        call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
-        result = await self._link.submit(call)
-        return await self._settled(claims, result.reply, again=result.again)
+    def _local(self, page_id: int) -> bytes:
+        # A number of more than 40 bits comes from a damaged record: no page has it.
+        return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")
 
-    def _release_call(self, claim: Claim) -> Call:
-        token = claim.token.to_bytes(8, "little")
-        chunks = self._chunks([claim.page_id])
-        return self._script("release", ("leases",), _page(claim.page_id), token, more_keys=chunks)
+    def _rows_call(
+        self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
+    ) -> Call:
+        chunks = self._chunks(page_ids)
+        return self._script(name, ("leases", *keys), *arguments, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         if not claims:
             return []
-        pairs = [
-            raw
-            for claim in claims
-            for raw in (_page(claim.page_id), claim.token.to_bytes(8, "little"))
-        ]
-        chunks = self._chunks(claim.page_id for claim in claims)
-        call = self._script("renew", ("leases",), milliseconds(lease), *pairs, more_keys=chunks)
-        return [bool(flag) for flag in (await self._link.submit(call)).reply]
+        result = await self._link.submit(self._renew_call(claims, lease))
+        return [bool(flag) for flag in result.reply]
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
@@ -358,8 +313,3 @@ class RedisIndex(ServerIndex):
             overflow=overflow,
             parameters=dict(self._parameters),
         )
-
-
-def _page(page_id: int) -> bytes:
-    # A number of more than 40 bits comes from a damaged record: no page has it.
-    return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")

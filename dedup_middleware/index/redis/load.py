@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, bytes_of, lapsed
-from dedup_middleware.index.parameters import Moment
 from dedup_middleware.index.redis.expiry import Server, end_of, field_of, hash_of, pairs_in
 from dedup_middleware.index.redis.scripts import FIRST_SECOND, PAYLOAD_BIT, RowLayout, joined_text
 from dedup_middleware.model.records import State
+
+if TYPE_CHECKING:
+    from dedup_middleware.index.redis.index import RedisIndex
 
 # In one call, which keeps the server for less than a millisecond.
 _PAGES = 256
@@ -23,35 +26,19 @@ _LOADS = b"loads"
 
 
 class RedisSteps(Steps):
-    """Loads a block into a server.
+    """Loads a block into a server."""
 
-    :param where: the server, for messages
-    :param span_ms: of a generation, 0: the index has no window
-    :param moment: this one, as far as the server's clock is known
-    :param turn: called with a newer generation
-    """
-
-    def __init__(
-        self,
-        server: Server,
-        where: str,
-        span_ms: int,
-        moment: Callable[[], Moment],
-        turn: Callable[[int], None],
-    ) -> None:
+    def __init__(self, index: RedisIndex) -> None:
         self.pages = Pace(_PAGES)
         self.buckets = Pace(_BUCKETS)
-        self._server = server
-        self._where = where
-        self._span_ms = span_ms
-        self._moment = moment
-        self._turn = turn
+        self._index = index
+        self._span_ms = index._window.span_ms
         self._generation = 0
         self._token = secrets.token_bytes(8)
         self._calls = 0
 
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        layout = self._server.layout
+        layout = self._index.layout
         rows, texts = _rows(pages, layout), [b""] * len(pages)
         if layout.record.text:
             texts = list(map(joined_text, pages.addresses, pages.payloads))
@@ -68,7 +55,7 @@ class RedisSteps(Steps):
         if not records.buckets:
             return
         end = end_of(self._generation) if self._span_ms else b""
-        hashes = [hash_of(self._server.prefix, records.buckets[0] >> 16, end)]
+        hashes = [hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
         sizes = np.diff(records.cuts)
         for start, stop in cuts(sizes.tolist(), _BYTES, len(sizes)):
             part = records.part(start, stop)
@@ -87,11 +74,11 @@ class RedisSteps(Steps):
         self, name: str, *arguments: bytes | int, hashes: Sequence[bytes] = ()
     ) -> bytes:
         self._calls += 1
-        prefix = self._server.prefix
+        prefix = self._index.prefix
         while True:
             if self._calls == 1:
-                self._generation = self._moment().generation
-            reply = await self._server.run(
+                self._generation = self._index.moment().generation
+            reply = await self._index.run(
                 "load",
                 self._token,
                 self._calls.to_bytes(4, "little"),
@@ -105,8 +92,8 @@ class RedisSteps(Steps):
             if isinstance(reply, bytes):
                 return reply
             if reply is None:
-                raise lapsed(self._where)
-            self._turn(reply)
+                raise lapsed(self._index._where)
+            self._index._turn(reply)
 
 
 async def settled(server: Server, last: int) -> int:

@@ -51,6 +51,7 @@ _PREFIXES = 1 << 16
 _Part = tuple[list[int], list[bytes]]
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
 _T = TypeVar("_T")
+_POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 
 
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
@@ -85,19 +86,18 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
     last = (await expiry.counters(server))[0]
     size, row = server.layout.rows, server.layout.row
 
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, list[bytes | None]]]:
         for start in range(0, last // size + 1, _CHUNKS):
-            yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
+            part = range(start, min(start + _CHUNKS, last // size + 1))
+            yield server.ask(b"MGET", *expiry.chunk_names(server, b"s", part))
 
-    async for part, reply in in_order(calls(), _AHEAD):
-        for chunk, raw in zip(part, reply, strict=True):
+    chunk = -1
+    async for reply in in_order(calls(), _AHEAD):
+        for raw in reply:
+            chunk += 1
             if raw:
                 count = min(len(raw) // row.itemsize, size)
                 yield chunk * size, np.frombuffer(raw, row, count=count)
-
-
-async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
-    return chunks, await server.ask(b"MGET", *expiry.chunk_names(server, b"s", chunks))
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
@@ -112,12 +112,6 @@ def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
     return chosen(pages, (stamps != State.FREE) & ~strange_stamps(stamps))
 
 
-def text_starts(raw: NDArray[np.void]) -> NDArray[np.int64]:
-    """Where the texts of rows begin, in all text chunks one after the other."""
-    powers: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
-    return np.asarray(raw["text_offset"].astype(np.int64) @ powers, np.int64)
-
-
 class _Texts:
     """Which chunks of text hold a byte of a page that is not gone."""
 
@@ -129,7 +123,7 @@ class _Texts:
 
     def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:
         """Take note of the texts of some rows of a chunk."""
-        starts = text_starts(raw)
+        starts = raw["text_offset"].astype(np.int64) @ _POWERS
         lengths = raw["text_length"].astype(np.int64)
         more = lengths >= PAYLOAD_BIT
         # The length of a payload is stored in the text itself; its limit is good enough here.
