@@ -15,9 +15,9 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.shards import field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, ids, text_of
+from dedup_middleware.index.cluster.spread import cut_up, field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.expiry import end_of
@@ -57,7 +57,7 @@ def most_buckets(shards: int) -> int:
     return min(_BUCKETS, BUCKETS * shards)
 
 
-class ClusterIndex(ClusterHomes):
+class ClusterIndex(ClusterShards):
     """Buckets and page records spread over hash tags, pages entered by announcements.
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
@@ -96,17 +96,14 @@ class ClusterIndex(ClusterHomes):
         for at, place in enumerate(zip(shards, groups, strict=True)):
             every.setdefault(place, []).append(at)
         parts, calls = [], []
-        for (shard, group), own in every.items():
-            for start in range(0, len(own), _READ):
-                part = own[start : start + _READ]
-                fields = [field_of(buckets[at]) for at in part]
-                for i, end in enumerate(ends):
-                    name = group_hash(group, end)
-                    key = self.spread.prefix(shard) + name
-                    calls.append(
-                        self.script_call("command", shard, (name,), b"HMGET", key, *fields)
-                    )
-                    parts.append((part, i))
+        for part in cut_up(every.values(), _READ):
+            shard, group = shards[part[0]], groups[part[0]]
+            fields = [field_of(buckets[at]) for at in part]
+            for i, end in enumerate(ends):
+                name = group_hash(group, end)
+                key = self.spread.prefix(shard) + name
+                calls.append(self.script_call("command", shard, (name,), b"HMGET", key, *fields))
+                parts.append((part, i))
         for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
             for at, raw in zip(part, reply, strict=True):
                 data[at][i] = raw or b""
@@ -130,16 +127,14 @@ class ClusterIndex(ClusterHomes):
             return [False] * len(page_ids)
         oldest = self.moment().oldest
         if self._expiring[0] != oldest:
-            self._expiring = (
-                oldest,
-                [
-                    min(
-                        (first for one, first in state.firsts.items() if one > oldest),
-                        default=state.counters[0] + 1,
-                    )
-                    for state in await upkeep.states(self)
-                ],
-            )
+            later = [
+                min(
+                    (first for one, first in state.firsts.items() if one > oldest),
+                    default=state.counters[0] + 1,
+                )
+                for state in await upkeep.states(self)
+            ]
+            self._expiring = oldest, later
         firsts = self._expiring[1]
         return [
             self.spread.local(page_id) < firsts[self.spread.home_of(page_id)]
@@ -211,7 +206,7 @@ class ClusterIndex(ClusterHomes):
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
     ) -> None:
-        parts = list(self.spread.by_home(one.reserved.page_id for one in announced).values())
+        parts = self.spread.by_home(one.reserved.page_id for one in announced)
         calls = []
         for part in parts:
             page_ids = [announced[at].reserved.page_id for at in part]
@@ -271,9 +266,11 @@ class ClusterIndex(ClusterHomes):
     async def forget(self, page_ids: Sequence[int]) -> int:
         forgotten = 0
         wanted = list(map(int, page_ids))
-        for shard, part in self.spread.by_home(wanted).items():
-            locals_ = [self.spread.local(wanted[at]) for at in part]
-            forgotten += await forget_page_ids(upkeep.Shard(self, shard), locals_)
+        for part in self.spread.by_home(wanted):
+            shard = upkeep.Shard(self, self.spread.home_of(wanted[part[0]]))
+            forgotten += await forget_page_ids(
+                shard, [self.spread.local(wanted[at]) for at in part]
+            )
         return forgotten
 
     async def forget_span(self, since: float, until: float) -> int:

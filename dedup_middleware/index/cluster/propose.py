@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Seen
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
-from dedup_middleware.index.cluster.shards import FIRST, FIRST_TABLES, REST
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards
+from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
@@ -80,7 +80,7 @@ class _Page:
 
 
 async def propose(
-    index: ClusterHomes, proposed: Sequence[Proposed], note_scanned: Callable[[int], None]
+    index: ClusterShards, proposed: Sequence[Proposed], note_scanned: Callable[[int], None]
 ) -> list[Claimed | Candidates | Exception]:
     """Propose some pages of one lease and one distance; an error is that of all."""
     pages = [_Page(one) for one in proposed]
@@ -94,7 +94,7 @@ async def propose(
             break
         await _announce(index, waiting, note_scanned)
     error = IndexUnavailableError(
-        f"{index.place}: a page was announced {TURNS} times, and each time its id had been "
+        f"{index._where}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
         f"{index.window:g} seconds is too short"
     )
@@ -102,7 +102,7 @@ async def propose(
 
 
 async def _read(
-    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
+    index: ClusterShards, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
     """Give their candidates to pages that have any."""
     await _visit(index, pages, None, FIRST)
@@ -149,13 +149,13 @@ def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
     return near.chosen(~np.isin(near.page_ids, page_ids))
 
 
-async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
+async def _rest(index: ClusterShards, pages: list[_Page]) -> None:
     """Read the buckets that the first read has left out."""
     if pages:
         await _visit(index, pages, None, REST)
 
 
-def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
+def _may_be_settled(index: ClusterShards, page: _Page) -> bool:
     """Whether a page looks like an exact copy whose decision needs no other candidate."""
     near = page.near
     tables = np.bitwise_or.reduce(near.tables)
@@ -172,7 +172,7 @@ def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
     )
 
 
-def _settled(index: ClusterHomes, page: _Page, seen: Seen) -> Candidates | None:
+def _settled(index: ClusterShards, page: _Page, seen: Seen) -> Candidates | None:
     """The stored exact copy of a page alone; None where another page might be named instead."""
     records = seen.records
     own = np.frombuffer(page.proposed.entry.content, CONTENT)
@@ -199,7 +199,7 @@ def _own_tables(page: _Page) -> np.uint64:
 
 
 async def _announce(
-    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
+    index: ClusterShards, pages: list[_Page], note_scanned: Callable[[int], None]
 ) -> None:
     """Announce pages; those that are announced get their claim and the pages that they have met."""
     reserved = await index.take_ids(len(pages))
@@ -251,7 +251,7 @@ def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
 
 
 async def _visit(
-    index: ClusterHomes,
+    index: ClusterShards,
     pages: list[_Page],
     announced: list[Announced] | None,
     group: int | None = None,
@@ -305,7 +305,7 @@ def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen])
             page.wanted = seen.chosen(range(count, len(seen.records)))
 
 
-async def _look(index: ClusterHomes, pages: list[_Page], *, settles: bool) -> list[Seen]:
+async def _look(index: ClusterShards, pages: list[_Page], *, settles: bool) -> list[Seen]:
     """What is known of the pages that each has met; of many those found in most tables."""
     best = [most_met(page.near, MOST).page_ids for page in pages]
     wanted = np.unique(np.concatenate([_NOTHING, *best]))

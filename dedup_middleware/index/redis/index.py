@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -25,18 +27,24 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.pages import Pages, load
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed, load
 from dedup_middleware.index.parameters import EMPTIED, Parameters, replaced
 from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
-from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, proposals, request
-from dedup_middleware.index.redis.scripts import RowLayout, script, split_text
+from dedup_middleware.index.redis.scripts import (
+    FIRST_SECOND,
+    PAYLOAD_BIT,
+    RowLayout,
+    joined_text,
+    script,
+    split_text,
+)
 from dedup_middleware.index.redis.server_index import Opened, ServerIndex, count_of, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
-from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, joined_records
 
 logger = logging.getLogger(__name__)
 
@@ -181,8 +189,8 @@ class RedisIndex(ServerIndex):
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
-        known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
-        return [*expiry.chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
+        chunks = {page_id // self.layout.rows for page_id in page_ids}
+        return [*expiry.chunk_names(self, b"s", chunks)]
 
     async def load(self, pages: Pages) -> int:
         self.layout.record.check(max(pages.payloads, default=b""))
@@ -240,8 +248,7 @@ class RedisIndex(ServerIndex):
         return 0
 
     def _local(self, page_id: int) -> bytes:
-        # A number of more than 40 bits comes from a damaged record: no page has it.
-        return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")
+        return page_id.to_bytes(5, "little")
 
     def _rows_call(
         self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
@@ -313,3 +320,95 @@ class RedisIndex(ServerIndex):
             overflow=overflow,
             parameters=dict(self._parameters),
         )
+
+
+# In one call of a load, which keeps the server for less than a millisecond.
+_PAGES = 256
+_BUCKETS = 128
+_BYTES = 1 << 16  # of text or records
+
+
+class RedisSteps(Steps):
+    """Loads a block into a server."""
+
+    def __init__(self, index: RedisIndex) -> None:
+        self.pages = Pace(_PAGES)
+        self.buckets = Pace(_BUCKETS)
+        self._index = index
+        self._span_ms = index._window.span_ms
+        self._generation = 0
+        self._token = secrets.token_bytes(8)
+        self._calls = 0
+
+    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
+        layout = self._index.layout
+        rows, texts = _rows(pages, layout), [b""] * len(pages)
+        if layout.record.text:
+            texts = list(map(joined_text, pages.addresses, pages.payloads))
+        page_ids = []
+        for start, stop in upkeep.cuts(list(map(len, texts)), _BYTES, len(texts)):
+            lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
+            raw = rows[start:stop].tobytes()
+            reply = await self._step("enter", raw, lengths, b"".join(texts[start:stop]))
+            first = int.from_bytes(reply, "little")
+            page_ids.append(np.arange(first, first + stop - start, dtype=np.uint64))
+        return np.concatenate(page_ids)
+
+    async def add(self, records: Records) -> None:
+        if not records.buckets:
+            return
+        end = expiry.end_of(self._generation) if self._span_ms else b""
+        hashes = [expiry.hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
+        sizes = np.diff(records.cuts)
+        for start, stop in upkeep.cuts(sizes.tolist(), _BYTES, len(sizes)):
+            part = records.part(start, stop)
+            raw = sizes[start:stop].astype("<u4").tobytes()
+            fields = b"".join(map(expiry.field_of, part.buckets))
+            await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
+
+    async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+        stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
+        await self._step("commit", upkeep.packed(page_ids), stamps.astype("<u4").tobytes())
+
+    async def end(self) -> None:
+        await self._step("end")
+
+    async def _step(
+        self, name: str, *arguments: bytes | int, hashes: Sequence[bytes] = ()
+    ) -> bytes:
+        self._calls += 1
+        prefix = self._index.prefix
+        while True:
+            if self._calls == 1:
+                self._generation = self._index.moment().generation
+            reply = await self._index.run(
+                "load",
+                self._token,
+                self._calls.to_bytes(4, "little"),
+                round(LEASE * 1000),
+                self._span_ms,
+                self._generation,
+                name.encode(),
+                *arguments,
+                more_keys=[prefix + b"generations", prefix + upkeep.LOADS, *hashes],
+            )
+            if isinstance(reply, bytes):
+                return reply
+            if reply is None:
+                raise lapsed(self._index._where)
+            self._index._turn(reply)
+
+
+def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:
+    """The rows of pages, uint8[n, bytes], without the offsets of their texts."""
+    rows = np.zeros(len(pages), layout.row)
+    rows["content"] = layout.record.pack(pages.content)
+    rows["stamp"] = State.RELEASED
+    raw = rows.view(np.uint8).reshape(len(pages), -1)
+    if not layout.record.text:
+        return raw
+    rows["text_length"] = [
+        len(address or b"") | (PAYLOAD_BIT if payload else 0)
+        for address, payload in zip(pages.addresses, pages.payloads, strict=True)
+    ]
+    return raw[:, : -layout.row["text_offset"].itemsize]

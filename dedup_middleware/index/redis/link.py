@@ -33,7 +33,6 @@ from dedup_middleware.index.redis.servers import (
     ask,
     other_protocol,
     pack,
-    read_address,
 )
 
 BATCH = 64
@@ -122,6 +121,9 @@ class Link(ABC):
     :ivar on_round_trip: called for each exchange
     """
 
+    # Hosts and ports that the address names, and whether it says that they speak TLS.
+    _named: tuple[Sequence[tuple[str, int]], bool]
+
     def __init__(
         self, where: str, timeout: float, retries: int, batcher: Batcher[Call, Result]
     ) -> None:
@@ -132,10 +134,6 @@ class Link(ABC):
         self._retries = retries
         self._batcher = batcher
         self._gave_up = False
-
-    @abstractmethod
-    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
-        """Hosts and ports that the address names, and whether it says that they speak TLS."""
 
     async def first(self, call: Call) -> Result:
         """Send the call that opens the index.
@@ -166,7 +164,7 @@ class Link(ABC):
 
     async def _mismatch(self) -> DedupError | None:
         """The error if a server speaks TLS and the address does not, or the reverse."""
-        places, tls = self._named()
+        places, tls = self._named
         limit = min(self._timeout, _UNANSWERED)
         looks = [other_protocol(host, port, limit, tls=not tls) for host, port in places]
         if not any(await asyncio.gather(*looks)):
@@ -233,10 +231,8 @@ class RedisLink(Link):
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
-        self._servers = RedisServers(read_address(url), key, timeout, self._greet)
-
-    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
-        return self._servers.named()
+        self._servers = RedisServers(url, key, timeout, self._greet)
+        self._named = self._servers.named()
 
     async def close(self) -> None:
         await self._batcher.join()

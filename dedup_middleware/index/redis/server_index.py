@@ -73,11 +73,7 @@ class Opened:
 
 
 class ServerIndex(Index):
-    """Opening, time and expiry, claims and rows of an index that lives on Redis servers.
-
-    :param options: ``index_url`` is used
-    :param window: seconds that a page is remembered, 0: for ever
-    """
+    """Opening, time and expiry, claims and rows of an index that lives on Redis servers."""
 
     _link: Link
     _first_prefix: bytes  # of the keys of what is opened first
