@@ -17,10 +17,8 @@ from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.propose import TURNS, propose
 from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, ids, text_of
-from dedup_middleware.index.cluster.spread import cut_up, field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
-from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
@@ -30,21 +28,19 @@ from dedup_middleware.model.buckets import (
     BucketKey,
     BucketKeys,
     hash_bucket_key,
-    width_of,
 )
 from dedup_middleware.model.claims import (
     Candidates,
     Claimed,
     Proposed,
 )
-from dedup_middleware.model.records import PageRecords, State, chosen, joined_records
+from dedup_middleware.model.records import PageRecords, State, chosen
 
 logger = logging.getLogger(__name__)
 
 _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
 _LANES = 2
 _CROWD = 20
-_READ = 512  # buckets read by one call
 _LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
 # Read together on all shards; each call reads one table and generation at a time.
 _BUCKETS = 2 * BUCKETS
@@ -73,43 +69,11 @@ class ClusterIndex(ClusterShards):
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
         for group in batches(pages, 1, most_buckets(self.spread.shards)):
-            made += await propose(self, group, self._report_scanned)
+            made += await propose(self, group)
         return made
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        return await self._read_all([one.bucket for one in bucket_keys])
-
-    async def _read_all(self, buckets: Sequence[int], *, later: int = 0) -> list[bytes]:
-        """What buckets hold, in all live generations, the oldest first.
-
-        :param later: how many generations after them are read as well
-        """
-        ends = [b""]
-        if self.window:
-            live = self.moment().live
-            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
-        data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
-        words = np.array(buckets, np.uint64)
-        shards = self.spread.of_buckets(words).tolist()
-        groups = groups_of((words >> np.uint64(16)).astype(np.int64)).tolist()
-        every: dict[tuple[int, int], list[int]] = {}
-        for at, place in enumerate(zip(shards, groups, strict=True)):
-            every.setdefault(place, []).append(at)
-        parts, calls = [], []
-        for part in cut_up(every.values(), _READ):
-            shard, group = shards[part[0]], groups[part[0]]
-            fields = [field_of(buckets[at]) for at in part]
-            for i, end in enumerate(ends):
-                name = group_hash(group, end)
-                key = self.spread.prefix(shard) + name
-                calls.append(self.script_call("command", shard, (name,), b"HMGET", key, *fields))
-                parts.append((part, i))
-        for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
-            for at, raw in zip(part, reply, strict=True):
-                data[at][i] = raw or b""
-        return [
-            joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
-        ]
+        return await self.read_all([one.bucket for one in bucket_keys])
 
     async def settled_of_key(self, key_hash: int) -> PageRecords:
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
@@ -117,7 +81,7 @@ class ClusterIndex(ClusterShards):
         # A page that is announced is in its bucket before it has a record, and may be in the next
         # generation already. Without a record it never gets one from now on: it begins anew.
         bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
-        data = await self._read_all([bucket_key.bucket], later=1)
+        data = await self.read_all([bucket_key.bucket], later=1)
         near = neighbours([bucket_key], data, 0)
         found = (await self.look(near.page_ids, texts=Wanted.NOTHING, settles=True)).records
         return chosen(found, found.content["key"] == np.uint64(key_hash))
@@ -246,7 +210,7 @@ class ClusterIndex(ClusterShards):
         return upkeep.pages(self)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return upkeep.buckets(self, self._read_all)
+        return upkeep.buckets(self)
 
     async def page_ids(self) -> range:
         found = await upkeep.states(self)

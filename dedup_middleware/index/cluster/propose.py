@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -80,19 +80,19 @@ class _Page:
 
 
 async def propose(
-    index: ClusterShards, proposed: Sequence[Proposed], note_scanned: Callable[[int], None]
+    index: ClusterShards, proposed: Sequence[Proposed]
 ) -> list[Claimed | Candidates | Exception]:
     """Propose some pages of one lease and one distance; an error is that of all."""
     pages = [_Page(one) for one in proposed]
     fresh = [page for page in pages if not page.proposed.known]
     if fresh:
         index.reserve_ahead(len(pages))
-        await _read(index, fresh, note_scanned)
+        await _read(index, fresh)
     for _ in range(TURNS):
         waiting = [page for page in pages if page.result is None]
         if not waiting:
             break
-        await _announce(index, waiting, note_scanned)
+        await _announce(index, waiting)
     error = IndexUnavailableError(
         f"{index._where}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
@@ -101,9 +101,7 @@ async def propose(
     return [page.result or error for page in pages]
 
 
-async def _read(
-    index: ClusterShards, pages: list[_Page], note_scanned: Callable[[int], None]
-) -> None:
+async def _read(index: ClusterShards, pages: list[_Page]) -> None:
     """Give their candidates to pages that have any."""
     await _visit(index, pages, None, FIRST)
     met = [page for page in pages if len(page.near)]
@@ -127,7 +125,7 @@ async def _read(
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
         if records.alive.any() or is_cut:
-            note_scanned(rest.scanned)
+            index._report_scanned(rest.scanned)
             made = _candidates(page.near, seen_of[i], records.alive, more=is_cut)
             near = united(made.near, _without(rest, page.gone))
             corrupt, full = page.near.corrupt + rest.corrupt, page.near.full + rest.full
@@ -198,9 +196,7 @@ def _own_tables(page: _Page) -> np.uint64:
     return mask
 
 
-async def _announce(
-    index: ClusterShards, pages: list[_Page], note_scanned: Callable[[int], None]
-) -> None:
+async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
     """Announce pages; those that are announced get their claim and the pages that they have met."""
     reserved = await index.take_ids(len(pages))
     announced = []
@@ -210,7 +206,7 @@ async def _announce(
         page.own.append(one.page_id)
     try:
         made = await _visit(index, pages, announced)
-        note_scanned(sum(page.near.scanned for page in pages))
+        index._report_scanned(sum(page.near.scanned for page in pages))
         seen = await _look(index, pages, settles=True)
     except BaseException:
         # Their claims are not known to anyone, and would hold up like pages until the leases end.

@@ -19,8 +19,17 @@ from dedup_middleware.base.settingfields import MOST_SHARDS
 from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.cluster.nodes import ClusterLink
-from dedup_middleware.index.cluster.spread import SHARDS, Spread, chunk_keys, cut_up
+from dedup_middleware.index.cluster.spread import (
+    SHARDS,
+    Spread,
+    chunk_keys,
+    cut_up,
+    field_of,
+    group_hash,
+    groups_of,
+)
 from dedup_middleware.index.parameters import EMPTIED, WHOLE, Parameters, RecordLayout, check_schema
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import RowLayout, script
 from dedup_middleware.index.redis.server_index import (
@@ -29,15 +38,16 @@ from dedup_middleware.index.redis.server_index import (
     ServerIndex,
     milliseconds,
 )
-from dedup_middleware.model.buckets import cut_address
+from dedup_middleware.model.buckets import cut_address, width_of
 from dedup_middleware.model.claims import Claim, Entry
-from dedup_middleware.model.records import PAGE_ID_MASK, State
+from dedup_middleware.model.records import PAGE_ID_MASK, State, joined_records
 
 logger = logging.getLogger(__name__)
 
 _OWN = "dedup_middleware.index.cluster"
 # Scripts of the index on one server that work on a shard as well.
 _SHARED = frozenset({"open", "commit", "release", "renew", "forget", "compact", "drop"})
+_READ = 512  # buckets read by one call
 _LOOK = 256  # pages in one call: bounds how long a script keeps its server
 _BLOCK = 64  # ids reserved at once
 _PENDING = State.PENDING.to_bytes(4, "little")
@@ -303,6 +313,38 @@ class ClusterShards(ServerIndex):
             for i, at in enumerate(part):
                 rows[at], split[at] = reply[2 * i], split_text(reply[2 * i + 1])
         return self._seen(page_ids, rows, split)
+
+    async def read_all(self, buckets: Sequence[int], *, later: int = 0) -> list[bytes]:
+        """What buckets hold, in all live generations, the oldest first.
+
+        :param later: how many generations after them are read as well
+        """
+        ends = [b""]
+        if self.window:
+            live = self.moment().live
+            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
+        data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
+        words = np.array(buckets, np.uint64)
+        shards = self.spread.of_buckets(words).tolist()
+        groups = groups_of((words >> np.uint64(16)).astype(np.int64)).tolist()
+        every: dict[tuple[int, int], list[int]] = {}
+        for at, place in enumerate(zip(shards, groups, strict=True)):
+            every.setdefault(place, []).append(at)
+        parts, calls = [], []
+        for part in cut_up(every.values(), _READ):
+            shard, group = shards[part[0]], groups[part[0]]
+            fields = [field_of(buckets[at]) for at in part]
+            for i, end in enumerate(ends):
+                name = group_hash(group, end)
+                key = self.spread.prefix(shard) + name
+                calls.append(self.script_call("command", shard, (name,), b"HMGET", key, *fields))
+                parts.append((part, i))
+        for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
+            for at, raw in zip(part, reply, strict=True):
+                data[at][i] = raw or b""
+        return [
+            joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
+        ]
 
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -154,14 +154,8 @@ async def chunks(
         yield chunk, parts
 
 
-Read = Callable[[Sequence[int]], Coroutine[Any, Any, list[bytes]]]
-
-
-async def buckets(index: ClusterShards, read: Read) -> AsyncIterator[tuple[int, bytes]]:
-    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`.
-
-    :param read: reads some buckets
-    """
+async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
+    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`."""
     every: set[int] = set()
     for name in bucket_hashes(index, index.moment().live):
         calls = [
@@ -173,7 +167,7 @@ async def buckets(index: ClusterShards, read: Read) -> AsyncIterator[tuple[int, 
     ordered = sorted(every)
     for start in range(0, len(ordered), _READ):
         part = ordered[start : start + _READ]
-        for bucket, raw in zip(part, await read(part), strict=True):
+        for bucket, raw in zip(part, await index.read_all(part), strict=True):
             if raw:
                 yield bucket, raw
 
