@@ -69,7 +69,7 @@ class Export(Subcommand):
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
-                exported = await export_index(index, path, lambda pages, _: done(pages))
+                exported = await export_index(index, path, done)
         context.say(
             {"file": str(path), **attrs.asdict(exported)},
             lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
@@ -95,23 +95,16 @@ class Import(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "source", metavar="FILE|ADDRESS", help="an exported file, or an address as in "
-            "DEDUP_INDEX_URL",
-        )  # fmt: skip
-        parser.add_argument(
-            "--namespace", help="of the source, if it is in Redis (default: DEDUP_NAMESPACE)"
-        )
+        source = "an exported file, or an address as in DEDUP_INDEX_URL"
+        parser.add_argument("source", metavar="FILE|ADDRESS", help=source)
+        namespace = "of the source, if it is in Redis (default: DEDUP_NAMESPACE)"
+        parser.add_argument("--namespace", help=namespace)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         from dedup_middleware.tools.portable.portable import copy_index, import_index
 
         check_stays(context.options)
-        with context.progress("pages") as bar:
-
-            def done(pages: int, _: int) -> None:
-                bar(pages)
-
+        with context.progress("pages") as done:
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
                     where = hide_password(arguments.source)
@@ -122,12 +115,8 @@ class Import(Subcommand):
                     imported = await import_index(index, arguments.source, done)
                 else:
                     raise CommandError(f"{arguments.source} is no file, and no address of an index")
-        context.say(
-            attrs.asdict(imported),
-            lambda: (
-                f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
-            ),
-        )
+        said = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
+        context.say(attrs.asdict(imported), lambda: said)
         return OK
 
 
@@ -164,12 +153,10 @@ class Rebuild(Subcommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
-        parser.add_argument(
-            "--old", metavar="ADDRESS", help="the old index, from which pages keep their times"
-        )
-        parser.add_argument(
-            "--namespace", help="of the old index, if it is in Redis (default: DEDUP_NAMESPACE)"
-        )
+        old = "the old index, from which pages keep their times"
+        parser.add_argument("--old", metavar="ADDRESS", help=old)
+        namespace = "of the old index, if it is in Redis (default: DEDUP_NAMESPACE)"
+        parser.add_argument("--namespace", help=namespace)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
@@ -182,7 +169,8 @@ class Rebuild(Subcommand):
             await dedup.close()
         times = await _times(arguments.old, arguments.namespace, options)
         async with reading_index(options) as reader:
-            entering = Entering(reader, options, await _known(reader), times)
+            sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
+            entering = Entering(reader, sign, await _known(reader), times)
             rebuilt = entering.rebuilt
             with context.progress("rows") as done:
                 for path, file_format in zip(arguments.files, formats, strict=True):
@@ -200,31 +188,25 @@ class Rebuild(Subcommand):
         return OK if rebuilt.sound else FOUND
 
 
+@attrs.define
 class Entering:
     """Enters rows as stored pages, many at a time.
 
-    :param known: key and text of each page that the index holds; those that are entered are added
-    :param times: when the page of a key was stored, 0: now
+    ``known``: key and text of each page that the index holds; those that are entered are added.
+    ``times``: when the page of a key was stored, 0: now.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        options: Options,
-        known: set[tuple[int, int]],
-        times: Callable[[str], int],
-    ) -> None:
-        self.rebuilt = Rebuilt()
-        self._sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
-        self._reader = reader
-        self._known = known
-        self._times = times
-        self._waiting: list[Entry] = []
-        self._stored: list[int] = []  # time of each, 0: now
+    reader: Reader
+    sign: Signer
+    known: set[tuple[int, int]]
+    times: Callable[[str], int]
+    rebuilt: Rebuilt = attrs.field(factory=Rebuilt)
+    waiting: list[Entry] = attrs.field(factory=list)
+    stored: list[int] = attrs.field(factory=list)  # time of each that waits, 0: now
 
     async def take(self, row: Row, path: Path) -> None:
         """Count a row of a file, and enter its page soon."""
-        signed = self._sign(row)
+        signed = self.sign(row)
         rebuilt, page = self.rebuilt, signed.page
         rebuilt.read += 1
         if page is None:
@@ -233,21 +215,21 @@ class Entering:
                 rebuilt.reasons.append(f"{path}, row {row.number}: {signed.error}")
         elif page.is_empty:
             rebuilt.empty += 1
-        elif (page.key_hash, page.exact) in self._known:
+        elif (page.key_hash, page.exact) in self.known:
             rebuilt.known += 1
         else:
-            self._known.add((page.key_hash, page.exact))
-            self._waiting.append(self._reader.entry(page))
-            self._stored.append(self._times(page.key))
-            if len(self._waiting) >= _BLOCK:
+            self.known.add((page.key_hash, page.exact))
+            self.waiting.append(self.reader.entry(page))
+            self.stored.append(self.times(page.key))
+            if len(self.waiting) >= _BLOCK:
                 await self.flush()
 
     async def flush(self) -> None:
         """Enter the pages that wait."""
-        waiting, self._waiting = self._waiting, []
-        stored, self._stored = self._stored, []
-        if waiting:
-            self.rebuilt.entered += await self._reader.index.load(pages_of(waiting, stored))
+        if self.waiting:
+            pages = pages_of(self.waiting, self.stored)
+            self.rebuilt.entered += await self.reader.index.load(pages)
+        self.waiting, self.stored = [], []
 
 
 async def _times(
@@ -277,12 +259,12 @@ async def _known(reader: Reader) -> set[tuple[int, int]]:
 
 
 def _sentences(rebuilt: Rebuilt, options: Options) -> str:
+    state = "whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."
     lines = (
         f"{rebuilt.read:,} rows: {rebuilt.entered:,} pages entered, {rebuilt.known:,} known, "
         f"{rebuilt.empty:,} without text, {rebuilt.rejected:,} rejected",
         *rebuilt.reasons,
-        f"The index at {options.safe_index_url} is "
-        + ("whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."),
+        f"The index at {options.safe_index_url} is {state}",
     )
     return "\n".join(lines)
 
@@ -307,16 +289,11 @@ class Restore(Subcommand):
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
         add_selection(parser, journal=True)
-        parser.add_argument(
-            "--keys",
-            type=Path,
-            metavar="FILE",
-            help="pages that the report exported as JSON, or one key a line",
-        )
+        keys = "pages that the report exported as JSON, or one key a line"
+        parser.add_argument("--keys", type=Path, metavar="FILE", help=keys)
         parser.add_argument("--all", action="store_true", help="everything that the journal holds")
-        parser.add_argument(
-            "--no-index", action="store_true", help="do not enter them into the index as stored"
-        )
+        no_index = "do not enter them into the index as stored"
+        parser.add_argument("--no-index", action="store_true", help=no_index)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         query = to_query(arguments)
@@ -331,12 +308,9 @@ class Restore(Subcommand):
         drops = newest(context.options, attrs.evolve(query, outcomes=DROPS), keys)
         if not drops:
             raise CommandError("the journal holds no such drop")
-        left_out: Counter[str] = Counter()
-        lines = []
-        for drop in drops:
-            left_out.update(() if drop.body is None else drop.body.left_out)
-            lines.append(json.dumps(item_of(drop, context.options), ensure_ascii=False))
-        text = "".join(f"{line}\n" for line in lines)
+        left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
+        items = (item_of(drop, context.options) for drop in drops)
+        text = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
@@ -349,15 +323,20 @@ class Restore(Subcommand):
             if reader is not None:
                 # After the file: a page that the index calls stored must be somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
-                    for number, drop in enumerate(drops):
+                    for number, drop in enumerate(drops, 1):
                         entered += await enter(reader, drop)
-                        done(number + 1)
-        if arguments.output != "-":
-            state = {
-                "restored": len(drops), "entered": entered, "left_out": dict(left_out),
-                "output": arguments.output,
-            }  # fmt: skip
-            context.say(state, lambda: _sentence(state))
+                        done(number)
+        if arguments.output == "-":
+            return OK
+        said = (
+            f"{len(drops):,} pages are in {arguments.output}; {entered:,} of them are new to the "
+            "index."
+        )
+        state = {"restored": len(drops), "entered": entered, "left_out": left_out}
+        context.say(
+            {**state, "output": arguments.output},
+            lambda: "\n".join([said, *left_out_lines(left_out)]),
+        )
         return OK
 
 
@@ -378,13 +357,12 @@ def read_keys(path: Path) -> frozenset[str]:
 
 def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
     """The newest drop of each key, oldest first."""
+    found: dict[str, Drop] = {}
     with open_journal(options) as journal:
-        found: dict[str, Drop] = {}
         for drop in journal.drops(query, bodies=True):
-            if keys is not None and drop.key not in keys:
-                continue
-            found.pop(drop.key, None)
-            found[drop.key] = drop
+            if keys is None or drop.key in keys:
+                found.pop(drop.key, None)
+                found[drop.key] = drop
     return list(found.values())
 
 
@@ -439,11 +417,3 @@ async def enter(reader: Reader, drop: Drop) -> bool:
         return False
     made = await reader.index.propose(reader.entry(page), 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
-
-
-def _sentence(state: dict[str, Any]) -> str:
-    lines = [
-        f"{state['restored']:,} pages are in {state['output']}; "
-        f"{state['entered']:,} of them are new to the index."
-    ]
-    return "\n".join([*lines, *left_out_lines(state["left_out"])])
