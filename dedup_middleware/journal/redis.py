@@ -58,17 +58,11 @@ class Line:
     def __init__(self, options: Options, where: str, key: str) -> None:
         self._where = where
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="dedup-journal-redis", daemon=True
-        )
+        work = self._loop.run_forever
+        self._thread = threading.Thread(target=work, name="dedup-journal-redis", daemon=True)
         self._thread.start()
-        self._link = RedisLink(
-            options.index_url,
-            options.safe_index_url.partition("?")[0],
-            key,
-            options.timeout,
-            options.retries,
-        )
+        shown = options.safe_index_url.partition("?")[0]
+        self._link = RedisLink(options.index_url, shown, key, options.timeout, options.retries)
 
     def ask(self, *commands: Command) -> list[Reply]:
         """Send commands together and wait for their replies.
@@ -128,9 +122,8 @@ class RedisJournal(JournalStore):
     def __init__(self, options: Options, *, max_bytes: int) -> None:
         self._options = options
         self._prefix = b"{" + options.namespace.encode() + b"}journal/"
-        self.where = (
-            f"{options.safe_index_url.partition('?')[0]} (DEDUP_NAMESPACE={options.namespace})"
-        )
+        address = options.safe_index_url.partition("?")[0]
+        self.where = f"{address} (DEDUP_NAMESPACE={options.namespace})"
         self._kept_limit = max_bytes // 2
         self._drops_limit = max_bytes - max_bytes // 2
         self._line: Line | None = None
@@ -138,7 +131,8 @@ class RedisJournal(JournalStore):
     def open(self, *, create: bool) -> None:
         self._line = Line(self._options, self.where, self._prefix.decode())
         try:
-            if not create and not any(self._ask(*([b"EXISTS", key] for key in self._all_keys()))):
+            keys = [self._key("drops"), self._key("kept"), *self._day_keys()]
+            if not create and not any(self._ask(*([b"EXISTS", key] for key in keys))):
                 raise JournalError(f"there is no journal at {self.where}")
         except JournalError:
             self.close()
@@ -151,9 +145,6 @@ class RedisJournal(JournalStore):
 
     def _key(self, name: str) -> bytes:
         return self._prefix + name.encode()
-
-    def _all_keys(self) -> list[bytes]:
-        return [self._key("drops"), self._key("kept"), *self._day_keys()]
 
     def _ask(self, *commands: Command) -> list[Any]:
         return self._opened().ask(*commands)
@@ -174,11 +165,9 @@ class RedisJournal(JournalStore):
             commands.append(entry)
         commands += self._keep(kept)
         for (hour, host, name), number in activity.items():
-            day = self._key(f"day/{hour // _DAY}")
-            field = f"{hour} {host} {name}".encode()
+            day, field = self._key(f"day/{hour // _DAY}"), f"{hour} {host} {name}".encode()
             commands.append([b"HINCRBY", day, field, number])
-        days = {hour // _DAY for hour, _, _ in activity}
-        for number in days:
+        for number in {hour // _DAY for hour, _, _ in activity}:
             commands.append([b"EXPIRE", self._key(f"day/{number}"), (_DAYS + 1) * _DAY])
         keys = {bytes(command[1]) for command in commands if isinstance(command[1], bytes)}
         self._opened().together(sorted(keys), commands)
@@ -246,18 +235,22 @@ class RedisJournal(JournalStore):
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
         first = self._start(query)
-        for number, fields in self._entries(first):
-            drop = self._drop(number, fields, bodies=bodies)
-            if query.wants(drop):
-                yield drop
+        while True:
+            (part,) = self._ask([b"XRANGE", self._key("drops"), first, b"+", b"COUNT", _PART])
+            for number, fields in part:
+                drop = self._drop(number, fields, bodies=bodies)
+                if query.wants(drop):
+                    yield drop
+            if len(part) < _PART:
+                return
+            first = b"(" + part[-1][0]
 
     def _start(self, query: Query) -> bytes:
         """The id of the first entry to look at."""
         if query.limit is None:
             # Ids begin with the server's time of writing, which is after the decision.
             return b"%d" % max(0, int(((query.since or 0) - _CLOCKS) * 1000))
-        left, first = query.limit, b"+"
-        end = b"+"
+        left, first, end = query.limit, b"+", b"+"
         while left > 0:
             (part,) = self._ask([b"XREVRANGE", self._key("drops"), end, b"-", b"COUNT", _PART])
             for number, fields in part:
@@ -267,14 +260,6 @@ class RedisJournal(JournalStore):
                 break
             end = b"(" + part[-1][0]
         return first
-
-    def _entries(self, first: bytes) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-        while True:
-            (part,) = self._ask([b"XRANGE", self._key("drops"), first, b"+", b"COUNT", _PART])
-            yield from part
-            if len(part) < _PART:
-                return
-            first = b"(" + part[-1][0]
 
     def body(self, drop_id: str) -> Body | None:
         number = drop_id.encode()
@@ -312,10 +297,9 @@ class RedisJournal(JournalStore):
 
     def _field(self, name: bytes) -> bytes | None:
         """The newest value of a name in the chunks of kept texts."""
-        chunks = sorted(self._chunks(), reverse=True)
-        asked = [[b"HGET", self._key(f"kept/{chunk}"), name] for chunk in chunks]
-        found = [raw for raw in self._ask(*asked) if raw is not None] if asked else []
-        return found[0] if found else None
+        newest_first = sorted(self._chunks(), reverse=True)
+        asked = ([b"HGET", self._key(f"kept/{chunk}"), name] for chunk in newest_first)
+        return next((raw for raw in self._ask(*asked) if raw is not None), None)
 
     def _day_keys(self) -> list[bytes]:
         today = int(time.time()) // _DAY

@@ -110,7 +110,7 @@ class JournalWriter:
             for entry in entries:
                 size = _size(entry)
                 if self._chars + size > self._max_chars:
-                    self._counts["lost"] += 1
+                    self._counts["journal/lost"] += 1
                     continue
                 self._chars += size
                 if isinstance(entry, Kept):
@@ -124,10 +124,8 @@ class JournalWriter:
         """Pass on what the thread has counted."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
-        self._count("journal/written", counts["written"])
-        self._count("journal/lost", counts["lost"])
-        self._count("journal/error", counts["error"])
-        self._count("changed/words", counts["changed-words"])
+        for name in ("journal/written", "journal/lost", "journal/error", "changed/words"):
+            self._count(name, counts[name])
 
     def close(self) -> None:
         """Write what waits, for some seconds at the most, and close the journal. Blocks."""
@@ -137,20 +135,19 @@ class JournalWriter:
             self._thread.join(_LONGEST_WAIT)
         with self._lock:
             left = len(self._drops)
-            self._counts["lost"] += left
+            self._counts["journal/lost"] += left
         if left:
-            logger.error(
-                "%d dropped pages could not be written to the journal %s and can't be brought back",
-                left,
-                self._journal.where,
+            text = (
+                "%d dropped pages could not be written to the journal %s and can't be brought back"
             )
+            logger.error(text, left, self._journal.where)
 
     def _work(self) -> None:
-        is_open = False
-        while True:
+        is_open = closing = False
+        while not closing:
             self._wake.wait()
+            self._wake.clear()  # before the look: what comes after it wakes the thread again
             closing = self._closing.is_set()
-            self._wake.clear()
             try:
                 if not is_open:
                     self._journal.open(create=True)
@@ -158,16 +155,11 @@ class JournalWriter:
                 while self._write_some():
                     pass
                 self._failed = False
+                self._closing.wait(_PAUSE)
             except JournalError as error:
                 self._failure(error)
-                if closing:
-                    break
                 self._closing.wait(_RETRY)
                 self._wake.set()
-                continue
-            if closing:
-                break
-            self._closing.wait(_PAUSE)
         self._journal.close()
 
     def _write_some(self) -> bool:
@@ -194,9 +186,9 @@ class JournalWriter:
             for queue, done in ((self._drops, drops), (self._kept, kept)):
                 for _ in done:
                     self._chars -= _size(queue.popleft())
-            self._counts["changed-words"] += changed
-            self._counts["written"] += len(drops) - lost
-            self._counts["lost"] += lost
+            self._counts["changed/words"] += changed
+            self._counts["journal/written"] += len(drops) - lost
+            self._counts["journal/lost"] += lost
         return True
 
     def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
@@ -215,7 +207,7 @@ class JournalWriter:
 
     def _failure(self, error: JournalError) -> None:
         with self._lock:
-            self._counts["error"] += 1
+            self._counts["journal/error"] += 1
         if not self._failed:
             # Once, not every two seconds of an outage.
             logger.warning("Dropped pages wait to be written to the journal: %s", error)
@@ -228,10 +220,9 @@ def _size(entry: Drop | Kept) -> int:
         return _ENTRY + len(entry.text)
     if entry.body is None:
         return _ENTRY
-    text = entry.body.text
-    values = () if entry.body.item is None else entry.body.item.values()
+    text, item = entry.body.text, entry.body.item or {}
     # The text of the item is mostly that of the body.
-    own = sum(len(one if isinstance(one, str) else str(one)) for one in values if one is not text)
+    own = sum(len(str(value)) for value in item.values() if value is not text)
     return _ENTRY + len(text) + own
 
 
@@ -255,9 +246,8 @@ def make_drop(
     """
     match = verdict.match
     compared = {} if match is None else {name: getattr(match, name) for name in _COMPARED}
-    fields, left_out = (
-        (None, ()) if item is None else plain_item(item, [html_field] if html_field else [])
-    )
+    without = [html_field] if html_field else []
+    fields, left_out = (None, ()) if item is None else plain_item(item, without)
     return Drop(
         time=time,
         key=verdict.key,
@@ -287,14 +277,13 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
     """
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
-    notes = []
     near = near_match(verdict)
-    if near is not None:
-        reason = SUPERSEDES if verdict.supersedes else verdict.reason
-        notes.append(attrs.evolve(verdict, match=near, reason=reason))
-    if verdict.previous is not None:
-        notes.append(attrs.evolve(verdict, match=verdict.previous))
-    return [make_drop(note, document, None, None, time) for note in notes]
+    reason = SUPERSEDES if verdict.supersedes else verdict.reason
+    return [
+        make_drop(attrs.evolve(verdict, match=match, reason=why), document, None, None, time)
+        for match, why in ((near, reason), (verdict.previous, verdict.reason))
+        if match is not None
+    ]
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
