@@ -261,10 +261,10 @@ class RedisJournal(JournalStore):
             end = b"(" + part[-1][0]
         return first
 
-    def body(self, drop_id: str) -> Body | None:
-        number = drop_id.encode()
-        (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
-        return self._drop(*found[0], bodies=True).body if found else None
+    def bodies(self, ids: Sequence[str]) -> list[Body | None]:
+        stream = self._key("drops")
+        found = self._ask(*([b"XRANGE", stream, one.encode(), one.encode()] for one in ids))
+        return [self._drop(*entry[0], bodies=True).body if entry else None for entry in found]
 
     def _drop(self, number: bytes, fields: Any, *, bodies: bool) -> Drop:
         try:

@@ -198,9 +198,14 @@ class SQLiteJournal(JournalStore):
         rows = self._rows(f"{newest} LIMIT 1 OFFSET ?", (*values, query.limit))
         return int(rows[0][0]) if rows else 0
 
-    def body(self, drop_id: str) -> Body | None:
-        rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
-        return self.body_of(drop_id, rows[0][0]) if rows else None
+    def bodies(self, ids: Sequence[str]) -> list[Body | None]:
+        chosen = ", ".join("?" * len(ids))
+        rows = self._rows(
+            f"SELECT CAST(id AS TEXT), body FROM dropped WHERE id IN ({chosen})",
+            tuple(map(int, ids)),
+        )
+        found = dict(rows)
+        return [self.body_of(one, found[one]) if one in found else None for one in ids]
 
     def kept(self, drop: Drop) -> Kept | None:
         # A near page is known by its page id alone, whatever name the index keeps of it.

@@ -15,13 +15,14 @@ import attrs
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
-from dedup_middleware.base.writing import write_output, write_whole
+from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index, options_of_other
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.journal.access import open_journal
+from dedup_middleware.journal.clusters import to_bytes, write_new
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
 from dedup_middleware.model.documents import Document
@@ -310,16 +311,16 @@ class Restore(Subcommand):
             raise CommandError("the journal holds no such drop")
         left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
         items = (item_of(drop, context.options) for drop in drops)
-        text = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items)
+        data = to_bytes("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items))
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
             if not arguments.no_index:  # before the file is written: there may be none
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
-                write_output(to_bytes(text))
+                write_output(data)
             else:
-                write_new(Path(arguments.output), text)
+                write_new(Path(arguments.output), data, CommandError)
             if reader is not None:
                 # After the file: a page that the index calls stored must be somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
@@ -391,21 +392,6 @@ def names_of(item_type: str, options: Options) -> FieldNames:
         if names is not None and name.rpartition(".")[2] == item_type:
             return names
     return options.field_names
-
-
-def to_bytes(text: str) -> bytes:
-    """Lines of JSON in UTF-8, which can't hold a lone surrogate: it is written as JSON's escape."""
-    return text.encode("utf-8", "backslashreplace")
-
-
-def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet, as a whole or not at all."""
-    try:
-        write_whole(path, to_bytes(text), replace=False)
-    except FileExistsError:
-        raise CommandError(f"{path} exists: name a new file") from None
-    except OSError as error:
-        raise CommandError(f"{path} can't be written: {error.strerror or error}") from error
 
 
 async def enter(reader: Reader, drop: Drop) -> bool:
