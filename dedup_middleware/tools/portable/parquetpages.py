@@ -44,23 +44,17 @@ _Struct = dict[int, tuple[int, Any]]
 
 @attrs.frozen
 class Chunk:
-    """The pages of one column of one group of rows, as their heads tell.
+    """The pages of one column of one group of rows, as their heads tell."""
 
-    ``name``: of the column, with those above it; ``kind``: its type; ``repeated``: a row may have
-    several values; ``values``: how many, nulls counted; ``packed``: bytes in the file; ``largest``:
-    bytes of the largest page, unpacked; ``size``: bytes of all of them; ``dictionary``: bytes of
-    the dictionary, 0: there is none; ``encodings``: of the data.
-    """
-
-    name: str
-    kind: int
-    repeated: bool
-    values: int
-    packed: int
-    largest: int
-    size: int
-    dictionary: int
-    encodings: frozenset[int]
+    name: str  # of the column, with those above it
+    kind: int  # its type
+    repeated: bool  # a row may have several values
+    values: int  # nulls counted
+    packed: int  # bytes in the file
+    largest: int  # bytes of the largest page, unpacked
+    size: int  # bytes of all of them
+    dictionary: int  # bytes of the dictionary, 0: there is none
+    encodings: frozenset[int]  # of the data
 
 
 @attrs.frozen

@@ -79,24 +79,21 @@ def fingerprint_of(parameters: Mapping[str, str]) -> str:
     >>> fingerprint_of({"bands": "8x3"})
     '72a263112d4e1f3b'
     """
-    text = json.dumps(dict(sorted(parameters.items())))
+    text = json.dumps(dict(parameters), sort_keys=True)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def content_layout() -> dict[str, str]:
     """Names and types of the fields of CONTENT."""
-    return {name: _type_text(CONTENT[name]) for name in CONTENT.names or ()}
-
-
-def _type_text(field: np.dtype[Any]) -> str:
-    return f"{field.base.str}{list(field.shape) if field.shape else ''}"
+    fields = {name: CONTENT[name] for name in CONTENT.names or ()}
+    return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in fields.items()}
 
 
 def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
     """What is known of a file before its pages are."""
     return {
         PREFIX + "format": FORMAT,
-        PREFIX + "parameters": json.dumps(dict(sorted(parameters.items()))),
+        PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
         PREFIX + "fingerprint": fingerprint_of(parameters),
         PREFIX + "content": json.dumps(content_layout()),
     }
@@ -105,39 +102,30 @@ def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
 def schema() -> Any:
     """Names and types of the columns, a ``pyarrow.Schema``."""
     pa = arrow()
-    columns = [
-        ("address", pa.string()),
-        ("time", pa.timestamp("ms", tz="UTC")),
-        ("slots", pa.list_(pa.int64())),
-        ("payload", pa.binary()),
-    ]
-    columns += [
-        (name, pa.binary() if CONTENT[name].shape else pa.int64()) for name in CONTENT.names or ()
-    ]
-    return pa.schema(columns)
+    of_content = {
+        name: pa.binary() if CONTENT[name].shape else pa.int64() for name in CONTENT.names or ()
+    }
+    time, slots = pa.timestamp("ms", tz="UTC"), pa.list_(pa.int64())
+    own = {"address": pa.string(), "time": time, "slots": slots, "payload": pa.binary()}
+    return pa.schema([*(own | of_content).items()])
 
 
 def to_arrow(pages: Pages) -> Any:
     """Pages as a ``pyarrow.RecordBatch`` of :func:`schema`."""
     pa = arrow()
     seconds = pages.times.astype(np.int64)
+    texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in pages.addresses]
+    starts, bucket_keys = pages.starts.astype(np.int32), pages.bucket_keys.astype(np.int64)
     columns: list[Any] = [
-        pa.array(
-            [None if raw is None else raw.decode("utf-8", "replace") for raw in pages.addresses],
-            pa.string(),
-        ),
+        pa.array(texts, pa.string()),
         pa.array(seconds * 1000, pa.int64(), mask=seconds == 0).cast(pa.timestamp("ms", tz="UTC")),
-        pa.ListArray.from_arrays(
-            pa.array(pages.starts.astype(np.int32)), pa.array(pages.bucket_keys.astype(np.int64))
-        ),
+        pa.ListArray.from_arrays(pa.array(starts), pa.array(bucket_keys)),
         pa.array(list(pages.payloads), pa.binary()),
     ]
     for name in CONTENT.names or ():
         column = np.ascontiguousarray(pages.content[name])
-        if not CONTENT[name].shape:
-            columns.append(pa.array(column.astype(np.int64)))
-            continue
-        columns.append(to_binary(column))
+        is_array = bool(CONTENT[name].shape)
+        columns.append(to_binary(column) if is_array else pa.array(column.astype(np.int64)))
     return pa.RecordBatch.from_arrays(columns, schema=schema())
 
 
@@ -257,9 +245,8 @@ class Portable:
                 found.add(pages)
                 yield pages
         if (found.rows, found.value()) != (self.rows, self.checksum):
-            raise _damaged(
-                self.path, f"it holds {found.rows} pages that do not add up to its checksum"
-            )
+            what = f"it holds {found.rows} pages that do not add up to its checksum"
+            raise _damaged(self.path, what)
 
     def verify(self) -> None:
         """Read the whole file and compare it with its checksum."""
@@ -296,18 +283,13 @@ def read_portable(path: str | Path) -> Portable:
     with _explained(path):
         content, parameters = _texts(known["content"]), _texts(known["parameters"])
         stated, fingerprint, checksum = known["rows"], known["fingerprint"], known["checksum"]
-    lines = differences(content, content_layout())
+    lines = "\n  ".join(differences(content, content_layout()))
     if lines:
+        lines = lines.replace("the index has", "the file has")
+        lines = lines.replace("the settings ask for", "this version knows")
         raise IndexRefusedError(
             f"{path} was made by another version of dedup-middleware, which keeps other fields of "
-            "a page:\n  "
-            + "\n  ".join(
-                line.replace("the index has", "the file has").replace(
-                    "the settings ask for", "this version knows"
-                )
-                for line in lines
-            )
-            + "\nUse the version that made it."
+            f"a page:\n  {lines}\nUse the version that made it."
         )
     _check_columns(columns, path)
     if stated != str(rows):
@@ -413,31 +395,27 @@ class PortableWriter:
     def __init__(self, path: str | Path, parameters: Mapping[str, str]) -> None:
         pa = arrow()
         self._path = Path(path)
+        self._checksum = Checksum()
+        columns = schema().with_metadata(metadata_of(parameters))
+        # Hashes are all different; a dictionary of them would only cost time.
+        how = {"compression": "zstd", "use_dictionary": ["size", "time"]}
         try:
             str(path).encode()
+            self._room = tempfile.TemporaryDirectory(
+                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
+            )
+            self._unfinished = self.folder / "pages"
+            try:
+                make(self._unfinished, PRIVATE).close()  # it holds the index's key
+                self._writer = pa.parquet.ParquetWriter(self._unfinished, columns, **how)
+            except OSError:
+                self._room.cleanup()
+                raise
         except UnicodeEncodeError:
             raise DedupError(
                 f"{path} can't be written: pyarrow takes names in UTF-8 only"
             ) from None
-        try:
-            self._room = tempfile.TemporaryDirectory(
-                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
-            )
         except OSError as error:
-            raise DedupError(f"{self._path} can't be written: {error}") from error
-        self._unfinished = self.folder / "pages"
-        self._checksum = Checksum()
-        try:
-            make(self._unfinished, PRIVATE).close()  # it holds the index's key
-            self._writer = pa.parquet.ParquetWriter(
-                self._unfinished,
-                schema().with_metadata(metadata_of(parameters)),
-                compression="zstd",
-                # Hashes are all different; a dictionary of them would only cost time.
-                use_dictionary=["size", "time"],
-            )
-        except OSError as error:
-            self._room.cleanup()
             raise DedupError(f"{self._path} can't be written: {error}") from error
 
     @property
@@ -466,11 +444,8 @@ class PortableWriter:
 
     def finish(self) -> Exported:
         """Write the end, read the whole file again, and give it its name."""
-        ends: dict[str, Any] = {
-            PREFIX + "rows": str(self._checksum.rows),
-            PREFIX + "checksum": self._checksum.value(),
-        }
-        self._writer.add_key_value_metadata(ends)
+        ends = {"rows": str(self._checksum.rows), "checksum": self._checksum.value()}
+        self._writer.add_key_value_metadata({PREFIX + name: text for name, text in ends.items()})
         self._writer.close()
         with self._unfinished.open("rb") as file:
             os.fsync(file.fileno())
