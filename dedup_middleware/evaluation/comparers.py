@@ -65,12 +65,8 @@ class Comparer(ABC):
         return self.similarity(new, stored)
 
 
-@attrs.frozen(eq=False)
-class SignedPage:
-    """A page and what an index keeps of it, CONTENT[1]."""
-
-    page: Fingerprint
-    record: NDArray[np.void]
+#: a page, and what an index keeps of it, CONTENT[1]
+SignedPage = tuple[Fingerprint, NDArray[np.void]]
 
 
 class MethodComparer(Comparer):
@@ -91,7 +87,7 @@ class MethodComparer(Comparer):
     def sign(self, document: Document) -> SignedPage:
         """Sign a document."""
         page = self._fingerprinter(document)
-        return SignedPage(page, content_record(page))
+        return page, content_record(page)
 
     def similarity(self, new: SignedPage, stored: SignedPage) -> float:
         """Similarity from 0 to 1."""
@@ -114,9 +110,10 @@ class MethodComparer(Comparer):
 
 
 def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
-    if new.page.is_empty or stored.page.is_empty:
+    (page, _), (old, record) = new, stored
+    if page.is_empty or old.is_empty:
         return Comparison(0.0, False, "no-text")
-    judged = method.judge(new.page, stored.record, [stored.page.payload])
+    judged = method.judge(page, record, [old.payload])
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 
@@ -204,14 +201,15 @@ def comparer_of(options: Options) -> Comparer:
     if signed is not None:
         return SignatureComparer(signed, options)
     method = choose_method(options)
+    others: list[Method]
     if isinstance(method, Content):
-        return MethodComparer(
-            method, options, [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
-        )
-    if isinstance(method, SimHashMethod):
-        return MethodComparer(method, options, [attrs.evolve(method, distance=64)])
-    assert isinstance(method, MinHashMethod)
-    return MethodComparer(method, options, [attrs.evolve(method, threshold=0.0)])
+        others = [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
+    elif isinstance(method, SimHashMethod):
+        others = [attrs.evolve(method, distance=64)]
+    else:
+        assert isinstance(method, MinHashMethod)
+        others = [attrs.evolve(method, threshold=0.0)]
+    return MethodComparer(method, options, others)
 
 
 def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:

@@ -54,16 +54,13 @@ class Run:
         """The methods requested, else those of the experiment."""
         return methods_available(self.options, self.arguments.methods or default)
 
-    def report(self, name: str, title: str, records: Sequence[output.Record]) -> None:
+    def report(self, name: str, title: str, records: output.Records) -> None:
         """Show a table, and write it with ``--out``."""
         output.show(self.console, title, records)
         self.write(name, records)
 
     def write(
-        self,
-        name: str,
-        records: Sequence[output.Record],
-        shown: Sequence[output.Record] | None = None,
+        self, name: str, records: output.Records, shown: output.Records | None = None
     ) -> None:
         """Write a table with ``--out``."""
         if self.arguments.out is not None:
@@ -156,9 +153,8 @@ def run_stream(run: Run) -> None:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
             for name, options in methods.items():
                 with counted(bar, f"{name}, {order}", len(ordered)) as advance:
-                    decisions, seconds = stream.timed(
-                        partial(stream.deduplicate, options, ordered, advance)
-                    )
+                    work = partial(stream.deduplicate, options, ordered, advance)
+                    decisions, seconds = stream.timed(work)
                 results.append(truth.score(decisions, name, order, 1, seconds))
         results += _by_workers(run, bar, methods, arrivals, truth)
     run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
@@ -168,7 +164,9 @@ def run_stream(run: Run) -> None:
         for new, old in r.lost
     ]
     run.write("stream-lost", lost)
-    output.show(run.console, "first losses of each run", _first(lost, run.arguments.show))
+    of_each = groupby(lost, key=itemgetter("method", "order", "workers"))
+    first = [record for _, some in of_each for record in islice(some, run.arguments.show)]
+    output.show(run.console, "first losses of each run", first)
 
 
 def _of_crawls(run: Run) -> dict[str, Options]:
@@ -187,11 +185,6 @@ def counted(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[
     task = bar.add_task(title, total=total)
     yield lambda n: bar.advance(task, n)
     bar.remove_task(task)
-
-
-def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    runs = groupby(lost, key=itemgetter("method", "order", "workers"))
-    return [record for _, some in runs for record in islice(some, count)]
 
 
 def _by_workers(
