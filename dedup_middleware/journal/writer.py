@@ -110,7 +110,7 @@ class JournalWriter:
             for entry in entries:
                 size = _size(entry)
                 if self._chars + size > self._max_chars:
-                    self._counts["journal/lost"] += 1
+                    self._counts["lost"] += 1
                     continue
                 self._chars += size
                 if isinstance(entry, Kept):
@@ -124,8 +124,10 @@ class JournalWriter:
         """Pass on what the thread has counted."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
-        for name in ("journal/written", "journal/lost", "journal/error", "changed/words"):
-            self._count(name, counts[name])
+        self._count("journal/written", counts["written"])
+        self._count("journal/lost", counts["lost"])
+        self._count("journal/error", counts["error"])
+        self._count("changed/words", counts["changed-words"])
 
     def close(self) -> None:
         """Write what waits, for some seconds at the most, and close the journal. Blocks."""
@@ -135,7 +137,7 @@ class JournalWriter:
             self._thread.join(_LONGEST_WAIT)
         with self._lock:
             left = len(self._drops)
-            self._counts["journal/lost"] += left
+            self._counts["lost"] += left
         if left:
             text = (
                 "%d dropped pages could not be written to the journal %s and can't be brought back"
@@ -186,9 +188,9 @@ class JournalWriter:
             for queue, done in ((self._drops, drops), (self._kept, kept)):
                 for _ in done:
                     self._chars -= _size(queue.popleft())
-            self._counts["changed/words"] += changed
-            self._counts["journal/written"] += len(drops) - lost
-            self._counts["journal/lost"] += lost
+            self._counts["changed-words"] += changed
+            self._counts["written"] += len(drops) - lost
+            self._counts["lost"] += lost
         return True
 
     def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
@@ -207,7 +209,7 @@ class JournalWriter:
 
     def _failure(self, error: JournalError) -> None:
         with self._lock:
-            self._counts["journal/error"] += 1
+            self._counts["error"] += 1
         if not self._failed:
             # Once, not every two seconds of an outage.
             logger.warning("Dropped pages wait to be written to the journal: %s", error)

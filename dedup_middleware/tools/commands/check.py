@@ -91,8 +91,6 @@ _TOKENS = 40  # shown to people
 
 
 class Check(Subcommand):
-    """``scrapy dedup check``."""
-
     summary = "Show whether a page would be dropped now, and why"
     description = (
         "Nothing is changed. Exit codes: 0: it would be stored; 3: it would be dropped; "
@@ -192,8 +190,6 @@ _CONTEXT = 40  # characters of what both have, around a difference
 
 
 class Compare(Subcommand):
-    """``scrapy dedup compare``."""
-
     summary = "Compare two pages, and show what differs"
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"

@@ -35,8 +35,6 @@ _SHOWN = ("key", "time", "title", "outcome", "reason", "similarity", "jaccard", 
 
 
 class Explain(Subcommand):
-    """``scrapy dedup explain``."""
-
     summary = "Show the stored page of a cluster and all that were dropped against it"
     description = (
         "Reads the journal; the index is not needed. KEY is that of the stored page or of a\n"
@@ -111,8 +109,6 @@ def _show_clusters(state: dict[str, Any]) -> str:
 
 
 class History(Subcommand):
-    """``scrapy dedup history``."""
-
     summary = "Show when a page was seen again, and what had changed"
     description = (
         "Reads the journal; the index is not needed.\n"
@@ -183,8 +179,6 @@ def _show_history(state: dict[str, Any]) -> str:
 
 
 class Clusters(Subcommand):
-    """``scrapy dedup clusters``."""
-
     summary = "Write each stored page with the pages that were dropped for it"
     description = (
         "JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), by the name of the file. Reads\n"
@@ -214,8 +208,6 @@ _MOST = 1_000_000_000  # decisions or megabytes of a report
 
 
 class Report(Subcommand):
-    """``scrapy dedup report``."""
-
     summary = "Write what was dropped, and why, as one HTML file"
     description = (
         "The file needs no network and no server. Reads the journal; the index is not needed.\n"

@@ -28,8 +28,6 @@ _OTHERS = "parquet csv tsv warc"
 
 
 class Files(Subcommand):
-    """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
-
     summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
     description = (
         "Pages are decided one after the other by the rule of the crawl, with an index of their\n"
@@ -169,8 +167,6 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Spark(Subcommand):
-    """``scrapy dedup spark``."""
-
     summary = "De-duplicate an archive of JSON lines, CSV, Parquet or WARC on Apache Spark"
     description = (
         "The verdicts are those of a crawl with the pages in the same order. The result is\n"

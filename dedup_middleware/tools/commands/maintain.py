@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 
 class Verify(Subcommand):
-    """``scrapy dedup verify``."""
-
     summary = "Read the whole index and report what is inconsistent"
     description = (
         "Nothing is changed; crawls may go on. Exit codes: 0: all is well; 3: something is\n"
@@ -84,8 +82,6 @@ def _table(found: Verification) -> Table:
 
 
 class Compact(Subcommand):
-    """``scrapy dedup compact``."""
-
     summary = "Take the records of forgotten and released pages out of an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
@@ -109,8 +105,6 @@ _EVER = float(2**32 - 1)  # seconds since 1970, later than any commit
 
 
 class Forget(Subcommand):
-    """``scrapy dedup forget``."""
-
     summary = "Forget stored pages, so that like pages may be stored again"
     description = (
         "By key, by host, or by the time of storing (--since, --until): one of these three.\n"
@@ -152,8 +146,6 @@ async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
 
 
 class Clear(Subcommand):
-    """``scrapy dedup clear``."""
-
     summary = "Forget all pages of an index, to begin anew"
     description = (
         "The journal and the storage stay as they are, and so do the parameters of the index: to\n"
@@ -193,8 +185,6 @@ def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> b
 
 
 class Warmup(Subcommand):
-    """``scrapy dedup warmup``."""
-
     summary = "Compile the kernels that these settings need, for images and CI"
     description = (
         "Fills the cache of compiled functions and dictionaries; the index is not needed.\n"
@@ -303,8 +293,6 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is sho
 
 
 class Stats(Subcommand):
-    """``scrapy dedup stats``."""
-
     summary = "Show the state of an index"
     description = (
         "Nothing is created or changed. Exit codes: 0; 1: there is no index, or it can't be read."

@@ -47,8 +47,6 @@ from dedup_middleware.tools.files.signing import Signer
 
 
 class Export(Subcommand):
-    """``scrapy dedup export``."""
-
     summary = "Write all stored pages of an index to one file"
     description = (
         "A Parquet file that `scrapy dedup import` reads into an index of any kind, and Spark and\n"
@@ -85,8 +83,6 @@ def _is_exported(path: Path) -> bool:
 
 
 class Import(Subcommand):
-    """``scrapy dedup import``."""
-
     summary = "Enter the pages of an exported file, or of another index, into an index"
     description = (
         "An index that does not exist is made with the parameters of the source, and with\n"
@@ -139,8 +135,6 @@ class Rebuilt:
 
 
 class Rebuild(Subcommand):
-    """Enters stored pages into an index that no crawl uses yet."""
-
     summary = "Make an index with other settings of the pages that are stored"
     description = (
         "Enters every page of the files as stored, without judging it, into the index at\n"
@@ -274,8 +268,6 @@ _LEASE = 30.0  # seconds
 
 
 class Restore(Subcommand):
-    """``scrapy dedup restore``."""
-
     summary = "Bring back dropped pages from the journal"
     description = (
         "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"
