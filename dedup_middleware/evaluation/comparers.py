@@ -172,20 +172,13 @@ VARIANTS: Final = (
 
 
 def name_of(options: Options) -> str:
-    """Name of the method with the parameters that are given.
-
-    >>> name_of(Options(method="rules", method_parameters="rule=R1"))
-    'rules:rule=R1'
-    """
+    """Name of the method with the parameters that are given, such as ``rules:rule=R1``."""
     return f"{options.method}:{options.method_parameters}".rstrip(":")
 
 
 def options_for(options: Options, name: str) -> Options:
-    """The options with another method; a threshold is only for the method that they name.
-
-    :param name: name of a method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``
-    :raises OptionsError: no such method
-    """
+    """The options with another method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``; a threshold is
+    only for the method that they name."""
     method, _, parameters = name.partition(":")
     if method not in METHODS:
         raise OptionsError("method", method, f"use one of {', '.join(METHOD_NAMES)}")
@@ -216,9 +209,7 @@ def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, 
     """The methods by name, the default rule first.
 
     :param options: how pages are read; threshold and parameters of the method that they name
-    :param names: those wanted, each with parameters behind a colon if need be; none: all with
-        their own parameters
-    :raises OptionsError: a name that no method has, or parameters that can't be used
+    :param names: those wanted, as for :func:`options_for`; none: all with their own parameters
     """
     return {
         name: JaccardComparer(options)

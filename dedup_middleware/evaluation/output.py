@@ -38,11 +38,7 @@ def prepare(folder: Path) -> None:
 
 
 def flat(record: Record) -> dict[str, Cell]:
-    """A record as one row of a table: an interval becomes three columns, a list one string.
-
-    >>> flat({"recall": Interval(0.5, 0.25, 0.75)})
-    {'recall': 0.5, 'recall_low': 0.25, 'recall_high': 0.75}
-    """
+    """A record as one row of a table: an interval becomes three columns, a list one string."""
     row: dict[str, Cell] = {}
     for name, value in record.items():
         if isinstance(value, Interval):
@@ -65,8 +61,6 @@ def write(folder: Path, name: str, records: Records, shown: Records | None = Non
     """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing existing files.
 
     :param shown: rows of the Markdown table, if it is a shorter one for people
-
-    :raises DedupError: it can't be written
     """
     rows = [flat(record) for record in records]
     table = io.StringIO()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,13 +42,11 @@ class Run:
     options: Options
     console: Console
 
-    @contextmanager
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Progress:
         """A progress bar on the console, gone when done."""
         from rich.progress import Progress
 
-        with Progress(console=self.console, transient=True) as bar:
-            yield bar
+        return Progress(console=self.console, transient=True)
 
     def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:
         """The methods requested, else those of the experiment."""
@@ -120,12 +118,11 @@ def _pair_summary(row: output.Record) -> dict[str, Any]:
 
 
 def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair]) -> None:
-    records = [wrong for result in results for wrong in pairs.wrong_pairs(result, chosen)]
-    run.write("wrong-pairs", records)
-    first = results[0].name
-    shown = [record for record in records if record["method"] == first]
-    run.console.print(f"\npairs that {first} gets wrong: {len(shown)}", markup=False)
-    for record in shown:
+    wrong = [pairs.wrong_pairs(result, chosen) for result in results]
+    run.write("wrong-pairs", [*chain.from_iterable(wrong)])
+    head = f"\npairs that {results[0].name} gets wrong: {len(wrong[0])}"
+    run.console.print(head, markup=False)
+    for record in wrong[0]:
         truth = "near-duplicates" if record["duplicate"] else "different pages"
         head = f"{record['pair']}: {truth}, score {record['score']:.2f}, {record['reason']}"
         run.console.print(head, markup=False, highlight=False)
@@ -209,7 +206,6 @@ def _by_workers(
 
 
 def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
-    record = attrs.asdict(result)
-    del record["seconds"], record["lost"]
+    record = attrs.asdict(result, filter=lambda field, _: field.name not in {"seconds", "lost"})
     pages_a_second = result.documents / max(result.seconds, 1e-9)
     return {**record, "cost": result.cost, "pages_a_second": pages_a_second}

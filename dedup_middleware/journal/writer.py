@@ -50,8 +50,6 @@ class JournalWriter:
     new entries are left out and counted.
 
     :param count: called by :meth:`report_counts` with a counter and what to add
-    :param spider: name of the spider, for all entries
-    :param crawl: id of the crawl, for all entries
     """
 
     def __init__(
@@ -175,7 +173,8 @@ class JournalWriter:
         try:
             written = [self._with_change(drop, kept) for drop in drops]
             self._journal.append(written, kept, activity)
-            changed = sum(_changed_words(new) for new in written)
+            changes = [new.body.change for new in written if new.body and new.body.change]
+            changed = sum(change.added + change.removed for change in changes)
         except JournalError:
             with self._lock:
                 self._activity.update(activity)
@@ -194,10 +193,8 @@ class JournalWriter:
         return True
 
     def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
-        """A page that had changed, with the difference from its last version if that is kept.
-
-        :param kept: stored pages that are not written yet
-        """
+        """A page that had changed, with the difference from its last version if that is kept, or
+        among the stored pages that are not written yet."""
         if not is_change(drop) or drop.body is None or not drop.body.text:
             return drop
         versions = [page for page in kept if page.key == drop.key and page.time <= drop.time]
@@ -226,11 +223,6 @@ def _size(entry: Drop | Kept) -> int:
     # The text of the item is mostly that of the body.
     own = sum(len(str(value)) for value in item.values() if value is not text)
     return _ENTRY + len(text) + own
-
-
-def _changed_words(drop: Drop) -> int:
-    change = None if drop.body is None else drop.body.change
-    return 0 if change is None else change.added + change.removed
 
 
 SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match

@@ -38,14 +38,11 @@ class CommandError(DedupError):
 
 @attrs.frozen
 class Context:
-    """Settings and output of one run.
-
-    :ivar json: print JSON for machines instead of tables for people
-    """
+    """Settings and output of one run."""
 
     settings: BaseSettings
     options: Options
-    json: bool
+    json: bool  # for machines, instead of tables for people
     console: Console
 
     def say(self, state: Any, table: Callable[[], Table | str]) -> None:
@@ -176,8 +173,7 @@ def check_format(path: Path | None, what: str, wanted: str, others: str) -> None
     """Refuse a name that promises another format than what is written.
 
     :param what: is written, and as what
-    :param wanted: endings for it
-    :param others: endings, without their points, of other formats
+    :param others: endings of other formats, without their points
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     if ending in others.split():

@@ -144,13 +144,11 @@ def from_arrow(batch: Any) -> Pages:
         column = batch.column(name)
         if column.null_count:
             raise ValueError(f"the column {name} has nulls")
-        if not CONTENT[name].shape:
+        if CONTENT[name].shape:
+            raw = _fixed(name, column)
+            content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
+        else:
             content[name] = column.to_numpy().astype(CONTENT[name])
-            continue
-        raw = _fixed(column, CONTENT[name].itemsize)
-        if raw is None:
-            raise ValueError(f"the column {name} has values of another length")
-        content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
     bucket_keys, payload = batch.column("slots"), batch.column("payload")
     if bucket_keys.null_count or bucket_keys.flatten().null_count or payload.null_count:
         raise ValueError("the columns slots or payload have nulls")
@@ -166,13 +164,12 @@ def from_arrow(batch: Any) -> Pages:
     )
 
 
-def _fixed(column: Any, size: int) -> NDArray[np.uint8] | None:
-    """The bytes of a binary column; None if a value has not ``size`` of them."""
+def _fixed(name: str, column: Any) -> NDArray[np.uint8]:
+    """The bytes of a binary column whose values are all as long as those of a field of CONTENT."""
     starts = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
-    if (np.diff(starts) != size).any():
-        return None
-    raw = column.buffers()[2]
-    return np.frombuffer(raw if raw else b"", np.uint8)[starts[0] : starts[-1]]
+    if (np.diff(starts) != CONTENT[name].itemsize).any():
+        raise ValueError(f"the column {name} has values of another length")
+    return np.frombuffer(column.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
 
 
 class Checksum:
@@ -226,8 +223,8 @@ class Portable:
     rows: int
     checksum: str
 
-    def pages(self, size: int = ROWS) -> Iterator[Pages]:
-        """All pages, at most ``size`` at a time.
+    def pages(self) -> Iterator[Pages]:
+        """All pages, at most :data:`.ROWS` at a time.
 
         :raises IndexRefusedError: the file is damaged; its checksum is known to be right only when
             all pages are read
@@ -235,15 +232,13 @@ class Portable:
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                batches = _batches(file, size, check_sizes(self.path, self.rows))
-            while True:
-                with _explained(self.path):
-                    batch = next(batches, None)
-                    if batch is None:
-                        break
-                    pages = from_arrow(batch)
+                parts = map(from_arrow, _batches(file, check_sizes(self.path, self.rows)))
+                pages = next(parts, None)
+            while pages is not None:
                 found.add(pages)
                 yield pages
+                with _explained(self.path):
+                    pages = next(parts, None)
         if (found.rows, found.value()) != (self.rows, self.checksum):
             what = f"it holds {found.rows} pages that do not add up to its checksum"
             raise _damaged(self.path, what)
@@ -313,9 +308,9 @@ def _texts(raw: str) -> dict[str, str]:
 def _check_columns(columns: Any, path: Path) -> None:
     """Refuse columns that an export does not write, or of other types."""
     pa, wanted = arrow(), schema()
-    missing = set(wanted.names) - set(columns.names)
+    missing = sorted(set(wanted.names) - set(columns.names))
     if missing:
-        raise _damaged(path, f"the columns {', '.join(sorted(missing))} are missing")
+        raise _damaged(path, f"the columns {', '.join(missing)} are missing")
     if len(columns.names) != len(wanted.names):
         raise _damaged(path, "it has other columns than an export writes")
     for field in wanted:
@@ -327,11 +322,11 @@ def _check_columns(columns: Any, path: Path) -> None:
             raise _damaged(path, f"the column {field.name} is of type {found}, not {given}")
 
 
-def _batches(file: Any, size: int, at_once: list[int]) -> Iterator[Any]:
-    """Rows of a Parquet file, at most ``size`` at a time, and ``at_once`` of each group."""
+def _batches(file: Any, at_once: list[int]) -> Iterator[Any]:
+    """Rows of a Parquet file, of each group so many at once."""
     # Asked for all groups of rows, pyarrow holds 220 bytes of memory for each row of the file.
     for group, most in enumerate(at_once):
-        yield from file.iter_batches(batch_size=min(size, most), row_groups=[group])
+        yield from file.iter_batches(batch_size=most, row_groups=[group])
 
 
 def _damaged(path: Path, what: str) -> IndexRefusedError:

@@ -21,7 +21,6 @@ from dedup_middleware.journal.entries import (
     Query,
     host_of,
     is_change,
-    is_near_miss,
 )
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, ContentByEvidence, required
@@ -68,9 +67,7 @@ def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
     """
     if line is None:
         return None
-    if drop.outcome == NEW:
-        return min(line, threshold - _STEP)
-    return max(line, threshold)
+    return min(line, threshold - _STEP) if drop.outcome == NEW else max(line, threshold)
 
 
 NEAR = 2_000  # pages next to the threshold whose texts go in before all others
@@ -90,7 +87,7 @@ def collect(
     line: Line = lambda drop: drop.similarity,
     other: JournalStore | None = None,
     given: Mapping[str, str] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Everything that the report shows, as values of JSON.
 
@@ -106,21 +103,16 @@ def collect(
     :param other: a journal to compare with
     :param given: settings that a command needs to reach the same journal
     :param progress: called with the number of decisions that have been read
-    :raises JournalError: a journal can't be read
     """
-    report = progress or (lambda _: None)
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
     for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=decisions)), 1):
         # A new version of a page was never near the threshold.
-        if drop.outcome != NEW or is_near_miss(drop):
-            drops.append(drop)
-        elif is_change(drop):
-            changed.append(drop)
+        (changed if is_change(drop) else drops).append(drop)
         if read % 1000 == 0:
-            report(read)
-    report(read)
+            progress(read)
+    progress(read)
     names, tables, stored, texts = Lists(), Names(), Names(), _Texts(text_bytes)
     found = map(stored_names(journal), drops)
     match = [-1 if name is None else stored[name] for name in found]
@@ -245,10 +237,8 @@ def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
     matched = [i for i, drop in enumerate(drops) if drop.similarity is not None]
     near = sorted(matched, key=lambda i: abs((drops[i].similarity or 0.0) - threshold))[:NEAR]
     sizes = Counter(drops[i].match for i in matched)
-    first: dict[str | None, int] = {}
-    for i in matched:
-        first.setdefault(drops[i].match, i)
-    examples = sorted(first.values(), key=lambda i: -sizes[drops[i].match])
+    first = {drops[i].match: i for i in reversed(matched)}
+    examples = (first[match] for match, _ in sizes.most_common())
     return list(dict.fromkeys([*near, *examples, *reversed(range(len(drops)))]))
 
 
