@@ -151,14 +151,11 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         yield Reader(index, choose_method(options), fingerprinter)
 
 
-@contextlib.asynccontextmanager
-async def former_index(options: Options) -> AsyncIterator[Index | None]:
+def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Index | None]:
     """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), or None."""
-    if not options.former_index_url:
-        yield None
-        return
-    async with existing_index(former_options(options)) as index:
-        yield index
+    if options.former_index_url:
+        return existing_index(former_options(options))
+    return contextlib.nullcontext()
 
 
 def is_address(text: str) -> bool:
