@@ -28,14 +28,11 @@ _THRESHOLDS: Final = tuple(i / 100 for i in range(5, 101))
 
 @attrs.frozen
 class Comparison:
-    """Verdict of a method on a new document, given a stored one.
+    """Verdict of a method on a new document, given a stored one."""
 
-    ``similarity`` 0 to 1; ``reason`` names the rule that decided.
-    """
-
-    similarity: float
+    similarity: float  # 0 to 1
     duplicate: bool
-    reason: str
+    reason: str  # names the rule that decided
 
 
 class Comparer(ABC):

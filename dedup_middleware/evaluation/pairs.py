@@ -42,20 +42,15 @@ RECALL: Final = 0.92
 
 @attrs.frozen(eq=False)
 class MethodRun:
-    """Verdicts of one method on n pairs.
-
-    ``said`` bool[n] and ``scores`` float64[n] for each order; ``reasons`` of the pair in the order
-    that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a
-    comparison, both of processor time, which does not count other programs.
-    """
+    """Verdicts of one method on n pairs; seconds are of the processor."""
 
     name: str
     threshold: float
-    said: Mapping[str, Labels]
-    scores: Mapping[str, Scores]
-    reasons: tuple[str, ...]
-    sign_seconds: float
-    pair_seconds: float
+    said: Mapping[str, Labels]  # bool[n] for each order
+    scores: Mapping[str, Scores]  # float64[n] for each order
+    reasons: tuple[str, ...]  # in the order that comes nearer to a duplicate
+    sign_seconds: float  # a document
+    pair_seconds: float  # a comparison
 
 
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:

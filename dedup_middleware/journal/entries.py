@@ -211,14 +211,11 @@ def is_change(drop: Drop) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A page that was stored, as far as the journal still knows it.
-
-    ``by_number``: the index keeps no name of it, so drops name it by its page id alone.
-    """
+    """A page that was stored, as far as the journal still knows it."""
 
     key: str
     number: int
-    by_number: bool = False
+    by_number: bool = False  # the index keeps no name of it: drops name it by its page id alone
     title: str = ""
     text: str = attrs.field(repr=False)
     time: float
@@ -231,25 +228,22 @@ class Kept:
 
 @attrs.frozen
 class Hour:
-    """What happened to the pages of one host in one hour.
+    """What happened to the pages of one host in one hour."""
 
-    ``hour``: seconds since 1970 at its start; ``dropped``: numbers by reason.
-    """
-
-    hour: int
+    hour: int  # seconds since 1970 at its start
     host: str
     seen: int
     stored: int
-    dropped: Mapping[str, int]
+    dropped: Mapping[str, int]  # numbers by reason
 
 
 @attrs.frozen
 class JournalSize:
-    """How much a journal holds; ``bytes`` counts what its cap is compared with."""
+    """How much a journal holds."""
 
     drops: int
     kept: int
-    bytes: int
+    bytes: int  # what its cap is compared with
 
 
 @attrs.frozen(kw_only=True)

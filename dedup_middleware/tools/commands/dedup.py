@@ -63,15 +63,13 @@ class Command(ScrapyCommand):
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        """What follows the command's name."""
         return "COMMAND [options] ..."
 
     def short_desc(self) -> str:
-        """One line for the list of commands."""
         return "See, check and manage near-duplicate pages"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Scrapy's own options; those of the subcommand are read by :meth:`run`."""
+        # Scrapy's own options; those of the subcommand are read by run().
         super().add_options(parser)
         # Scrapy's parser would answer with its own help before the subcommand is known, and would
         # take the beginning of a subcommand's option for one of its own.

@@ -331,15 +331,11 @@ _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 @attrs.frozen(eq=False)
 class Places:
-    """Bucket keys of some pages.
-
-    ``bucket_keys`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], by the SimHash
-    tables, 0 for a page that is in none of them.
-    """
+    """Bucket keys of n pages, as in :class:`.Pages`."""
 
     bucket_keys: NDArray[np.uint64]
     starts: NDArray[np.int64]
-    simhashes: NDArray[np.uint64]
+    simhashes: NDArray[np.uint64]  # uint64[n] by the SimHash tables; 0: in none of them
 
 
 class BucketKeySpool:

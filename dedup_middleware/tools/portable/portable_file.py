@@ -212,16 +212,12 @@ _END: Final = {"thrift_string_size_limit": 1 << 20, "thrift_container_size_limit
 
 @attrs.frozen(kw_only=True)
 class Portable:
-    """A portable file; its columns are described above.
-
-    ``parameters``: of the index it was exported from, the hash key included; ``rows``: number of
-    pages; ``checksum``: what their columns must add up to.
-    """
+    """A portable file; its columns are described above."""
 
     path: Path
-    parameters: Mapping[str, str] = attrs.field(repr=False)
-    rows: int
-    checksum: str
+    parameters: Mapping[str, str] = attrs.field(repr=False)  # of the index, hash key included
+    rows: int  # pages
+    checksum: str  # that their columns must have
 
     def pages(self) -> Iterator[Pages]:
         """All pages, at most :data:`.ROWS` at a time.
@@ -253,13 +249,11 @@ def read_portable(path: str | Path) -> Portable:
     """Open a portable file: its parameters, and its pages as columns.
 
     :raises IndexRefusedError: it is none, is damaged, or of another version; says which
-    :raises DedupError: pyarrow is not installed
     """
     path = Path(path)
     with _opened(path) as file, _explained(path):
-        raw = file.schema_arrow.metadata or {}
         # Metadata added when a file is finished belongs to the file, not to its schema.
-        raw = {**raw, **(file.metadata.metadata or {})}
+        raw = {**(file.schema_arrow.metadata or {}), **(file.metadata.metadata or {})}
         known = {
             key.decode()[len(PREFIX) :]: value.decode()
             for key, value in raw.items()
@@ -364,14 +358,10 @@ def _explained(path: Path) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class Exported:
-    """A finished file: its number of pages, its bytes and its checksum.
-
-    ``left_out``: committed pages of an index of which no bucket holds a record, because they have
-    just expired.
-    """
+    """A finished file."""
 
     pages: int
-    left_out: int = 0
+    left_out: int = 0  # committed pages that no bucket holds a record of: they have just expired
     bytes: int
     checksum: str
 
