@@ -165,7 +165,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
 
     Args:
         raw: the text before its normal form; `shifts` says which comes from which, see
-            `fold.fold_and_align`.
+            `characters.fold_and_align`.
     """
     if not _some(raw):
         return False

@@ -40,9 +40,18 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64_2, U8, U32
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import NUMERAL, SYMBOL, Codes, Flags, Hashes, Places, code_set
+from dedup_middleware.text.characters import (
+    NUMERAL,
+    SYMBOL,
+    Codes,
+    Flags,
+    Hashes,
+    Places,
+    code_set,
+    fold_text,
+    load_characters,
+)
 from dedup_middleware.text.datelines import DATED, mark_dates
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import among, at
 from dedup_middleware.text.places import NamedText, locate

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R8, R32, int64
-from dedup_middleware.text.characters import Codes, code_set, word_lists
-from dedup_middleware.text.fold import code_points
+from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,

@@ -30,12 +30,18 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting, normalize
-from dedup_middleware.text.characters import Codes, Hashes, Places, simplified
-from dedup_middleware.text.clauses import NUMBER, STOP
-from dedup_middleware.text.fold import FORMAT as FOLD_FORMAT
-from dedup_middleware.text.fold import code_points, fold_text, load_characters
+from dedup_middleware.text.characters import FORMAT as FOLD_FORMAT
+from dedup_middleware.text.characters import (
+    Codes,
+    Hashes,
+    Places,
+    code_points,
+    fold_text,
+    load_characters,
+    simplified,
+)
+from dedup_middleware.text.clauses import NAME, NUMBER, STOP, polarity
 from dedup_middleware.text.hashing import MAX_WIDTH, constants, hash_words, make_table
-from dedup_middleware.text.polarity import NAME, polarity
 from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
 from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.textkernel import TextParts, keep_words, read_text

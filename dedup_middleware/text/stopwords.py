@@ -2,7 +2,7 @@
 
 From the English list names, codes of countries, abbreviations and nouns such as computer and fire
 are left out, as they are what a page is about. Of both lists the words that turn a sentence round
-(not, before, 没有) are left out, see :mod:`dedup_middleware.text.polarity`.
+(not, before, 没有) are left out, see :mod:`dedup_middleware.text.clauses`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.clauses import polarity
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.polarity import polarity
 
 LANGUAGES: Final = ("zh", "en")
 DEFAULT: Final = "zh,en"

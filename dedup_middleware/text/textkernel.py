@@ -17,9 +17,11 @@ from dedup_middleware.text.characters import (
     Flags,
     Hashes,
     Places,
+    fold_and_align,
 )
 from dedup_middleware.text.clauses import (
     LONG,
+    NAME,
     NUMBER,
     STOP,
     TURNING,
@@ -33,7 +35,6 @@ from dedup_middleware.text.clauses import (
 )
 from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
-from dedup_middleware.text.fold import fold_and_align
 from dedup_middleware.text.hashing import (
     TEXT_BASE,
     TOKEN_START,
@@ -47,7 +48,6 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
-from dedup_middleware.text.polarity import NAME
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 

@@ -9,7 +9,8 @@ import unicodedata
 import attrs
 import numpy as np
 
-from dedup_middleware.text import cutting, dictionary
+from dedup_middleware.text import cutting
+from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.capitals import ARTICLES, GERMAN, MANY, MOST, NOUNS
 from dedup_middleware.text.capitals import CREDITS as CAPITAL_CREDITS
 from dedup_middleware.text.characters import (
@@ -18,10 +19,11 @@ from dedup_middleware.text.characters import (
     NUMERAL,
     SEPARATES,
     SYMBOL,
+    fold_text,
+    load_characters,
     word_classes,
 )
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
 from dedup_middleware.text.names import CREDITS, GIVEN_NAMES, SURNAMES
 from dedup_middleware.text.normalize import compose, needs_context, normalize, special

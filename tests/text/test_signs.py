@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.text.characters import fold_text, load_characters
 from dedup_middleware.text.figures import canonical, find_figures
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.signs import (
     COMPARISON_SHIFT,
     COMPARISONS,

@@ -23,7 +23,7 @@ from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, s
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.text.dictionary import jieba_file
+from dedup_middleware.text.trie import jieba_file
 
 # Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison.
 #
