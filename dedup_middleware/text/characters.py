@@ -18,11 +18,11 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U8, U32, Tuple, boolean
@@ -42,6 +42,19 @@ FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 def code_set(characters: str) -> NDArray[np.int64]:
     """Code points for `numerals.among`."""
     return np.array(sorted(map(ord, characters)), np.int64)
+
+
+def by_code_point(values: Mapping[int, int], dtype: DTypeLike, nothing: int = 0) -> NDArray[Any]:
+    """A table of 2**16 places for `of_code_point`."""
+    table = np.full(1 << 16, nothing, dtype)
+    table[list(values)] = list(values.values())
+    return table
+
+
+@subkernel
+def of_code_point(table: NDArray[Any], code: int | np.uint32) -> int:
+    """The value of a code point in a table; beyond it that of U+FFFF, which is no character."""
+    return np.int64(table[min(np.uint64(code), np.uint64(0xFFFF))])
 
 
 class Tokens(NamedTuple):
@@ -196,8 +209,7 @@ def simplified() -> MappingProxyType[int, int]:
     One by one is enough, and better: in the table the mapping costs a page nothing, and what a
     phrase table would decide by context stays equal in traditional and in simplified pages.
 
-    Raises:
-        ImportError: no OpenCC package is installed.
+    :raises ImportError: no OpenCC package is installed.
     """
     try:
         opencc = import_module("opencc")
@@ -233,9 +245,8 @@ def code_points(text: str) -> Codes:
 def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
     """The character table, from the cache or built anew (about half a second).
 
-    Args:
-        simplified: traditional code points and the simplified ones they become; may be empty.
-        name: names `simplified`; another mapping needs another name.
+    :param simplified: traditional code points and the simplified ones they become; may be empty.
+    :param name: names `simplified`; another mapping needs another name.
     """
 
     def make() -> dict[str, Codes]:
@@ -353,13 +364,10 @@ def fold_and_align(
 def fold(raw: Codes, composed: bool, table: Codes, expansions: Codes) -> tuple[bool, Codes, Flags]:
     """The normal form of a text.
 
-    Args:
-        raw: code points, any values below 0x110000.
-        composed: whether `raw` went through `normalize.compose`.
-
-    Returns:
-        False if neighbours matter and `raw` is not composed; then the rest is void. Else True,
-        the code points of the normal form, and their flags and word classes.
+    :param raw: code points, any values below 0x110000.
+    :param composed: whether `raw` went through `normalize.compose`.
+    :returns: False if neighbours matter and `raw` is not composed; then the rest is void. Else
+        True, the code points of the normal form, and their flags and word classes.
     """
     ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
     return ready, codes, flags

@@ -61,11 +61,13 @@ from dedup_middleware.text.characters import (
     Codes,
     Flags,
     Hashes,
+    by_code_point,
     code_set,
+    of_code_point,
 )
 from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
-from dedup_middleware.text.numerals import among, is_wrap, look_up, perfect_hash
+from dedup_middleware.text.numerals import among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 256  # no polarity is as large
@@ -87,11 +89,10 @@ _SINGLE: Final = dict(
 class Polarity:
     """The shipped list.
 
-    Attributes:
-        words: the polarity of each word in normal form, without words that have none.
-        own: the same of the languages of `MARKS`, each word behind the mark of its language.
-        kept: all words that are no stop words, those without a polarity included.
-        classes: the first polarity of each class of alternatives, ascending.
+    :param words: the polarity of each word in normal form, without words that have none.
+    :param own: the same of the languages of `MARKS`, each word behind the mark of its language.
+    :param kept: all words that are no stop words, those without a polarity included.
+    :param classes: the first polarity of each class of alternatives, ascending.
     """
 
     words: Mapping[str, int]
@@ -104,8 +105,7 @@ class Polarity:
 def polarity() -> Polarity:
     """Read the shipped list.
 
-    Raises:
-        ValueError: a word is in two classes.
+    :raises ValueError: a word is in two classes.
     """
     text = (files("dedup_middleware.text") / "data" / "polarity.txt").read_text("utf-8")
     lines = [line.split(" ", 2) for line in text.splitlines() if line and line[0] != "#"]
@@ -141,7 +141,7 @@ def _ideographs() -> dict[int, int]:
     }
 
 
-_MULTIPLIER, _CODES, _VALUES = perfect_hash(_ideographs())
+_VALUES: Final = by_code_point(_ideographs(), np.uint8)
 
 
 def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
@@ -165,7 +165,7 @@ def has_polarity(code: np.uint32) -> np.uint8:
 @subkernel
 def polarity_of(code: np.uint32) -> np.uint64:
     """The polarity of an ideograph; 0 for any other code point."""
-    return np.uint64(look_up(np.int64(code), _MULTIPLIER, _CODES, _VALUES, 0))
+    return np.uint64(of_code_point(_VALUES, code))
 
 
 #: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
@@ -264,10 +264,10 @@ def weigh_parts(text: HashedText, first: np.uint64, last: np.uint64) -> tuple[np
 
 def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
     """The length of the longest word that begins with each code point below 2**16."""
-    longest = np.zeros(1 << 16, np.uint8)
+    longest = dict[int, int]()
     for word in words:
-        longest[ord(word[0])] = max(int(longest[ord(word[0])]), len(word))
-    return longest
+        longest[ord(word[0])] = max(longest.get(ord(word[0]), 0), len(word))
+    return by_code_point(longest, np.uint8)
 
 
 _REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own)])
@@ -276,7 +276,7 @@ _REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own
 @subkernel
 def reach(code: np.uint32) -> int:
     """The length of the longest word that begins with a code point."""
-    return np.int64(_REACH[min(np.uint64(code), np.uint64(0xFFFF))])
+    return of_code_point(_REACH, code)
 
 
 @subkernel

@@ -246,10 +246,9 @@ def tokenize(
 ) -> int:  # fmt: skip
     """Cut a whole text; the number of tokens.
 
-    Args:
-        mode: CHAR, WORDS, FMM or JIEBA.
-        roots, hints, nodes, values: those of the dictionary's `TrieArrays`.
-        sorts: zeros; JIEBA writes there what each token may be, see `names`.
+    :param mode: CHAR, WORDS, FMM or JIEBA.
+    :param roots, hints, nodes, values: those of the dictionary's `TrieArrays`.
+    :param sorts: zeros; JIEBA writes there what each token may be, see `names`.
     """
     size = flags.size
     tokens = Tokens(starts, ends, sorts)

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set
+from dedup_middleware.text.characters import (
+    FIRST_WIDE,
+    Codes,
+    by_code_point,
+    code_set,
+    of_code_point,
+)
 
 _NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
 # Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
@@ -26,7 +32,6 @@ _LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 LETTER_BITS: Final = 5
-_PLACE_BITS: Final = 40  # of a product, below the place
 
 
 def pack(word: str) -> int:
@@ -114,38 +119,8 @@ def _values() -> dict[int, int]:
     return values
 
 
-def perfect_hash(
-    values: dict[int, int], nothing: int = 0
-) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-    """A multiplier under which no two keys share a place, and the table: keys and values, `nothing`
-    where there is none. It has a power of two of places, 256 or more."""
-    multiplier, size = 0x9E3779B97F4A7C15, 256
-    while size < len(values) ** 2 / 4:  # so that few multipliers must be tried
-        size *= 2
-
-    def place(key: int) -> int:
-        return (key * multiplier >> _PLACE_BITS) & size - 1
-
-    while len(set(map(place, values))) < len(values):
-        multiplier = (multiplier + 0x61C8864680B583EA) % (1 << 64)
-    keys, found = np.full(size, -1, np.int64), np.full(size, nothing, np.int64)
-    for key, value in values.items():
-        keys[place(key)], found[place(key)] = key, value
-    return multiplier, keys, found
-
-
-@subkernel
-def look_up(
-    key: int, multiplier: int, keys: NDArray[np.int64], values: NDArray[np.int64], nothing: int
-) -> int:
-    """The value of `key` in a table of `perfect_hash`."""
-    place = np.uint64(key) * np.uint64(multiplier) >> np.uint64(_PLACE_BITS)
-    place &= np.uint64(keys.size - 1)
-    return values[place] if keys[place] == key else nothing
-
-
 _NOTHING: Final = 100
-_MULTIPLIER, _KEYS, _VALUES = perfect_hash(_values(), _NOTHING)
+_VALUES: Final = by_code_point(_values(), np.int8, _NOTHING)
 
 
 @subkernel
@@ -182,7 +157,7 @@ def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
 
 @subkernel
 def _value(code: int) -> int:
-    return look_up(np.int64(code), _MULTIPLIER, _KEYS, _VALUES, _NOTHING)
+    return of_code_point(_VALUES, code)
 
 
 @subkernel

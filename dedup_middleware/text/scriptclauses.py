@@ -390,9 +390,8 @@ def _spaced(
 ) -> tuple[int, np.uint64, np.uint64, int]:
     """The same of a script with spaces; and how many of the next words are names.
 
-    Args:
-        plain: the text whose hashes of words are those without the script's mark.
-        titled: how many of the words from i on are names.
+    :param plain: the text whose hashes of words are those without the script's mark.
+    :param titled: how many of the words from i on are names.
     """
     codes, last = text.codes, i
     while last < codes.size and is_letter(text.flags, last) and not is_digit(codes, last):
@@ -442,9 +441,8 @@ def _read(
 def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys: Hashes) -> Hashes:
     """Words and turn of each clause, uint64[n, 2].
 
-    Args:
-        script: what `script_of` gives, not NONE.
-        table: of the words with a kind.
+    :param script: what `script_of` gives, not NONE.
+    :param table: of the words with a kind.
     """
     size = codes.size
     prefixes, powers = np.empty(size + 1, np.uint64), np.empty(LONG, np.uint64)

@@ -56,23 +56,22 @@ _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 class Shingles:
     """What is left of a text: numbers only.
 
-    Attributes:
-        features: distinct hashes of the shingles, in order of first occurrence.
-        counts: how often each feature occurs.
-        figures: distinct hashes of the text's numerals in canonical form.
-        places: for each numeral outside date lines two entries, and one for each name: 24 bits,
-            of which 16 are its place and 8 its value; see `places`.
-        clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
-        tokens: number of tokens, stop words left out unless there are no others.
-        order: hashes of the shingles in text order.
-        values: hashes of the numerals and, of a short page, of its words, in text order.
-        positions: the token, from 0 on, of each of these.
-        sorts: what each is: a numeral that may be a year, is in a date line or in a time stamp (see
-            `datelines`), any other numeral, or a word (see `wording`).
-        anchors: hashes of some clauses, see `wording`.
-        words: of each token 32 bits of its hash.
-        exact: keyed hash of the normalised text without white space and punctuation, and of its
-            figures in text order.
+    :param features: distinct hashes of the shingles, in order of first occurrence.
+    :param counts: how often each feature occurs.
+    :param figures: distinct hashes of the text's numerals in canonical form.
+    :param places: for each numeral outside date lines two entries, and one for each name: 24 bits,
+        of which 16 are its place and 8 its value; see `places`.
+    :param clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
+    :param tokens: number of tokens, stop words left out unless there are no others.
+    :param order: hashes of the shingles in text order.
+    :param values: hashes of the numerals and, of a short page, of its words, in text order.
+    :param positions: the token, from 0 on, of each of these.
+    :param sorts: what each is: a numeral that may be a year, is in a date line or in a time stamp
+        (see `datelines`), any other numeral, or a word (see `wording`).
+    :param anchors: hashes of some clauses, see `wording`.
+    :param words: of each token 32 bits of its hash.
+    :param exact: keyed hash of the normalised text without white space and punctuation, and of its
+        figures in text order.
     """
 
     features: NDArray[np.uint64]
@@ -110,21 +109,18 @@ def _shingle(
 class Shingler:
     """Turns texts into `Shingles`. Made once; calls run without the interpreter lock.
 
-    Args:
-        segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
-            without Han characters is cut as by `words`, so one setting serves every language.
-        width: tokens in a shingle.
-        stop_words: see `stopwords.stop_words`.
-        user_dictionary: further words, in the format of jieba's user dictionaries; their
-            letters are normalised like the text's.
-        hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
-        max_chars: code points beyond this number are ignored, which bounds time and memory.
-        traditional: turn traditional characters into simplified ones (extra `traditional`).
-
-    Raises:
-        ValueError: a value out of range, an unknown name or a malformed dictionary.
-        FileNotFoundError: a dictionary is missing.
-        ImportError: `traditional` without the OpenCC package.
+    :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
+        without Han characters is cut as by `words`, so one setting serves every language.
+    :param width: tokens in a shingle.
+    :param stop_words: see `stopwords.stop_words`.
+    :param user_dictionary: further words, in the format of jieba's user dictionaries; their letters
+        are normalised like the text's.
+    :param hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
+    :param max_chars: code points beyond this number are ignored, which bounds time and memory.
+    :param traditional: turn traditional characters into simplified ones (extra `traditional`).
+    :raises ValueError: a value out of range, an unknown name or a malformed dictionary.
+    :raises FileNotFoundError: a dictionary is missing.
+    :raises ImportError: `traditional` without the OpenCC package.
     """
 
     def __init__(

@@ -56,13 +56,10 @@ def _shipped(language: str) -> frozenset[str]:
 def stop_words(choice: str | Iterable[str]) -> StopWords:
     """Read the choice of stop words.
 
-    Args:
-        choice: languages of the shipped lists, divided by commas (`"zh,en"`); `""` for none; or
-            any other iterable: the words themselves.
-
-    Raises:
-        ValueError: no list is shipped for a language.
-        TypeError: a stop word is no string.
+    :param choice: languages of the shipped lists, divided by commas (`"zh,en"`); `""` for none; or
+        any other iterable: the words themselves.
+    :raises ValueError: no list is shipped for a language.
+    :raises TypeError: a stop word is no string.
     """
     if isinstance(choice, str):
         names, words = [], set[str]()

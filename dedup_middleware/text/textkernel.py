@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import allocating_subkernel, kernel, prefetch, subkernel
 from dedup_middleware.base.kerneltypes import I32, R64, U8, U32, U64, U64_2, Tuple, int64, uint64
 from dedup_middleware.text import cutting
-from dedup_middleware.text.capitals import mark
 from dedup_middleware.text.characters import (
     NUMERAL,
     SEPARATES,
@@ -46,7 +45,7 @@ from dedup_middleware.text.hashing import (
     mix,
     shingle_features,
 )
-from dedup_middleware.text.names import find_names, places_of_names
+from dedup_middleware.text.names import find_names, mark, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values

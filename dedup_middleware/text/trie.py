@@ -56,8 +56,7 @@ class Dictionary:
 def jieba_file(name: str) -> Path:
     """The path of a data file of the installed jieba, such as its dictionary `dict.txt`.
 
-    Raises:
-        FileNotFoundError: jieba is not installed, or without that file.
+    :raises FileNotFoundError: jieba is not installed, or without that file.
     """
     found = importlib.util.find_spec("jieba")
     for folder in (found and found.submodule_search_locations) or ():
@@ -71,8 +70,7 @@ def jieba_file(name: str) -> Path:
 def parse(data: bytes, source: str = "dictionary") -> Dictionary:
     """Read a whole dictionary (`word frequency [tag]` in every line).
 
-    Raises:
-        ValueError: a line has another form; the message names `source` and the line.
+    :raises ValueError: a line has another form; the message names `source` and the line.
     """
     frequencies: dict[str, int] = {}
     tags: dict[str, str] = {}
@@ -97,8 +95,7 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
 def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictionary:
     """`dictionary` with a user's words, as `jieba.load_userdict` would add them.
 
-    Raises:
-        ValueError: the file is not UTF-8; the message names `source`.
+    :raises ValueError: the file is not UTF-8; the message names `source`.
     """
     try:
         lines = [line.strip().decode().lstrip("\ufeff") for line in data.split(b"\n")]
@@ -197,12 +194,11 @@ GUARD: Final = 0x10000
 class TrieArrays(NamedTuple):
     """What kernels read of a dictionary.
 
-    Attributes:
-        roots: uint64, by code point; see the head of the module.
-        hints: uint8, by slot: the lowest byte of the label.
-        nodes: uint64, by slot.
-        values: weights of words, log(frequency) - log(total); the first is -inf, the last that
-            of an unknown character.
+    :param roots: uint64, by code point; see the head of the module.
+    :param hints: uint8, by slot: the lowest byte of the label.
+    :param nodes: uint64, by slot.
+    :param values: weights of words, log(frequency) - log(total); the first is -inf, the last that
+        of an unknown character.
     """
 
     roots: Hashes
@@ -235,16 +231,13 @@ def open_dictionary(
     """The digest of a dictionary, and what loads its trie from the cache or builds it anew (about
     two seconds, and kernels are needed).
 
-    Args:
-        main: a whole dictionary in jieba's format; jieba's own if None.
-        user: further words, in the format of jieba's user dictionaries.
-        fold: applied to every word, so that the words look like normalised text.
-        fold_name: names `fold`; another fold needs another name.
-
-    Raises:
-        FileNotFoundError: a dictionary is missing.
-        ValueError: when it is loaded, a dictionary is malformed; the message names the file and
-            the line.
+    :param main: a whole dictionary in jieba's format; jieba's own if None.
+    :param user: further words, in the format of jieba's user dictionaries.
+    :param fold: applied to every word, so that the words look like normalised text.
+    :param fold_name: names `fold`; another fold needs another name.
+    :raises FileNotFoundError: a dictionary is missing.
+    :raises ValueError: when it is loaded, a dictionary is malformed; the message names the file and
+        the line.
     """
     path = main or jieba_file("dict.txt")
     extra = b"" if user is None else _read_user(user)
@@ -293,8 +286,7 @@ def _read_user(path: Path) -> bytes:
 def build_arrays(dictionary: Dictionary) -> dict[str, NDArray[Any]]:
     """The double array of all words with a frequency above zero.
 
-    Raises:
-        ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
+    :raises ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
     """
     entries = sorted((w, f) for w, f in dictionary.frequencies.items() if f > 0 and w)
     if not entries:
