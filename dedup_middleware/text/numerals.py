@@ -22,6 +22,7 @@ from dedup_middleware.text.characters import (
     by_code_point,
     code_set,
     of_code_point,
+    word_lists,
 )
 
 _NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
@@ -48,22 +49,10 @@ def sorted_table(values: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.
     return keys, np.array([values[key] for key in keys.tolist()], np.int64)
 
 
-_MONTH_NAMES: Final = (
-    "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
-    "|september sept sep|october oct|november nov|december dec"
-)
 MONTHS: Final = {
-    pack(name): number
-    for number, names in enumerate(_MONTH_NAMES.split("|"), 1)
-    for name in names.split()
+    pack(name): number for number in range(1, 13) for name in word_lists()[f"month-{number}"]
 }
 _MONTH_WORDS, _MONTH_NUMBERS = sorted_table(MONTHS)
-_SCALES: Final = {
-    3: "thousand тысяча тысячи тысячу тысяч тысячам тысячами тыс хиляди",
-    6: "million mln mn миллион миллиона миллионов миллионам миллионами милиона милиони млн",
-    9: "billion bn bln миллиард миллиарда миллиардов миллиардам миллиардами милиарда милиарди млрд",
-    12: "trillion trln tn триллион триллиона триллионов трлн",
-}
 # Letters that multiply an amount of money, right behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
 _MONEY: Final = code_set("$€£¥₹₽₩")
@@ -82,24 +71,18 @@ def pack_cyrillic(word: str) -> int:
 def _scales(*, latin: bool) -> dict[int, int]:
     return {
         pack(word) if latin else pack_cyrillic(word): exponent
-        for exponent, words in _SCALES.items()
-        for word in words.split()
+        for exponent in (3, 6, 9, 12)
+        for word in word_lists()[f"scale-{exponent}"]
         if word.isascii() == latin
     }
 
 
 _SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(_scales(latin=True))
 _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = sorted_table(_scales(latin=False))
-_CYRILLIC_PERCENTS: Final = np.array(
-    [
-        pack_cyrillic(word)
-        for word in "процент процента проценту проценте процентов процентам процентами".split()
-    ],
-    np.int64,
+_CYRILLIC_PERCENTS: Final = np.array(list(map(pack_cyrillic, word_lists()["процент"])))
+PERCENT_WORDS, PER, CENT = (  # and one of the last behind one of those before it
+    np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
-PERCENT_WORDS: Final = np.array(list(map(pack, "percent pct prozent procent prosent".split())))
-PER: Final = np.array(list(map(pack, ("per", "pour", "por"))))  # and behind it
-CENT: Final = np.array(list(map(pack, ("cent", "ciento", "cento"))))
 OF: Final = pack("of")
 # Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
 # in front of a formal unit: 陆 and 伍 are words and names.
