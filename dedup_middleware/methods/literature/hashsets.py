@@ -79,7 +79,9 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) ->
 
 _CLOSING: Final = "”’」』)）\\]】》\"'"
 # A full stop of Latin script ends a sentence only in front of white space: 3.5 has none.
-_END: Final = re.compile(rf"(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+")
+_SENTENCE: Final = re.compile(
+    rf"(?s:.)*?(?:(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+|\Z)"
+)
 FULL_STOP: Final = re.compile(r"。|\.(?=\s|$)")
 
 
@@ -89,13 +91,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("一共3.5吨。真的？是。")
     ['一共3.5吨。', '真的？', '是。']
     """
-    found = []
-    start = 0
-    for end in _END.finditer(text):
-        found.append(text[start : end.end()].strip())
-        start = end.end()
-    found.append(text[start:].strip())
-    return [sentence for sentence in found if sentence]
+    return [sentence for found in _SENTENCE.findall(text) if (sentence := found.strip())]
 
 
 def without_space(text: str) -> str:
