@@ -195,8 +195,8 @@ def _is_copyright(codes: Codes, first: int) -> bool:
 
 @subkernel
 def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark the years of copyright, and the figures of lines of their own that say when a page was
-    made (`Published: 4 March 2024`) or how many comments and views it has (`25 comments`)."""
+    """Mark the years of copyright, and the figures of stamp lines, `Published: 4 March 2024` and
+    `25 comments` among them."""
     for row in range(rows.shape[0]):
         if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
             kinds[row] = STAMP
@@ -369,12 +369,8 @@ def _line_begin(codes: Codes, i: int, most: int) -> int:
 @subkernel
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Where the date line of a page begins and ends with the name of the reporter in brackets
-    behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none.
-
-    A date line of another script that has many words is none: it was found by its signs alone.
-
-    :param line: where a date line ends with which the text begins, 0 for none
-    """
+    behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none. One of another script,
+    which ends at `line`, is none if it has many words: it was found by its signs alone."""
     if line:
         spaces = 0
         for i in range(line):
@@ -485,12 +481,9 @@ def _is_thai(codes: Codes, first: int, last: int) -> bool:
 def mark_dates(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> int:
-    """Write of each figure that is not `DATED` yet whether it is a `YEAR`, or in a date line
-    (`DATED`) or in a time stamp (`STAMP`); returns where the date line ends with which the text
-    begins, 0 if it has none.
-
-    `rows` are those of `figures.find_figures`.
-    """
+    """Write of each figure of `figures.find_figures` that is not `DATED` yet whether it is a
+    `YEAR`, or in a date line (`DATED`) or in a time stamp (`STAMP`); returns where the date line
+    ends with which the text begins, 0 if it has none."""
     for row in range(rows.shape[0]):
         exponent = rows[row, 1]
         if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:
