@@ -1,7 +1,7 @@
 """Methods whose signature is a digest: two pages are duplicates when one digest is equal.
 
 MD5 of the body (a method that the paper on character sets compares with), and four of a survey of
-fingerprint rules (網頁排重演算法, 2009): text profiles, feature lists, rules over keywords, I-Match.
+fingerprint rules (網頁排重演算法, 2009): text profiles, feature lists, keyword rules and I-Match.
 """
 
 from __future__ import annotations
