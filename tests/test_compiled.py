@@ -409,18 +409,6 @@ def test_machine_without_a_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         aot.build(tmp_path)
 
 
-def test_modules_for_better_processors_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second process compiles them; its error is that of the whole."""
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(compiled, "kernels", lambda: None)
-    monkeypatch.setattr(aot, "_compile", lambda folder, _: folder / "_kernels_a.so")
-    monkeypatch.setattr(aot, "_SELF", "no_such_module")
-    with pytest.raises(RuntimeError, match="No module named no_such_module"):
-        aot.build(tmp_path)
-
-
 def test_every_kernel_is_exported() -> None:
     """Each function that is decorated as a kernel is found, without the packages that are optional
     and so missing in the environment of a build."""

@@ -11,11 +11,9 @@ Where the folder has the module of these sources nothing is done, and modules of
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import pkgutil
 import platform
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -52,7 +50,6 @@ _BETTER: Final = {
     "_v4_popcnt": ("x86-64-v4", "+avx512vpopcntdq", COUNTING),
     "_v4": ("x86-64-v4", "", WIDE),
 }
-_SELF: Final = f"{compiled.PACKAGE.name}.base.aot"
 _PACKAGES: Final = ("signature", "text", "index", "methods")
 
 
@@ -111,8 +108,6 @@ def ensure(folder: Path) -> Path:
 def build(folder: Path) -> list[Path]:
     """Compile the kernels for this machine's baseline, and some for better processors.
 
-    The latter are compiled by a second process meanwhile.
-
     :returns: the extension modules in the folder, that with all kernels last
     :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
         compiled kernels
@@ -123,42 +118,24 @@ def build(folder: Path) -> list[Path]:
         raise RuntimeError(f"no kernels are compiled for {platform.machine()}; only for {known}")
     if compiled.kernels():
         raise RuntimeError("this installation has compiled kernels: set DEDUP_COMPILE=1")
-    better = [*_BETTER] if cpu == "x86-64-v3" else []
-    with contextlib.ExitStack() as stack:
-        if better:
-            errors = stack.enter_context(tempfile.TemporaryFile("w+"))
-            command = [sys.executable, "-m", _SELF, str(folder), *better]
-            other = stack.enter_context(subprocess.Popen(command, stderr=errors))
-            stack.callback(other.kill)
-        built = _compile(folder, "")
-        if better and other.wait():
-            errors.seek(0)
-            why = (errors.read().strip().splitlines() or [f"it ended with {other.returncode}"])[-1]
-            raise RuntimeError(why)
-    return [built.with_name(built.name.replace(".", f"{one}.", 1)) for one in better] + [built]
-
-
-def _compile(folder: Path, variant: str) -> Path:
-    """Compile one module.
-
-    :raises RuntimeError: that is not possible
-    """
     try:
         compiler = _compiler()
         kernels = declared_kernels()
-        baseline = (BASELINES[platform.machine()], "", kernels.keys())
-        least, features, wanted = _BETTER.get(variant, baseline)
-        module = compiler(f"{compiled.module_name()}{variant}", source_module=__name__)
-        module.target_cpu, module.output_dir = least, str(folder)
-        _use_features(features)
-        for name in sorted(wanted):
-            module.export(name, kernels[name].declared)(kernels[name].py_func)
+        targets = {**(_BETTER if cpu == "x86-64-v3" else {}), "": (cpu, "", kernels.keys())}
+        built = []
         with jit.garbage_kept():
-            module.compile()
+            for variant, (least, features, wanted) in targets.items():
+                module = compiler(f"{compiled.module_name()}{variant}", source_module=__name__)
+                module.target_cpu, module.output_dir = least, str(folder)
+                _use_features(features)
+                for name in sorted(wanted):
+                    module.export(name, kernels[name].declared)(kernels[name].py_func)
+                module.compile()
+                built.append(folder / str(module.output_file))
     # setuptools' errors have no base class of their own; numba.pycc needs setuptools.
     except Exception as error:
         raise RuntimeError(f"the kernels can't be compiled: {error}") from error
-    return folder / str(module.output_file)
+    return built
 
 
 def _compiler() -> Any:
@@ -198,17 +175,10 @@ def _use_features(features: str) -> None:
     codegen.AOTCPUCodegen._customize_tm_features = lambda _: features
 
 
-def main(folder: Path, *variants: str) -> int:
-    """Compile the kernels, or say in one line why that is not possible; the exit code.
-
-    :param variants: the modules for better processors to compile alone, for :func:`build`
-    """
+def main(folder: Path) -> int:
+    """Compile the kernels, or say in one line why that is not possible; the exit code."""
     try:
-        if variants:
-            for variant in variants:
-                _compile(folder, variant)
-        else:
-            ensure(folder)
+        ensure(folder)
     except (OSError, RuntimeError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1
@@ -216,4 +186,4 @@ def main(folder: Path, *variants: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(main(Path(sys.argv[1])))
