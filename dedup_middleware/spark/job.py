@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -43,6 +43,7 @@ from dedup_middleware.spark.stages import (
     Note,
     SparkError,
     Stages,
+    exists,
     file_states,
     fingerprint_of,
     job_options,
@@ -97,8 +98,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
     identity = fingerprint_of(states, plan) if states else uuid.uuid4().hex
     rows = df.withColumn(signing.BASE, F.monotonically_increasing_id())
-    size = sum(state[1] for state in states)
-    return run(Source(rows=rows, identity=identity, bytes=size), options, job, note)
+    return run(Source(rows=rows, identity=identity, states=states), options, job, note)
 
 
 def run(source: Source, options: Options, job: Job, note: Note | None = None) -> Result:
@@ -120,20 +120,41 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     # Spark would take a name with a point for one of a field within a column.
     unnamed = rows.toDF(*map(str, range(len(names))))
 
+    is_read = False
+
     def signed() -> DataFrame:
+        nonlocal is_read
+        is_read = True
         if source.check is not None:
             source.check()
         return unnamed.mapInArrow(sign(task), _signed_schema(rows))
 
     pages = stages.table("work/pages", signed, _adapted(source, job))
+    if is_read:
+        _check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+
+
+def _check_unchanged(session: SparkSession, source: Source) -> None:
+    """Refuse what was read of files that have changed meanwhile: rows may be missing.
+
+    The job is not the same when it is started again, since its identity has the states.
+    """
+    for before in source.states:
+        path = before[0]
+        if not exists(session, path) or file_states(session, [path]) != [before]:
+            raise SparkError(
+                f"{path} has changed while it was read: start again with another output folder "
+                "when it stays"
+            )
 
 
 def _adapted(source: Source, job: Job) -> dict[str, str]:
     """Settings for reading the input, by its size: small inputs use all cores, too."""
     cores = source.rows.sparkSession.sparkContext.defaultParallelism
-    part = max(_LEAST_PART, min(_LARGEST_PART, source.bytes // (job.partitions or 3 * cores)))
+    size = sum(size for _, size, _ in source.states)
+    part = max(_LEAST_PART, min(_LARGEST_PART, size // (job.partitions or 3 * cores)))
     return {
         "spark.sql.files.maxPartitionBytes": str(part),
         "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),

@@ -113,7 +113,7 @@ def read_files(
         counts=kind in {"jsonl", "csv"},
         check=partial(check_quotes, session, files, largest) if kind == "csv" else None,
         identity=fingerprint_of(states, kind),
-        bytes=sum(size for _, size, _ in states),
+        states=states,
     )
 
 

@@ -5,11 +5,13 @@ A step is a table that is written down, so that a job that was ended goes on whe
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -210,13 +212,17 @@ class Stages:
     def local_files(self, name: str) -> list[Path] | None:
         """The Parquet files of a table that is written, in the order of its partitions; None: Spark
         or the folder is not on this machine."""
-        files, found = _file_system(self.session, self.path(name))
-        of_cluster = not self.session.sparkContext.master.startswith("local")
-        if of_cluster or files.getUri().getScheme() != "file":
+        folder = self._local(name)
+        if folder is None or not self.session.sparkContext.master.startswith("local"):
             return None
-        folder = Path(str(files.makeQualified(found).toUri().getPath()))
         # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
         return sorted(folder.glob("part-*.parquet")) or None
+
+    def _local(self, name: str) -> Path | None:
+        files, found = _file_system(self.session, self.path(name))
+        if files.getUri().getScheme() != "file":
+            return None
+        return Path(str(files.makeQualified(found).toUri().getPath()))
 
     def rows(self, name: str) -> int:
         """Rows of a table that is written."""
@@ -229,7 +235,33 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Take the folder for a job."""
+        """Take the folder for a job.
+
+        :raises SparkError: it has something else, or another process is writing it
+        """
+        self._take(fingerprint)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Keep other processes from the folder, which would remove what this one reads; on file
+        systems of this machine, as long as there is this object or the process."""
+        path = self._local(_STATE)
+        # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
+        if path is None or not path.exists():
+            return
+        held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, held)
+        try:
+            fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise SparkError(
+                f"output={self.folder!r} can't be used: another job is writing it; wait until it "
+                "ends, or name another folder"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+
+    def _take(self, fingerprint: str) -> None:
         path = self.path(_STATE)
         if exists(self.session, path):
             try:
@@ -313,9 +345,9 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
 
 
 def write_text(session: SparkSession, path: str, text: str) -> None:
-    """Write a small text file."""
+    """Write a small text file that is not there yet."""
     files, found = _file_system(session, path)
-    stream = files.create(found, True)
+    stream = files.create(found, False)
     try:
         stream.write(bytearray(text.encode()))
     finally:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from warcio.warcwriter import WARCWriter
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
+from dedup_middleware.spark.__main__ import spark_errors
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import SparkError, changed
@@ -261,6 +263,26 @@ def test_warc(spark: SparkSession, tmp_path: Path) -> None:
     assert keys(result) == EXPECTED
     assert [row["reason"][:20] for row in result.rejects.collect()] == ["the rest of the file"]
     assert bytes(result.kept.first()["html"]).startswith(b"<html>")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_changes_while_it_is_read(
+    spark: SparkSession, tmp_path: Path, *, is_there: bool
+) -> None:
+    """Rows that were there when the job began are not passed over."""
+    path, chosen = tmp_path / "pages.jsonl", job(str(tmp_path / "result"))
+    path.write_text("\n".join(map(json.dumps, pages())))
+    source = read_files(spark, [str(path)], OPTIONS, chosen)
+
+    def change() -> None:
+        path.write_text(json.dumps(pages()[0])) if is_there else path.unlink()
+
+    message = "has changed while it was read" if is_there else "does not exist"
+    with (
+        pytest.raises(SparkError, match=message),
+        spark_errors("the job"),
+    ):
+        run(attrs.evolve(source, check=change), OPTIONS, chosen)
 
 
 def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> None:

@@ -183,6 +183,10 @@ class JournalOutput(Output):
         """Write what is left, so that only the name is missing."""
         self._flush()
         self._journal.close()
+        log = Path(f"{self.part}{_BESIDE[0]}")
+        # SQLite does not say that it could not move the entries into the file.
+        if log.exists():
+            raise self._failure(OSError(f"entries are left in {log}, as on a full disk"))
         super().complete()
 
     def finish(self, *, keep_empty: bool = True) -> None:
@@ -246,8 +250,9 @@ class Lines:
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict) -> bytes:
         """A dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
-        fields = self._plain(fields_of(row), signed)
-        return _line({**fields, self._options.mark_field: as_dict(verdict)})
+        fields, mark = self._plain(fields_of(row), signed), self._options.mark_field
+        self.left_out.update({mark} & fields.keys())
+        return _line({**fields, mark: as_dict(verdict)})
 
     def _plain(self, raw: dict[str, Any], signed: Signed) -> dict[str, Any]:
         """Fields as JSON values; the text of a page takes the place of its bytes."""

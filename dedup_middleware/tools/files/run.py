@@ -222,7 +222,7 @@ def _parts(
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
-        before += path.stat().st_size
+        before += done
 
 
 def _length(fields: dict[str, Any]) -> int:
