@@ -202,6 +202,29 @@ def test_legal_csv_is_not_refused(
         source.check()
 
 
+def test_lines_that_end_in_several_ways(spark: SparkSession, tmp_path: Path) -> None:
+    """A file whose first line ends as on Windows and the others do not, as where files were put
+    together: Spark would take all of them for one row."""
+    long = article(1)
+    rows = [f"https://a/{n},{article(n)}" for n in range(4)]
+    text = f'url,text\r\n{rows[0]}\n{rows[1]}\r\n\r\n{rows[2]}\nhttps://a/4,"{long}"\r\n{rows[3]}\n'
+    (tmp_path / "mixed.csv").write_bytes(text.encode())
+    (tmp_path / "lines.csv").write_bytes(b'url,text\r\nhttps://a/5,"one\r\ntwo"\r\n\r\n')
+    chosen = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen), OPTIONS, chosen)
+    assert result.numbers == {"read": 6, "kept": 5, "duplicates": 1, "clusters": 2, "rejects": 0}
+    kept = {row["url"]: row["text"] for row in result.kept.collect()}
+    texts = {f"https://a/{n}": article(n) for n in (0, 2, 3)}
+    found = [url for url in ("https://a/1", "https://a/4") if url in kept]
+    assert kept == {**texts, found[0]: long, "https://a/5": "one\r\ntwo"}
+    (tmp_path / "one.csv").write_bytes(b"text\r\nsome words\r\n\r\nother ones\n")
+    chosen = job(str(tmp_path / "other"))
+    source = read_files(spark, [str(tmp_path / "one.csv")], OPTIONS, chosen)
+    assert [row["text"] for row in run(source, OPTIONS, chosen).kept.collect()] == [
+        "some words", "other ones"
+    ]  # fmt: skip
+
+
 def test_java_hands_over_large_pieces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
