@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -59,19 +59,8 @@ _NUMBERS = re.compile(r"#\d+L?")
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a job made of its input; each is a table under the output folder.
-
-    * ``kept``: the rows of the input that are kept, with ``dedup_order`` and ``dedup_key``
-    * ``duplicates``: ``order`` and ``key`` of a dropped page, ``match`` and ``match_key`` of the
-      kept one; ``outcome`` (``duplicate``, ``revisit``, ``empty``), ``reason``, ``similarity``,
-      ``jaccard``, ``distance`` and ``tables``, as in a verdict of the crawl
-    * ``clusters``: ``cluster``, ``stored`` and ``stored_host`` (order, key and host of the kept
-      page); ``order``, ``key`` and ``host`` of a page of the ``kind`` ``kept`` (that page),
-      ``duplicate``, ``revisit`` or, on request, ``near``; ``reason`` and ``similarity``
-    * ``rejects``: rows that could not be read: ``position``, ``reason``, ``raw``
-
-    ``numbers`` counts the rows of each, and of the input.
-    """
+    """What a job made of its input: tables under the output folder, whose columns are in
+    ``docs/spark.md``; ``numbers`` counts the rows of each, and of the input (``read``)."""
 
     kept: DataFrame
     duplicates: DataFrame
@@ -221,24 +210,6 @@ def finish(steps: Steps) -> Result:
 
 _ROWS = 50_000  # pages in memory at once
 
-Progress = Callable[[int, int], None]
-
-
-def index_parameters(options: Options, key: str = "") -> dict[str, str]:
-    """Parameters of an index that holds what a job with these options keeps.
-
-    :param key: the whole key of the index, of which the options have a part
-    """
-    options = job_options(options)
-    method = choose_method(options)
-    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
-    return {
-        **Fingerprinter(options, 0).parameters,
-        RECORD: layout.parameter,
-        HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
-    }
-
-
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
 
@@ -251,11 +222,18 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     names = listed(steps.index.sparkSession, steps.stages.path("work/index"))
     if not key and steps.job.against is not None:
         key = read_portable(steps.job.against).parameters[HASH_KEY]
-    with PortableWriter(path, index_parameters(steps.options, key)) as writer:
+    options, method = steps.options, steps.method
+    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
+    parameters = {
+        **Fingerprinter(options, 0).parameters,
+        RECORD: layout.parameter,
+        HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
+    }
+    with PortableWriter(path, parameters) as writer:
         # Spark names the parts of a sorted table in their order.
         for name in sorted(names):
             for batch in _batches(name):
-                writer.write(_pages(batch, steps.options.keep_address))
+                writer.write(_pages(batch, options.keep_address))
         return writer.finish()
 
 
@@ -310,7 +288,7 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
     return attrs.evolve(options, hash_key=hash_key_in_use(stored))
 
 
-async def load(steps: Steps, index: Index, progress: Progress | None = None) -> Imported:
+async def load(steps: Steps, index: Index) -> Imported:
     """Enter the kept pages into an index, as committed ones.
 
     Pages that are there already are passed over, so a load that was broken off may be repeated.
@@ -322,7 +300,7 @@ async def load(steps: Steps, index: Index, progress: Progress | None = None) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index.parquet"
         write_index_file(steps, path, await _whole_key(steps, index))
-        return await import_index(index, path, progress)
+        return await import_index(index, path)
 
 
 async def _whole_key(steps: Steps, index: Index) -> str:

@@ -52,6 +52,7 @@ from dedup_middleware.spark.stages import (
     fingerprint_of,
     listed,
     opened,
+    qualified,
 )
 from dedup_middleware.tools.files.rows import (
     BatchError,
@@ -87,11 +88,14 @@ def read_files(
 ) -> Source:
     """The rows of files.
 
-    :param paths: files, folders or patterns, at any address that Spark can read
+    :param paths: files, folders or patterns, at any address that Spark can read; files of the
+        result are left out
     :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
     :raises SparkError: there are no such files, or their endings name no format or several
     """
-    files = sorted({file for path in paths for file in listed(session, path)})
+    own = f"{qualified(session, job.output)}/"
+    found = {file for path in paths for file in listed(session, path)}
+    files = sorted(file for file in found if not file.startswith(own))
     if not files:
         raise SparkError(f"there are no files at {', '.join(paths)}: name what is to be read")
     if len(files) >= _MOST_FILES:

@@ -282,13 +282,23 @@ class Stages:
             raise SparkError(
                 f"output={self.folder!r} can't be used: the folder is not empty; name another one"
             )
-        write_text(self.session, path, json.dumps({"job": fingerprint}))
+        made = files.create(files.makeQualified(found).suffix(f"/{_STATE}"), False)
+        try:
+            made.write(bytearray(json.dumps({"job": fingerprint}).encode()))
+        finally:
+            made.close()
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
     virtual_machine: Any = session._jvm
     found = virtual_machine.org.apache.hadoop.fs.Path(path)
     return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
+
+
+def qualified(session: SparkSession, path: str) -> str:
+    """The whole name of a file or folder, as :func:`listed` has it."""
+    files, found = _file_system(session, path)
+    return str(files.makeQualified(found).toString())
 
 
 def exists(session: SparkSession, path: str) -> bool:
@@ -342,16 +352,6 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
     codec, raw = codecs.getCodec(found), files.open(found)
     stream = _Stream(raw if codec is None else codec.createInputStream(raw))
     return _Pieces(stream, _LARGEST_PIECE)
-
-
-def write_text(session: SparkSession, path: str, text: str) -> None:
-    """Write a small text file that is not there yet."""
-    files, found = _file_system(session, path)
-    stream = files.create(found, False)
-    try:
-        stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()
 
 
 def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:

@@ -111,6 +111,18 @@ def test_parquet_and_who_survives(
     assert sorted(row["more"][0] for row in result.kept.collect()) == [2, 3]
 
 
+def test_a_result_in_the_folder_that_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """It is none of the input, so that the job can go on when it is started again."""
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, pages())))
+    chosen = job(str(tmp_path / "result"))
+    numbers = []
+    for _ in range(2):
+        source = read_files(spark, [str(tmp_path)], OPTIONS, chosen)
+        numbers.append(run(source, OPTIONS, chosen).numbers)
+    assert numbers[0] == numbers[1]
+    assert numbers[0]["read"] == 6
+
+
 def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     """Fields over several lines, quotes in them, any names of columns; a row with too many fields
     or in another encoding is rejected."""

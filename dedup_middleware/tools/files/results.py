@@ -38,7 +38,7 @@ from dedup_middleware.tools.files.signing import Signed, fields_of
 #: what the name of a file ends in until the run is complete
 PART = ".part"
 _BATCH = 1000  # entries of the journal in one transaction
-_BESIDE = ("-wal", "-shm")  # endings of what SQLite has next to its file
+_BESIDE = ("-wal", "-shm", "-journal")  # endings of what SQLite has next to its file
 
 
 class Output:

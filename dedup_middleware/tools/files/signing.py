@@ -1,7 +1,7 @@
 """From rows to fingerprints, in worker processes, where most of the time goes.
 
-Rows and fingerprints travel between processes in columns: an object a page would cost more to send
-than a page costs to judge.
+Fingerprints travel between processes in columns: an object a page would cost more to send than a
+page costs to judge.
 """
 
 from __future__ import annotations
@@ -142,16 +142,6 @@ class Parcel:
     arrays: list[NDArray[Any]]
 
 
-def raw_rows(rows: Sequence[Row]) -> list[Any]:
-    """Rows as they are sent to a worker: what a row holds, or the row if that can't be read."""
-    return [row if row.error else row.raw for row in rows]
-
-
-def sent_row(raw: Any) -> Row:
-    """A row as it came from :func:`raw_rows`; its number stays behind."""
-    return raw if isinstance(raw, Row) else Row(0, raw)
-
-
 def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
     """Rows that are understood, to be sent; the minima of their pages are left out.
 
@@ -190,10 +180,9 @@ def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
     return Signer(options, hash_key, texts=texts)
 
 
-def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any]) -> Parcel:
+def sign_rows(options: Options, hash_key: int, texts: bool, rows: Sequence[Row]) -> Parcel:
     """Called in a worker process for each part of the input."""
-    signer = _signer(options, hash_key, texts)
-    signed = [signer(sent_row(raw)) for raw in raws]
+    signed = list(map(_signer(options, hash_key, texts), rows))
     return pack(signed, sketched=not options.keeps_evidence)
 
 
