@@ -210,6 +210,7 @@ def finish(steps: Steps) -> Result:
 
 _ROWS = 50_000  # pages in memory at once
 
+
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
 
