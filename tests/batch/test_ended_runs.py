@@ -167,6 +167,25 @@ def test_no_file_has_its_name_before_all_are_complete(
     assert {path.suffix for path in tmp_path.iterdir() if path != source} == {".part"}
 
 
+def test_a_file_that_appears_under_the_name_of_an_output(tmp_path: Path) -> None:
+    """It is nobody's to replace; one that was there when the run began is (``--overwrite``)."""
+    path = tmp_path / "kept.jsonl"
+    for is_there in (True, False):
+        path.write_text("mine") if is_there else path.unlink()
+        output = Output(path)
+        output.write(b"row")
+        output.complete()
+        if is_there:
+            output.finish()
+            assert path.read_bytes() == b"row\n"
+            continue
+        path.write_text("mine")
+        with pytest.raises(BatchError, match="has appeared"):
+            output.finish()
+        assert (path.read_text(), output.part.read_bytes()) == ("mine", b"row\n")
+        output.close()
+
+
 def test_a_full_disk_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the system reports only when it writes is reported, too."""
 

@@ -51,6 +51,7 @@ class Output:
     def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
         self._path = path
         self.part = path.with_name(path.name + PART)
+        self._replaces = path.exists()
         self.rows = 0
         try:
             _check_free(self.part)
@@ -98,6 +99,8 @@ class Output:
             # Two runs that begin at the same moment see no file of each other.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
+            if self._path.exists() and not self._replaces:
+                raise FileExistsError(f"a file of this name has appeared; the rows: {self.part}")
             if self.rows or keep_empty:
                 self.part.replace(self._path)
             else:
