@@ -33,9 +33,9 @@ from rich.table import Table
 
 from benchmarks.index_size import pages_of
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.cluster.shards import GROUPS, field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
+from dedup_middleware.index.cluster.spread import GROUPS, field_of, group_hash, groups_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.cluster_costs import Costs
 from benchmarks.cluster_traffic import EXACT, NEW, Array, Load, Scenario, Traffic
 from dedup_middleware.index.cluster.index import most_buckets
-from dedup_middleware.index.cluster.shards import FIRST_TABLES
+from dedup_middleware.index.cluster.spread import FIRST_TABLES
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES
 
 # As in the index: batches of proposals, ids, candidates whose records are asked for.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from redis.crc import key_slot
 
 from benchmarks.cluster_costs import FULL, LENGTHS, Cost, Costs
-from dedup_middleware.index.cluster.shards import FIRST_TABLES, GROUPS, Spread, groups_of
+from dedup_middleware.index.cluster.spread import FIRST_TABLES, GROUPS, Spread, groups_of
 from dedup_middleware.index.redis.scripts import SHOWN
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,

@@ -30,7 +30,7 @@ from benchmarks.index_size import pages_of
 from dedup_middleware import Deduplicator
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.cluster.shards import field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.spread import field_of, group_hash, groups_of
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import RECORD, RecordLayout
 from dedup_middleware.methods.choose import choose_method

@@ -69,7 +69,7 @@ def compare_stream(
     comparer: Comparer,
     arrivals: Iterable[Arrival],
     options: Options,
-    progress: Progress | None = None,
+    progress: Progress = lambda _: None,
 ) -> list[Decision]:
     """Send a stream through a method that no crawl offers.
 
@@ -93,8 +93,7 @@ def compare_stream(
             signatures.append(signed)
             keys.append(arrival.document.key)
         decisions.append(Decision(arrival, None if best is None else keys[best[1]]))
-        if progress is not None:
-            progress(1)
+        progress(1)
     return decisions
 
 
@@ -102,15 +101,14 @@ def decide(
     comparer: Comparer,
     arrivals: Sequence[Arrival],
     options: Options,
-    progress: Progress | None = None,
+    progress: Progress = lambda _: None,
 ) -> list[Decision]:
     """Send a stream through the real deduplicator, on an index in memory; through
     :func:`compare_stream` if no crawl offers the method."""
     if comparer.options is None:
         return compare_stream(comparer, arrivals, options, progress)
-    return stream.deduplicate(
-        attrs.evolve(comparer.options, index_url="memory:"), arrivals, progress
-    )
+    memory = attrs.evolve(comparer.options, index_url="memory:")
+    return stream.deduplicate(memory, arrivals, progress)
 
 
 def load(comparer: Comparer, arrivals: Sequence[Arrival], options: Options) -> None:

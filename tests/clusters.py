@@ -13,7 +13,7 @@ from pathlib import Path
 
 import redis
 
-from dedup_middleware.index.cluster.shards import Spread
+from dedup_middleware.index.cluster.spread import Spread
 from tests.servers import (
     RedisServer,
     cluster_port,

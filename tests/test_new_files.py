@@ -24,9 +24,9 @@ from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.journal.clusters import write_new
 from dedup_middleware.journal.entries import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.commands.transfer import write_new
 from dedup_middleware.tools.files.results import JournalOutput, Output
 from dedup_middleware.tools.portable.portable import export_index
 from dedup_middleware.tools.report import htmlreport
@@ -56,7 +56,7 @@ def write_report(path: Path) -> None:
 
 def write_restored(path: Path) -> None:
     """Restored pages."""
-    write_new(path, "page\n")
+    write_new(path, b"page\n", DedupError)
 
 
 def write_kept(path: Path) -> None:
@@ -119,15 +119,15 @@ def test_restored_pages_replace_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         if fault:
             monkeypatch.setattr("os.link", without_links(fault))
         path = tmp_path / f"new-{change}.jsonl"
-        write_new(path, "page\n")
+        write_new(path, b"page\n", DedupError)
         assert path.read_text() == "page\n"
         with pytest.raises(DedupError, match="exists: name a new file"):
-            write_new(path, "another\n")
+            write_new(path, b"another\n", DedupError)
         assert path.read_text() == "page\n"
         link = tmp_path / f"link-{change}"
         link.symlink_to(tmp_path / "nowhere")
         with pytest.raises(DedupError, match="exists: name a new file"):
-            write_new(link, "page\n")
+            write_new(link, b"page\n", DedupError)
         assert not (tmp_path / "nowhere").exists()
     assert not [file.name for file in tmp_path.iterdir() if file.name.endswith(".part")]
 

@@ -47,25 +47,15 @@ def share(text: str) -> float:
 def common_arguments() -> argparse.ArgumentParser:
     """The parent of every command's parser."""
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--out", type=Path, help="folder for tables (CSV, JSON, Markdown) and plots"
-    )
-    common.add_argument("--no-plots", action="store_true", help="tables only")
-    common.add_argument(
-        "--methods",
-        nargs="+",
-        metavar="NAME",
-        help="names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'; default: those of the "
-        "experiment",
-    )
-    common.add_argument("--seed", type=natural, default=1)
-    common.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="DEDUP_NAME=VALUE",
-        help="a setting, as in a Scrapy project; may be repeated",
-    )
+    out = "folder for tables (CSV, JSON, Markdown) and plots"
+    names = "names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'"
+    setting = "a setting, as in a Scrapy project; may be repeated"
+    add = common.add_argument
+    add("--out", type=Path, help=out)
+    add("--no-plots", action="store_true", help="tables only")
+    add("--methods", nargs="+", metavar="NAME", help=f"{names}; default: those of the experiment")
+    add("--seed", type=natural, default=1)
+    add("--set", action="append", default=[], metavar="DEDUP_NAME=VALUE", help=setting)
     return common
 
 
@@ -107,11 +97,9 @@ def exit_code(command: str, work: Callable[[], None]) -> int:
     try:
         work()
         flush_output()
-    except BrokenPipeError:  # as by `| head`
-        discard_output()
-        return 1
     except (DedupError, OSError) as error:
-        print(f"{command}: {error}", file=sys.stderr)
+        if not isinstance(error, BrokenPipeError):  # as by `| head`
+            print(f"{command}: {error}", file=sys.stderr)
         discard_output()
         return 1
     return 0

@@ -28,14 +28,11 @@ _THRESHOLDS: Final = tuple(i / 100 for i in range(5, 101))
 
 @attrs.frozen
 class Comparison:
-    """Verdict of a method on a new document, given a stored one.
+    """Verdict of a method on a new document, given a stored one."""
 
-    ``similarity`` 0 to 1; ``reason`` names the rule that decided.
-    """
-
-    similarity: float
+    similarity: float  # 0 to 1
     duplicate: bool
-    reason: str
+    reason: str  # names the rule that decided
 
 
 class Comparer(ABC):
@@ -65,12 +62,8 @@ class Comparer(ABC):
         return self.similarity(new, stored)
 
 
-@attrs.frozen(eq=False)
-class SignedPage:
-    """A page and what an index keeps of it, CONTENT[1]."""
-
-    page: Fingerprint
-    record: NDArray[np.void]
+#: a page, and what an index keeps of it, CONTENT[1]
+SignedPage = tuple[Fingerprint, NDArray[np.void]]
 
 
 class MethodComparer(Comparer):
@@ -91,7 +84,7 @@ class MethodComparer(Comparer):
     def sign(self, document: Document) -> SignedPage:
         """Sign a document."""
         page = self._fingerprinter(document)
-        return SignedPage(page, content_record(page))
+        return page, content_record(page)
 
     def similarity(self, new: SignedPage, stored: SignedPage) -> float:
         """Similarity from 0 to 1."""
@@ -114,9 +107,10 @@ class MethodComparer(Comparer):
 
 
 def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
-    if new.page.is_empty or stored.page.is_empty:
+    (page, _), (old, record) = new, stored
+    if page.is_empty or old.is_empty:
         return Comparison(0.0, False, "no-text")
-    judged = method.judge(new.page, stored.record, [stored.page.payload])
+    judged = method.judge(page, record, [old.payload])
     return Comparison(float(judged.similarity[0]), bool(judged.duplicate[0]), judged.reasons[0])
 
 
@@ -175,20 +169,13 @@ VARIANTS: Final = (
 
 
 def name_of(options: Options) -> str:
-    """Name of the method with the parameters that are given.
-
-    >>> name_of(Options(method="rules", method_parameters="rule=R1"))
-    'rules:rule=R1'
-    """
+    """Name of the method with the parameters that are given, such as ``rules:rule=R1``."""
     return f"{options.method}:{options.method_parameters}".rstrip(":")
 
 
 def options_for(options: Options, name: str) -> Options:
-    """The options with another method; a threshold is only for the method that they name.
-
-    :param name: name of a method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``
-    :raises OptionsError: no such method
-    """
+    """The options with another method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``; a threshold is
+    only for the method that they name."""
     method, _, parameters = name.partition(":")
     if method not in METHODS:
         raise OptionsError("method", method, f"use one of {', '.join(METHOD_NAMES)}")
@@ -204,23 +191,22 @@ def comparer_of(options: Options) -> Comparer:
     if signed is not None:
         return SignatureComparer(signed, options)
     method = choose_method(options)
+    others: list[Method]
     if isinstance(method, Content):
-        return MethodComparer(
-            method, options, [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
-        )
-    if isinstance(method, SimHashMethod):
-        return MethodComparer(method, options, [attrs.evolve(method, distance=64)])
-    assert isinstance(method, MinHashMethod)
-    return MethodComparer(method, options, [attrs.evolve(method, threshold=0.0)])
+        others = [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
+    elif isinstance(method, SimHashMethod):
+        others = [attrs.evolve(method, distance=64)]
+    else:
+        assert isinstance(method, MinHashMethod)
+        others = [attrs.evolve(method, threshold=0.0)]
+    return MethodComparer(method, options, others)
 
 
 def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:
     """The methods by name, the default rule first.
 
     :param options: how pages are read; threshold and parameters of the method that they name
-    :param names: those wanted, each with parameters behind a colon if need be; none: all with
-        their own parameters
-    :raises OptionsError: a name that no method has, or parameters that can't be used
+    :param names: those wanted, as for :func:`options_for`; none: all with their own parameters
     """
     return {
         name: JaccardComparer(options)

@@ -23,10 +23,8 @@ class InputError(DedupError, ValueError):
 
 @attrs.frozen
 class SourceDocument:
-    """A document of a file.
+    """A document of a file; its key is ``key``, ``url`` or ``id``, else file name and line.
 
-    :param document: key, title and text; the key is the first of ``key``, ``url`` and ``id``, else
-        file name and line
     :param category: ``category`` or ``cluster`` of the line as a string, or empty
     """
 
@@ -138,16 +136,9 @@ def read_pairs(path: Path) -> list[Pair]:
             )
             for side in "ab"
         )
-        found.append(
-            Pair(
-                key,
-                a,
-                b,
-                bool(line["label"]),
-                _writable(line.get("type", "")),
-                line.get("jaccard_char5") == 1 or a.text == b.text,
-            )
-        )
+        trivial = line.get("jaccard_char5") == 1 or a.text == b.text
+        kind = _writable(line.get("type", ""))
+        found.append(Pair(key, a, b, bool(line["label"]), kind, trivial))
     if not found:
         raise InputError(f"{path}: no labelled pair; write lines with a label 1 or 0")
     return found

@@ -28,25 +28,19 @@ from typing import Final
 
 import attrs
 
-# What the edit generator inserts: words, sentences, adverts and notes, all of them made up.
-
 
 @attrs.frozen
 class Material:
-    """Things to insert into texts of one script; ``between`` separates two words.
-
-    ``headers`` and ``footers`` are what an agency or outlet puts around a text, ``stamps`` lines
-    with a time; ``{}`` is a number in them.
-    """
+    """What is inserted into texts of one script, all of it made up; ``{}`` is a number in it."""
 
     letters: str
     words: tuple[str, ...]
-    between: str
+    between: str  # two words
     sentences: tuple[str, ...]
     adverts: tuple[str, ...]
-    headers: tuple[str, ...]
+    headers: tuple[str, ...]  # what an agency or outlet puts around a text
     footers: tuple[str, ...]
-    stamps: tuple[str, ...]
+    stamps: tuple[str, ...]  # lines with a time
 
 
 CHINESE: Final = Material(
@@ -217,12 +211,9 @@ def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
     moved = [sentences[i][0] for i in chosen]
     # Rotated after shuffling, so that distinct sentences do move.
     order = dice.order(len(moved))
-    result = list(sentences)
-    for place, source in zip(
-        [chosen[i] for i in order], [moved[i] for i in order[1:] + order[:1]], strict=True
-    ):
-        result[place] = (source, sentences[place][1])
-    return _join(result)
+    for place, source in zip(order, order[1:] + order[:1], strict=True):
+        sentences[chosen[place]] = (moved[source], sentences[chosen[place]][1])
+    return _join(sentences)
 
 
 def _sentences_inserted(text: str, intensity: float, dice: _Dice) -> str:
@@ -240,8 +231,7 @@ def _sentences_deleted(text: str, intensity: float, dice: _Dice) -> str:
 
 def _sentences_changed(text: str, intensity: float, dice: _Dice) -> str:
     """Half of the words of the chosen sentences are replaced."""
-    sentences = split_sentences(text)
-    material = _material(text)
+    sentences, material = split_sentences(text), _material(text)
     for i in dice.some(len(sentences), intensity):
         sentence, gap = sentences[i]
         sentences[i] = (_replace_words(sentence, 0.5, dice, material), gap)
@@ -344,10 +334,7 @@ def _figures_changed(text: str, intensity: float, dice: _Dice) -> str:
 
 
 _ASCII: Final = re.compile("[!-~]")
-
-
-_SIMPLIFIED_LETTER: Final = re.compile(f"[{''.join(TRADITIONAL)}]")
-
+_SIMPLIFIED_LETTER: Final = re.compile(f"[{_SIMPLIFIED}]")
 
 #: what makes each kind, and what it does
 _EDITS: Final[dict[str, tuple[_Edit, str]]] = {

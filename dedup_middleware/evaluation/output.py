@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,23 +26,19 @@ _PARTS_SHOWN = 12  # of a list
 
 Cell = str | int | float | bool | None
 Record = Mapping[str, Any]
+Records = Sequence[Record]
 
 
-def prepare(folder: Path) -> Path:
+def prepare(folder: Path) -> None:
     """Make the folder of the results if need be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DedupError(f"--out {folder} can't be made: {error.strerror or error}") from None
-    return folder
 
 
 def flat(record: Record) -> dict[str, Cell]:
-    """A record as one row of a table: an interval becomes three columns, a list one string.
-
-    >>> flat({"recall": Interval(0.5, 0.25, 0.75)})
-    {'recall': 0.5, 'recall_low': 0.25, 'recall_high': 0.75}
-    """
+    """A record as one row of a table: an interval becomes three columns, a list one string."""
     row: dict[str, Cell] = {}
     for name, value in record.items():
         if isinstance(value, Interval):
@@ -60,47 +57,47 @@ def _plain(value: Any) -> Cell:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def write(
-    folder: Path, name: str, records: Sequence[Record], shown: Sequence[Record] | None = None
-) -> list[Path]:
+def write(folder: Path, name: str, records: Records, shown: Records | None = None) -> list[Path]:
     """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing existing files.
 
     :param shown: rows of the Markdown table, if it is a shorter one for people
-
-    :raises DedupError: it can't be written
     """
     rows = [flat(record) for record in records]
-    columns = columns_of(rows)
-    paths = [folder / f"{name}.{kind}" for kind in ("csv", "json", "md")]
-    try:
-        table = io.StringIO()
-        writer = csv.DictWriter(table, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
-        shown_text = markdown(records if shown is None else shown)
-        for path, content in zip(paths, (table.getvalue(), text, shown_text), strict=True):
+    table = io.StringIO()
+    writer = csv.DictWriter(table, columns_of(rows))
+    writer.writeheader()
+    writer.writerows(rows)
+    contents = {
+        folder / f"{name}.csv": table.getvalue(),
+        folder / f"{name}.json": json.dumps(rows, ensure_ascii=False, indent=1) + "\n",
+        folder / f"{name}.md": markdown(records if shown is None else shown),
+    }
+    with _writing(folder):
+        for path, content in contents.items():
             write_whole(path, content.encode())
+    return [*contents]
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise _unwritable(folder, error) from None
-    return paths
+        text = f"{folder} can't be written to: {error.strerror or error}"
+        raise DedupError(text) from None
 
 
-def _unwritable(folder: Path, error: OSError) -> DedupError:
-    return DedupError(f"{folder} can't be written to: {error.strerror or error}")
-
-
-def columns_of(records: Sequence[Record]) -> list[str]:
+def columns_of(records: Records) -> list[str]:
     """The columns of all rows, in the order in which they first appear."""
     return list(dict.fromkeys(column for record in records for column in record))
 
 
-def is_numeric(column: str, records: Sequence[Record]) -> bool:
+def is_numeric(column: str, records: Records) -> bool:
     """Whether a column holds numbers, which are aligned to the right."""
     return any(isinstance(record.get(column), (int, float, Interval)) for record in records)
 
 
-def markdown(records: Sequence[Record]) -> str:
+def markdown(records: Records) -> str:
     """A table in Markdown; lists are shortened.
 
     >>> print(markdown([{"method": "md5", "F1": 0.5}]), end="")
@@ -118,15 +115,15 @@ def markdown(records: Sequence[Record]) -> str:
     return "\n".join(lines) + "\n" if columns else "none\n"
 
 
-def show(console: Console, title: str, records: Sequence[Record]) -> None:
+def show(console: Console, title: str, records: Records) -> None:
     """Print a table."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
     columns = columns_of(records)
     for column in columns:
-        number = is_numeric(column, records)
-        table.add_column(column.replace("_", " "), justify="right" if number else "left")
+        justify: Any = "right" if is_numeric(column, records) else "left"
+        table.add_column(column.replace("_", " "), justify=justify)
     for record in records:
         table.add_row(*(_shown(record.get(column)) for column in columns))
     console.print(table)
@@ -168,12 +165,9 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     import matplotlib as mpl
 
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    try:
-        with mpl.rc_context({"svg.hashsalt": "dedup"}):
-            figure.savefig(paths[0], metadata={"Date": None})
-            figure.savefig(paths[1], dpi=144)
-    except OSError as error:
-        raise _unwritable(folder, error) from None
+    with _writing(folder), mpl.rc_context({"svg.hashsalt": "dedup"}):
+        figure.savefig(paths[0], metadata={"Date": None})
+        figure.savefig(paths[1], dpi=144)
     return paths
 
 
@@ -188,8 +182,7 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
     for i, (name, points) in enumerate(curves.items()):
         if not points:
             continue
-        precision = [p for _, p, _ in points]
-        recall = [r for _, _, r in points]
+        _, precision, recall = zip(*points, strict=True)
         if len(points) < 3:
             axes.plot(recall, precision, _MARKERS[dots % len(_MARKERS)], label=name, markersize=8)
             dots += 1

@@ -13,6 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from itertools import product
+from operator import add
 from typing import Any, Final
 
 import attrs
@@ -40,20 +42,15 @@ RECALL: Final = 0.92
 
 @attrs.frozen(eq=False)
 class MethodRun:
-    """Verdicts of one method on n pairs.
-
-    ``said`` bool[n] and ``scores`` float64[n] for each order; ``reasons`` of the pair in the order
-    that comes nearer to a duplicate; ``sign_seconds`` a document, ``pair_seconds`` a
-    comparison, both of processor time, which does not count other programs.
-    """
+    """Verdicts of one method on n pairs; seconds are of the processor."""
 
     name: str
     threshold: float
-    said: Mapping[str, Labels]
-    scores: Mapping[str, Scores]
-    reasons: tuple[str, ...]
-    sign_seconds: float
-    pair_seconds: float
+    said: Mapping[str, Labels]  # bool[n] for each order
+    scores: Mapping[str, Scores]  # float64[n] for each order
+    reasons: tuple[str, ...]  # in the order that comes nearer to a duplicate
+    sign_seconds: float  # a document
+    pair_seconds: float  # a comparison
 
 
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
@@ -63,55 +60,28 @@ def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
     started = time.process_time()
     signed = [(comparer.sign(pair.a), comparer.sign(pair.b)) for pair in pairs]
     signing = time.process_time() - started
+    orders = {B_NEW: [(b, a) for a, b in signed], A_NEW: signed}
     started = time.process_time()
-    forward = [comparer.compare(b, a) for a, b in signed]
-    backward = [comparer.compare(a, b) for a, b in signed]
+    found = {order: [comparer.compare(*one) for one in some] for order, some in orders.items()}
     comparing = time.process_time() - started
-    said = {
-        B_NEW: np.array([c.duplicate for c in forward], np.bool_),
-        A_NEW: np.array([c.duplicate for c in backward], np.bool_),
-    }
-    scores = {
-        B_NEW: np.array([comparer.score(b, a) for a, b in signed], np.float64),
-        A_NEW: np.array([comparer.score(a, b) for a, b in signed], np.float64),
-    }
+    said, scores = {}, {}
+    for order, some in orders.items():
+        said[order] = np.array([one.duplicate for one in found[order]], np.bool_)
+        scores[order] = np.array([comparer.score(*one) for one in some], np.float64)
     said[EITHER] = said[A_NEW] | said[B_NEW]
     scores[EITHER] = np.maximum(scores[A_NEW], scores[B_NEW])
-    nearer = [
-        max(f, b, key=lambda c: (c.duplicate, c.similarity))
-        for f, b in zip(forward, backward, strict=True)
-    ]
-    total = max(2 * len(pairs), 1)
-    return MethodRun(
-        comparer.name,
-        comparer.threshold,
-        said,
-        scores,
-        tuple(c.reason for c in nearer),
-        signing / total,
-        comparing / total,
+    nearer = (
+        max(both, key=lambda one: (one.duplicate, one.similarity))
+        for both in zip(found[B_NEW], found[A_NEW], strict=True)
     )
+    reasons, total = tuple(one.reason for one in nearer), max(2 * len(pairs), 1)
+    name, threshold = comparer.name, comparer.threshold
+    return MethodRun(name, threshold, said, scores, reasons, signing / total, comparing / total)
 
 
 def groups_of(pairs: Sequence[Pair]) -> list[int]:
     """A number for each pair; pairs that share a document, directly or through others, share it."""
     return components([(pair.a.text, pair.b.text) for pair in pairs])
-
-
-def _validated(
-    scores: Scores,
-    labels: Labels,
-    groups: Sequence[int],
-    folds: int,
-    choose: Callable[[Scores, Labels], float],
-) -> tuple[Counts, list[float]]:
-    """Cross-validation in several divisions into folds: one would hang on chance."""
-    total, thresholds = Counts(), []
-    for seed in range(1, DIVISIONS + 1):
-        counts, chosen = cross_validate(scores, labels, groups, folds, seed, choose)
-        total += counts
-        thresholds += chosen
-    return total, thresholds
 
 
 def rows(
@@ -126,32 +96,32 @@ def rows(
     labels = labels_of(pairs)
     groups = groups_of(pairs)
     at_least = partial(threshold_at_recall, recall=RECALL)
+    seeds = range(1, DIVISIONS + 1)  # one division would hang on chance
     table = []
-    for result in runs:
-        for order in ORDERS:
-            said, scores = result.said[order], result.scores[order]
-            counts = Counts.of(said, labels)
-            validated, chosen = _validated(scores, labels, groups, folds, best_threshold)
-            at_recall, _ = _validated(scores, labels, groups, folds, at_least)
-            right = counts.true_positive
-            row = {
-                "method": result.name,
-                "order": order,
-                "threshold": result.threshold,
-                "pairs": len(pairs),
-                "precision": wilson(right, right + counts.false_positive),
-                "recall": wilson(right, right + counts.false_negative),
-                "f1": bootstrap_f1(said, labels, groups),
-                "thresholds": tuple(round(t, 4) for t in chosen),
-                "pair_seconds": result.pair_seconds,
-                "sign_seconds": result.sign_seconds,
-                "cv_precision": validated.precision,
-                "cv_recall": validated.recall,
-                "cv_f1": validated.f1,
-                "cv_precision_at_recall": at_recall.precision,
-                "cv_recall_at_recall": at_recall.recall,
-            }
-            table.append(row)
+    for result, order in product(runs, ORDERS):
+        said, scores = result.said[order], result.scores[order]
+        counts = Counts.of(said, labels)
+        validated, chosen = cross_validate(scores, labels, groups, folds, seeds)
+        at_recall, _ = cross_validate(scores, labels, groups, folds, seeds, at_least)
+        right = counts.true_positive
+        row = {
+            "method": result.name,
+            "order": order,
+            "threshold": result.threshold,
+            "pairs": len(pairs),
+            "precision": wilson(right, right + counts.false_positive),
+            "recall": wilson(right, right + counts.false_negative),
+            "f1": bootstrap_f1(said, labels, groups),
+            "thresholds": tuple(round(t, 4) for t in chosen),
+            "pair_seconds": result.pair_seconds,
+            "sign_seconds": result.sign_seconds,
+            "cv_precision": validated.precision,
+            "cv_recall": validated.recall,
+            "cv_f1": validated.f1,
+            "cv_precision_at_recall": at_recall.precision,
+            "cv_recall_at_recall": at_recall.recall,
+        }
+        table.append(row)
     return table
 
 
@@ -192,21 +162,23 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
     wrong = np.flatnonzero(result.said[EITHER] != labels).tolist()
     scores = result.scores[EITHER]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
-    return [
-        {
+    table = []
+    for i in wrong:
+        pair = pairs[i]
+        row = {
             "method": result.name,
-            "pair": pairs[i].key,
-            "duplicate": pairs[i].label,
-            "type": pairs[i].kind,
+            "pair": pair.key,
+            "duplicate": pair.label,
+            "type": pair.kind,
             "score": float(scores[i]),
             "reason": result.reasons[i],
-            "only in a": missing_words(pairs[i].a, pairs[i].b, shingler),
-            "only in b": missing_words(pairs[i].b, pairs[i].a, shingler),
-            "figures only in a": missing_figures(pairs[i].a, pairs[i].b),
-            "figures only in b": missing_figures(pairs[i].b, pairs[i].a),
+            "only in a": missing_words(pair.a, pair.b, shingler),
+            "only in b": missing_words(pair.b, pair.a, shingler),
+            "figures only in a": missing_figures(pair.a, pair.b),
+            "figures only in b": missing_figures(pair.b, pair.a),
         }
-        for i in wrong
-    ]
+        table.append(row)
+    return table
 
 
 # Precision and recall with their uncertainty, and thresholds that are not fitted to the test.
@@ -226,9 +198,9 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return (
-            "-" if math.isnan(self.value) else f"{self.value:.3f} [{self.low:.2f}, {self.high:.2f}]"
-        )
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:.3f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 @attrs.frozen
@@ -243,16 +215,11 @@ class Counts:
     @classmethod
     def of(cls, said: Labels, labels: Labels) -> Counts:
         """Count answers, bool[n], against labels, bool[n]."""
-        return cls(
-            int(np.count_nonzero(said & labels)),
-            int(np.count_nonzero(said & ~labels)),
-            int(np.count_nonzero(~said & labels)),
-            int(np.count_nonzero(~said & ~labels)),
-        )
+        cells = (said & labels, said & ~labels, ~said & labels, ~said & ~labels)
+        return cls(*map(int, map(np.count_nonzero, cells)))
 
     def __add__(self, other: Counts) -> Counts:
-        sums = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
-        return Counts(*(a + b for a, b in sums))
+        return Counts(*map(add, attrs.astuple(self), attrs.astuple(other)))
 
     @property
     def precision(self) -> float:
@@ -388,7 +355,7 @@ def cross_validate(
     labels: Labels,
     groups: Sequence[int],
     count: int = 5,
-    seed: int = 1,
+    seeds: Sequence[int] = (1,),
     choose: Callable[[Scores, Labels], float] = best_threshold,
 ) -> tuple[Counts, list[float]]:
     """Counts over all folds, each judged by the threshold that was chosen on the others.
@@ -396,16 +363,14 @@ def cross_validate(
     A fold that has all duplicates is left out.
 
     :param groups: pairs of one group stay in one fold
-    :param seed: of the division into folds
-    :returns: the counts, and the threshold of each fold
+    :param seeds: one for each division into folds
+    :returns: the counts of all divisions together, and the threshold of each fold
     """
-    fold = folds(groups, labels, count, seed)
     total, chosen = Counts(), []
-    for i in range(count):
-        test = fold == i
-        if not labels[~test].any():  # no duplicate to choose a threshold by
-            continue
-        threshold = choose(scores[~test], labels[~test])
-        chosen.append(threshold)
-        total += Counts.of(scores[test] >= threshold, labels[test])
+    for seed in seeds:
+        fold = folds(groups, labels, count, seed)
+        for test in (fold == i for i in range(count)):
+            if labels[~test].any():  # else there is no duplicate to choose a threshold by
+                chosen.append(choose(scores[~test], labels[~test]))
+                total += Counts.of(scores[test] >= chosen[-1], labels[test])
     return total, chosen

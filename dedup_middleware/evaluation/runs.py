@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,28 +42,23 @@ class Run:
     options: Options
     console: Console
 
-    @contextmanager
-    def progress(self) -> Iterator[Progress]:
+    def progress(self) -> Progress:
         """A progress bar on the console, gone when done."""
         from rich.progress import Progress
 
-        with Progress(console=self.console, transient=True) as bar:
-            yield bar
+        return Progress(console=self.console, transient=True)
 
     def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:
         """The methods requested, else those of the experiment."""
         return methods_available(self.options, self.arguments.methods or default)
 
-    def report(self, name: str, title: str, records: Sequence[output.Record]) -> None:
+    def report(self, name: str, title: str, records: output.Records) -> None:
         """Show a table, and write it with ``--out``."""
         output.show(self.console, title, records)
         self.write(name, records)
 
     def write(
-        self,
-        name: str,
-        records: Sequence[output.Record],
-        shown: Sequence[output.Record] | None = None,
+        self, name: str, records: output.Records, shown: output.Records | None = None
     ) -> None:
         """Write a table with ``--out``."""
         if self.arguments.out is not None:
@@ -123,12 +118,11 @@ def _pair_summary(row: output.Record) -> dict[str, Any]:
 
 
 def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair]) -> None:
-    records = [wrong for result in results for wrong in pairs.wrong_pairs(result, chosen)]
-    run.write("wrong-pairs", records)
-    first = results[0].name
-    shown = [record for record in records if record["method"] == first]
-    run.console.print(f"\npairs that {first} gets wrong: {len(shown)}", markup=False)
-    for record in shown:
+    wrong = [pairs.wrong_pairs(result, chosen) for result in results]
+    run.write("wrong-pairs", [*chain.from_iterable(wrong)])
+    head = f"\npairs that {results[0].name} gets wrong: {len(wrong[0])}"
+    run.console.print(head, markup=False)
+    for record in wrong[0]:
         truth = "near-duplicates" if record["duplicate"] else "different pages"
         head = f"{record['pair']}: {truth}, score {record['score']:.2f}, {record['reason']}"
         run.console.print(head, markup=False, highlight=False)
@@ -156,9 +150,8 @@ def run_stream(run: Run) -> None:
             ordered = stream.reordered(arrivals, order, run.arguments.seed)
             for name, options in methods.items():
                 with counted(bar, f"{name}, {order}", len(ordered)) as advance:
-                    decisions, seconds = stream.timed(
-                        partial(stream.deduplicate, options, ordered, advance)
-                    )
+                    work = partial(stream.deduplicate, options, ordered, advance)
+                    decisions, seconds = stream.timed(work)
                 results.append(truth.score(decisions, name, order, 1, seconds))
         results += _by_workers(run, bar, methods, arrivals, truth)
     run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
@@ -168,7 +161,9 @@ def run_stream(run: Run) -> None:
         for new, old in r.lost
     ]
     run.write("stream-lost", lost)
-    output.show(run.console, "first losses of each run", _first(lost, run.arguments.show))
+    of_each = groupby(lost, key=itemgetter("method", "order", "workers"))
+    first = [record for _, some in of_each for record in islice(some, run.arguments.show)]
+    output.show(run.console, "first losses of each run", first)
 
 
 def _of_crawls(run: Run) -> dict[str, Options]:
@@ -187,11 +182,6 @@ def counted(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[
     task = bar.add_task(title, total=total)
     yield lambda n: bar.advance(task, n)
     bar.remove_task(task)
-
-
-def _first(lost: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    runs = groupby(lost, key=itemgetter("method", "order", "workers"))
-    return [record for _, some in runs for record in islice(some, count)]
 
 
 def _by_workers(
@@ -216,7 +206,6 @@ def _by_workers(
 
 
 def _stream_record(result: stream.StreamResult) -> dict[str, Any]:
-    record = attrs.asdict(result)
-    del record["seconds"], record["lost"]
+    record = attrs.asdict(result, filter=lambda field, _: field.name not in {"seconds", "lost"})
     pages_a_second = result.documents / max(result.seconds, 1e-9)
     return {**record, "cost": result.cost, "pages_a_second": pages_a_second}

@@ -117,34 +117,29 @@ def reordered(arrivals: Sequence[Arrival], order: str, seed: int = 1) -> list[Ar
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
     result = list(arrivals)
-    if order == "reversed":
-        result.reverse()
-    elif order == "shuffled":
+    if order == "shuffled":
         random.Random(seed).shuffle(result)
-    return result
-
-
-async def _through(
-    options: Options, arrivals: Iterable[Arrival], progress: Progress | None
-) -> list[Decision]:
-    decisions = []
-    async with Deduplicator(options) as dedup:
-        for arrival in arrivals:
-            verdict = await dedup.decide(arrival.document)
-            match = verdict.match.key if verdict.is_duplicate and verdict.match else None
-            if not verdict.is_duplicate:
-                await dedup.commit(verdict)
-            decisions.append(Decision(arrival, match))
-            if progress is not None:
-                progress(1)
-    return decisions
+    return result[::-1] if order == "reversed" else result
 
 
 def deduplicate(
-    options: Options, arrivals: Iterable[Arrival], progress: Progress | None = None
+    options: Options, arrivals: Iterable[Arrival], progress: Progress = lambda _: None
 ) -> list[Decision]:
     """Send a stream through the real :class:`.Deduplicator`."""
-    return asyncio.run(_through(options, arrivals, progress))
+
+    async def work() -> list[Decision]:
+        decisions = []
+        async with Deduplicator(options) as dedup:
+            for arrival in arrivals:
+                verdict = await dedup.decide(arrival.document)
+                match = verdict.match.key if verdict.is_duplicate and verdict.match else None
+                if not verdict.is_duplicate:
+                    await dedup.commit(verdict)
+                decisions.append(Decision(arrival, match))
+                progress(1)
+        return decisions
+
+    return asyncio.run(work())
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
@@ -174,12 +169,8 @@ def deduplicate_in_pool(
 
 def load(options: Options, arrivals: Sequence[Arrival]) -> None:
     """Let a method load what it loads on first use, which is not to be measured."""
-    pair = [
-        attrs.evolve(arrival, document=attrs.evolve(arrival.document, key=key))
-        for arrival in arrivals[:1]
-        for key in ("first", "second")
-    ]
-    deduplicate(options, pair)
+    keyed = (attrs.evolve(one.document, key=key) for one in arrivals[:1] for key in ("a", "b"))
+    deduplicate(options, [Arrival(document, "") for document in keyed])
 
 
 class Truth:
@@ -205,25 +196,17 @@ class Truth:
         """Count right drops, losses and extra copies."""
         kept = [d.arrival.story for d in decisions if d.match is None]
         stories = set(kept)
-        lost = []
         dropped = [(d.arrival, d.match) for d in decisions if d.match is not None]
-        for arrival, match in dropped:
-            if arrival.story in stories:
-                continue
-            if not self.holds(self._arrivals[match].document, arrival.document):
-                lost.append((arrival.document.key, match))
+        lost = [
+            (arrival.document.key, match)
+            for arrival, match in dropped
+            if arrival.story not in stories
+            and not self.holds(self._arrivals[match].document, arrival.document)
+        ]
         return StreamResult(
-            method,
-            order,
-            workers,
-            len(decisions),
-            len(dropped),
-            len(dropped) - len(lost),
-            len(lost),
-            len(kept) - len(stories),
-            seconds,
-            tuple(lost),
-        )
+            method, order, workers, len(decisions), len(dropped), len(dropped) - len(lost),
+            len(lost), len(kept) - len(stories), seconds, tuple(lost),
+        )  # fmt: skip
 
 
 def timed(

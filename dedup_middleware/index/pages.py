@@ -340,21 +340,18 @@ class Steps(ABC):
 
 async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
     """Load pages block by block; see :meth:`.Index.load`."""
-    for start in range(0, len(pages), BLOCK):
-        await _load_block(pages.part(start, start + BLOCK), begin())
+    for first in range(0, len(pages), BLOCK):
+        block, steps = pages.part(first, first + BLOCK), begin()
+        page_ids = np.empty(len(block), np.uint64)
+        for start, stop in steps.pages.parts(len(block)):
+            page_ids[start:stop] = await steps.enter(block.part(start, stop))
+        for records in records_of(block, page_ids):
+            for start, stop in steps.buckets.parts(len(records)):
+                await steps.add(records.part(start, stop))
+        for start, stop in steps.pages.parts(len(block)):
+            await steps.commit(page_ids[start:stop], block.times[start:stop])
+        await steps.end()
     return len(pages)
-
-
-async def _load_block(pages: Pages, steps: Steps) -> None:
-    page_ids = np.empty(len(pages), np.uint64)
-    for start, stop in steps.pages.parts(len(pages)):
-        page_ids[start:stop] = await steps.enter(pages.part(start, stop))
-    for records in records_of(pages, page_ids):
-        for start, stop in steps.buckets.parts(len(records)):
-            await steps.add(records.part(start, stop))
-    for start, stop in steps.pages.parts(len(pages)):
-        await steps.commit(page_ids[start:stop], pages.times[start:stop])
-    await steps.end()
 
 
 def lapsed(where: str) -> IndexUnavailableError:
@@ -394,6 +391,21 @@ class Living:
         return np.logical_or(kept, ~known)
 
 
+def whole_records(
+    buckets: Sequence[bytes | bytearray], width: int
+) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
+    """Buckets one behind the other, without bytes of no record.
+
+    Also returns of each bucket how many records it has, and how many other bytes.
+    """
+    lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
+    odd = lengths % width
+    if odd.any():
+        ends = (lengths - odd).tolist()
+        buckets = [data[:end] for data, end in zip(buckets, ends, strict=True)]
+    return b"".join(buckets), lengths // width, odd
+
+
 def compacted(
     buckets: Sequence[bytes | bytearray], living: Living, *, of_simhashes: bool
 ) -> list[tuple[int, bytes, int]]:
@@ -405,19 +417,12 @@ def compacted(
         number of records taken out
     """
     width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
-    lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
-    counts = lengths // width
-    torn = lengths % width != 0
-    if torn.any():
-        whole = (lengths - lengths % width).tolist()
-        raw = b"".join([data[:end] for data, end in zip(buckets, whole, strict=True)])
-    else:
-        raw = b"".join(buckets)
+    raw, counts, odd = whole_records(buckets, width)
     keep = living.keep(page_ids_of(raw, width))
     # Records kept before each bucket, and behind the last one.
     kept = np.concatenate([[0], np.cumsum(keep)])[np.concatenate([[0], np.cumsum(counts)])]
     removed = counts - np.diff(kept)
-    changed = np.flatnonzero((removed > 0) | torn)
+    changed = np.flatnonzero((removed > 0) | (odd > 0))
     if not len(changed):
         return []
     left = np.frombuffer(raw, np.uint8).reshape(-1, width)[keep].tobytes()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Progress
-from dedup_middleware.index.pages import turned
+from dedup_middleware.index.pages import turned, whole_records
 from dedup_middleware.index.parameters import layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
@@ -215,16 +215,10 @@ def _check(
         return
     of_simhashes = table in SIMHASH_TABLES
     width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
-    held = [raw for _, raw in buckets]
-    lengths = np.fromiter(map(len, held), np.int64, len(held))
-    junk = lengths % width
-    if junk.any():
-        ends = (lengths - junk).tolist()
-        held = [raw[:end] for raw, end in zip(held, ends, strict=True)]
-    raw = b"".join(held)
+    raw, counts, junk = whole_records([raw for _, raw in buckets], width)
     page_ids, suffixes = page_ids_of(raw, width), suffixes_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))
-    prefixes = np.repeat(names & np.uint64(0xFFFF), lengths // width)
+    prefixes = np.repeat(names & np.uint64(0xFFFF), counts)
     pages.highest = max(pages.highest, int(page_ids.max(initial=0)))
     rows = page_ids.astype(np.int64) - pages.first
     known = rows < len(pages.states)  # others came in after the beginning
@@ -279,12 +273,11 @@ async def _lacking(
 
 async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
     """Tables in which a page's record is not found by reading its bucket once more."""
-    places = {
-        bucket_key.table: bucket_key
-        for bucket_key in simhash_bucket_keys(int(pages.simhashes[row]))
-    }
-    places[KEY_TABLE] = hash_bucket_key(KEY_TABLE, int(pages.keys[row]))
-    bucket_keys = [places[table] for table in tables if table in places]
+    places = (
+        hash_bucket_key(KEY_TABLE, int(pages.keys[row])),
+        *simhash_bucket_keys(int(pages.simhashes[row])),
+    )
+    bucket_keys = [one for one in places if one.table in tables]
     again = set()
     for bucket_key, raw in zip(bucket_keys, await index.read_buckets(bucket_keys), strict=True):
         equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)

@@ -7,7 +7,7 @@ import datetime
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
@@ -38,24 +38,18 @@ def choose_journal(options: Options) -> JournalStore | None:
     An index in memory has none unless a file is named: with it everything ends anyway.
     """
     chosen = options.journal.strip()
-    if chosen.lower() in _OFF:
-        return None
     scheme, _, rest = options.index_url.partition(":")
-    if chosen.lower() not in _ON:
-        return _file(Path(chosen), options)
-    if scheme == "memory":
+    is_file = chosen.lower() not in _ON
+    if chosen.lower() in _OFF or (scheme == "memory" and not is_file):
         return None
-    if scheme == "sqlite":
-        return _file(path_next_to(Path(rest)), options)
+    if is_file or scheme == "sqlite":
+        from dedup_middleware.journal.sqlite import SQLiteJournal
+
+        path = Path(chosen) if is_file else path_next_to(Path(rest))
+        return SQLiteJournal(path, max_bytes=options.journal_max_bytes)
     from dedup_middleware.journal.redis import RedisJournal
 
     return RedisJournal(options, max_bytes=options.journal_max_bytes)
-
-
-def _file(path: Path, options: Options) -> JournalStore:
-    from dedup_middleware.journal.sqlite import SQLiteJournal
-
-    return SQLiteJournal(path, max_bytes=options.journal_max_bytes)
 
 
 def path_next_to(index: Path) -> Path:
@@ -220,21 +214,13 @@ def query_of(filters: Filters, outcomes: frozenset[str]) -> Query:
     if unknown:
         known = ", ".join(Filters.__annotations__)
         raise TypeError(f"no such filter: {', '.join(sorted(unknown))}; use {known}")
-    return Query(
-        keys=_texts(filters.get("keys", ())),
-        hosts=frozenset(host.lower() for host in _texts(filters.get("hosts", ()))),
-        reasons=_texts(filters.get("reasons", ())),
-        spiders=_texts(filters.get("spiders", ())),
-        crawls=_texts(filters.get("crawls", ())),
-        since=_seconds(filters.get("since")),
-        until=_seconds(filters.get("until")),
-        outcomes=outcomes,
-    )
-
-
-def _texts(value: str | Iterable[str]) -> frozenset[str]:
-    return frozenset([value] if isinstance(value, str) else value)
-
-
-def _seconds(value: float | datetime.datetime | None) -> float | None:
-    return value.timestamp() if isinstance(value, datetime.datetime) else value
+    given: dict[str, Any] = {}
+    for name, value in filters.items():
+        if isinstance(value, datetime.datetime):
+            given[name] = value.timestamp()
+        elif isinstance(value, Iterable):
+            given[name] = frozenset([value] if isinstance(value, str) else value)
+        else:
+            given[name] = value
+    given["hosts"] = frozenset(map(str.lower, given.get("hosts", ())))
+    return Query(**given, outcomes=outcomes)

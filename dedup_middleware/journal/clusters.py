@@ -41,8 +41,7 @@ MIRROR, NEAR = "mirror", "near"  # kinds
 class Mirror:
     """A page that is like a stored one, by the newest decision on it.
 
-    ``key``, ``title``, ``time`` (seconds since 1970), ``similarity`` (0 to 1), ``reason``,
-    ``spider`` and ``crawl`` are as in :class:`~.entries.Drop`; ``seen`` counts the decisions.
+    ``seen`` counts the decisions; all else is as in :class:`~.entries.Drop`.
     """
 
     key: str
@@ -116,9 +115,8 @@ class Clusters:
 def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iterator[Cluster]:
     """The clusters of the pages that a query chooses, by the time of their first page.
 
-    :param query: which pages; its outcomes are not used
+    :param query: its outcomes are not used
     :param near: with near misses
-    :raises JournalError: the journal can't be read
     """
     clusters, name_of = Clusters(near=near), stored_names(journal)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
@@ -162,15 +160,27 @@ def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) ->
     :returns: the number of clusters
     :raises ClusterFileError: another suffix, a file that exists, or one that can't be written
     """
-    made = list(clusters)
-    data = encoder(path)(made)
+    encode, made = encoder(path), list(clusters)
+    write_new(path, encode(made), ClusterFileError, replace=replace)
+    return len(made)
+
+
+def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool = False) -> None:
+    """Write a file as a whole or not at all; one that exists is not replaced unless asked for.
+
+    :param kind: of the error if it exists or can't be written
+    """
     try:
         write_whole(path, data, replace=replace)
     except FileExistsError:
-        raise ClusterFileError(f"{path} exists: name a new file") from None
+        raise kind(f"{path} exists: name a new file") from None
     except OSError as error:
-        raise ClusterFileError(f"{path} can't be written: {error.strerror or error}") from error
-    return len(made)
+        raise kind(f"{path} can't be written: {error.strerror or error}") from error
+
+
+def to_bytes(text: str) -> bytes:
+    """Lines of JSON in UTF-8, which can't hold a lone surrogate: it is written as JSON's escape."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
@@ -199,16 +209,20 @@ def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
     lines = []
     for cluster in clusters:
         state: dict[str, Any] = {"stored": cluster.stored, "host": cluster.host}
-        state["mirrors"] = [_state(page) for page in cluster.mirrors]
+        state["mirrors"] = [_written(_row(page)) for page in cluster.mirrors]
         if cluster.near:
-            state["near"] = [_state(page) for page in cluster.near]
+            state["near"] = [_written(_row(page)) for page in cluster.near]
         lines.append(json.dumps(state, ensure_ascii=False) + "\n")
-    # Half of a surrogate pair becomes an escape of JSON.
-    return "".join(lines).encode("utf-8", "backslashreplace")
+    return to_bytes("".join(lines))
 
 
-def _state(page: Mirror) -> dict[str, Any]:
-    return {**{name: getattr(page, name) for name in _OF_PAGE}, "time": _moment(page).isoformat()}
+def _row(page: Mirror) -> dict[str, Any]:
+    moment = datetime.datetime.fromtimestamp(round(page.time, 3), datetime.timezone.utc)
+    return {**{name: getattr(page, name) for name in _OF_PAGE}, "time": moment}
+
+
+def _written(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "time": row["time"].isoformat()}
 
 
 def to_csv(clusters: Iterable[Cluster]) -> bytes:
@@ -216,19 +230,15 @@ def to_csv(clusters: Iterable[Cluster]) -> bytes:
     text = io.StringIO(newline="")
     table = csv.DictWriter(text, COLUMNS)
     table.writeheader()
-    for row in rows(clusters):
-        table.writerow({**row, "time": row["time"].isoformat()})
+    table.writerows(map(_written, rows(clusters)))
     return text.getvalue().encode("utf-8", "replace")
 
 
 def to_parquet(clusters: Iterable[Cluster]) -> bytes:
     """One page a row; times in UTC."""
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    types = {
-        "time": arrow.timestamp("ms", tz="UTC"),
-        "similarity": arrow.float64(),
-        "seen": arrow.int64(),
-    }
+    types = {"time": arrow.timestamp("ms", tz="UTC"), "similarity": arrow.float64()}
+    types["seen"] = arrow.int64()
     schema = arrow.schema([(name, types.get(name, arrow.string())) for name in COLUMNS])
     made = [{name: _encodable(value) for name, value in row.items()} for row in rows(clusters)]
     file = io.BytesIO()
@@ -243,12 +253,7 @@ def _encodable(value: Any) -> Any:
 def rows(clusters: Iterable[Cluster]) -> Iterator[dict[str, Any]]:
     """The pages of clusters, one after the other, with the stored page of each."""
     for cluster in clusters:
+        head = {"stored": cluster.stored, "stored_host": cluster.host}
         for kind, pages in ((MIRROR, cluster.mirrors), (NEAR, cluster.near)):
             for page in pages:
-                head = {"stored": cluster.stored, "stored_host": cluster.host, "kind": kind}
-                own = {name: getattr(page, name) for name in _OF_PAGE}
-                yield {**head, **own, "time": _moment(page)}
-
-
-def _moment(page: Mirror) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(round(page.time, 3), datetime.timezone.utc)
+                yield {**head, "kind": kind, **_row(page)}

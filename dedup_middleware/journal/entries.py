@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import json
@@ -31,9 +32,8 @@ logger = logging.getLogger(__name__)
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of the fields left out.
 
-    Dates and times become ISO texts, sets lists, numbers of any size stay, but those that are none
-    (NaN, infinity) become None. Bytes and objects of
-    other classes can't be written as JSON, so such fields are left out.
+    Dates and times become ISO texts, sets lists, NaN and infinity None. Fields with bytes or
+    objects of other classes, which JSON can't hold, are left out.
 
     :param item: anything that itemadapter knows
     :param without: names of fields to leave out in any case, such as the raw HTML
@@ -169,9 +169,9 @@ class Drop:
     ``id`` orders the drops of one journal and is empty before the drop is written; ``time`` is in
     seconds since 1970. ``match`` is the key of the stored page and ``number`` its page id in the
     index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
-    (shingles) and ``figures`` (places) are as in :class:`~dedup_middleware.model.documents.Match`,
-    None without a match. ``item_type`` names the class of the item. ``spider`` and ``crawl`` (an
-    id) say which crawl decided, empty in journals of earlier versions and of batch runs.
+    (shingles) and ``figures`` (places) are as in :class:`.Match`, None without a match.
+    ``item_type`` names the class of the item. ``spider`` and ``crawl`` (an id) say which crawl
+    decided, empty in journals of earlier versions and of batch runs.
     """
 
     id: str = ""
@@ -211,14 +211,11 @@ def is_change(drop: Drop) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A page that was stored, as far as the journal still knows it.
-
-    ``by_number``: the index keeps no name of it, so drops name it by its page id alone.
-    """
+    """A page that was stored, as far as the journal still knows it."""
 
     key: str
     number: int
-    by_number: bool = False
+    by_number: bool = False  # the index keeps no name of it: drops name it by its page id alone
     title: str = ""
     text: str = attrs.field(repr=False)
     time: float
@@ -231,25 +228,22 @@ class Kept:
 
 @attrs.frozen
 class Hour:
-    """What happened to the pages of one host in one hour.
+    """What happened to the pages of one host in one hour."""
 
-    ``hour``: seconds since 1970 at its start; ``dropped``: numbers by reason.
-    """
-
-    hour: int
+    hour: int  # seconds since 1970 at its start
     host: str
     seen: int
     stored: int
-    dropped: Mapping[str, int]
+    dropped: Mapping[str, int]  # numbers by reason
 
 
 @attrs.frozen
 class JournalSize:
-    """How much a journal holds; ``bytes`` counts what its cap is compared with."""
+    """How much a journal holds."""
 
     drops: int
     kept: int
-    bytes: int
+    bytes: int  # what its cap is compared with
 
 
 @attrs.frozen(kw_only=True)
@@ -257,8 +251,8 @@ class Query:
     """A filter of drops: they must fit every part that is given.
 
     ``keys`` are those of dropped pages, ``matches`` those of stored ones and ``numbers`` their
-    numbers in the index; ``spiders`` and ``crawls`` say who decided; ``since`` and ``until`` are
-    seconds since 1970, the end not included; ``limit`` takes the newest.
+    numbers in the index; ``since`` and ``until`` are seconds since 1970, the end not included;
+    ``limit`` takes the newest.
     """
 
     keys: frozenset[str] = frozenset()
@@ -298,22 +292,15 @@ def to_hours(activity: Activity) -> list[Hour]:
     [Hour(hour=0, host='a', seen=2, stored=0, dropped={'exact-copy': 1})]
     """
     found: dict[tuple[int, str], dict[str, int]] = {}
-    for (hour, host, name), number in activity.items():
+    for (hour, host, name), number in sorted(activity.items()):
         found.setdefault((hour, host), {})[name] = number
-    return [
-        Hour(
-            hour,
-            host,
-            names.get(SEEN, 0),
-            names.get(STORED, 0),
-            {
-                name[len(DROPPED) :]: number
-                for name, number in sorted(names.items())
-                if name.startswith(DROPPED)
-            },
-        )
-        for (hour, host), names in sorted(found.items())
-    ]
+    hours = []
+    for place, names in found.items():
+        seen, stored = names.pop(SEEN, 0), names.pop(STORED, 0)
+        reasons = filter(lambda name: name.startswith(DROPPED), names)
+        dropped = {name.removeprefix(DROPPED): names[name] for name in reasons}
+        hours.append(Hour(*place, seen, stored, dropped))
+    return hours
 
 
 _GB18030, _UTF8 = b"g", b"u"
@@ -322,14 +309,11 @@ _LEVEL = 6
 
 def pack(text: str) -> bytes:
     """A text as bytes; any text, lone surrogates too."""
-    plain = text.encode("utf-8", "surrogatepass")
-    marker = _UTF8
-    try:
+    marker, plain = _UTF8, text.encode("utf-8", "surrogatepass")
+    with contextlib.suppress(UnicodeEncodeError):
         other = text.encode("gb18030")
-    except UnicodeEncodeError:
-        other = plain
-    if len(other) < len(plain):
-        plain, marker = other, _GB18030
+        if len(other) < len(plain):
+            marker, plain = _GB18030, other
     return marker + zlib.compress(plain, _LEVEL)
 
 
@@ -349,12 +333,11 @@ def unpack(raw: bytes) -> str:
 
 def pack_body(body: Body) -> bytes:
     """A body as bytes. Item fields that are the page's text are not written twice."""
-    item = body.item or {}
-    same = [name for name, value in item.items() if body.text and value == body.text]
-    rest = {name: value for name, value in item.items() if name not in same}
     parts: dict[str, Any] = {"text": body.text}
     if body.item is not None:
-        parts.update(item=rest, same=same, order=list(item))
+        same = [name for name, value in body.item.items() if body.text and value == body.text]
+        rest = {name: value for name, value in body.item.items() if name not in same}
+        parts.update(item=rest, same=same, order=list(body.item))
     if body.left_out:
         parts["left_out"] = body.left_out
     if body.change is not None:
@@ -389,8 +372,8 @@ class JournalError(DedupError):
 class JournalStore(ABC):
     """Drops, texts of stored pages, and counters by the hour, under a cap on their bytes.
 
-    Calls block, so a crawl makes them through :class:`.writer.JournalWriter`. All may raise
-    :class:`JournalError`. Several processes may write to one journal.
+    Calls block, and all may raise :class:`JournalError`. Several processes may write to one
+    journal.
 
     :ivar where: the journal as a user knows it, without a password
     """
@@ -421,8 +404,8 @@ class JournalStore(ABC):
         """
 
     @abstractmethod
-    def body(self, drop_id: str) -> Body | None:
-        """What a dropped page said, None if the drop has aged out.
+    def bodies(self, ids: Sequence[str]) -> list[Body | None]:
+        """What some hundred dropped pages at most said, None where the drop has aged out.
 
         Of a damaged one, also among :meth:`drops`, ``left_out`` names the text.
         """

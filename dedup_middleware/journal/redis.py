@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 import attrs
@@ -17,7 +16,6 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableErro
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.link import Call, RedisLink
 from dedup_middleware.index.redis.scripts import Script
-from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
@@ -49,60 +47,6 @@ end
 _SCRIPT = Script(_TOGETHER, hashlib.sha1(_TOGETHER, usedforsecurity=False).hexdigest().encode())
 
 
-class Line:
-    """A connection with an event loop in a thread of its own, so that any thread may use it.
-
-    :param key: any key of the namespace
-    """
-
-    def __init__(self, options: Options, where: str, key: str) -> None:
-        self._where = where
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="dedup-journal-redis", daemon=True
-        )
-        self._thread.start()
-        self._link = RedisLink(
-            options.index_url,
-            options.safe_index_url.partition("?")[0],
-            key,
-            options.timeout,
-            options.retries,
-        )
-
-    def ask(self, *commands: Command) -> list[Reply]:
-        """Send commands together and wait for their replies.
-
-        :raises JournalError: one of them has failed
-        """
-        return self._send([Call(command) for command in commands])
-
-    def together(self, keys: Sequence[bytes], commands: Sequence[Command]) -> None:
-        """Carry out commands with nothing between them.
-
-        :raises JournalError: as above; the commands before the one that failed may be done
-        """
-        arguments = [word for command in commands for word in (len(command), *command)]
-        self._send([Call(arguments, keys, _SCRIPT)])
-
-    def _send(self, calls: Sequence[Call]) -> list[Reply]:
-        async def work() -> list[Reply]:
-            return [one.reply for one in await asyncio.gather(*map(self._link.submit, calls))]
-
-        waiting: Future[list[Reply]] = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        try:
-            return waiting.result()
-        except (IndexUnavailableError, IndexRefusedError) as error:
-            raise JournalError(f"the journal {self._where} can't be used: {error}") from error
-
-    def close(self) -> None:
-        """Disconnect and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._link.close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 _PART = 200  # entries in one reply
 _CHUNKS = 16  # of kept texts; the oldest goes as a whole
 _DAYS = 31
@@ -128,40 +72,62 @@ class RedisJournal(JournalStore):
     def __init__(self, options: Options, *, max_bytes: int) -> None:
         self._options = options
         self._prefix = b"{" + options.namespace.encode() + b"}journal/"
-        self.where = (
-            f"{options.safe_index_url.partition('?')[0]} (DEDUP_NAMESPACE={options.namespace})"
-        )
+        self._address = options.safe_index_url.partition("?")[0]
+        self.where = f"{self._address} (DEDUP_NAMESPACE={options.namespace})"
         self._kept_limit = max_bytes // 2
         self._drops_limit = max_bytes - max_bytes // 2
-        self._line: Line | None = None
+        self._link: RedisLink | None = None
 
     def open(self, *, create: bool) -> None:
-        self._line = Line(self._options, self.where, self._prefix.decode())
+        options, key = self._options, self._prefix.decode()
+        self._link = RedisLink(
+            options.index_url, self._address, key, options.timeout, options.retries
+        )
+        # An event loop in a thread of its own, so that any thread may use the connection.
+        self._loop = asyncio.new_event_loop()
+        work = self._loop.run_forever
+        self._thread = threading.Thread(target=work, name="dedup-journal-redis", daemon=True)
+        self._thread.start()
         try:
-            if not create and not any(self._ask(*([b"EXISTS", key] for key in self._all_keys()))):
+            keys = [self._key("drops"), self._key("kept"), *self._day_keys()]
+            if not create and not any(self._ask(*([b"EXISTS", key] for key in keys))):
                 raise JournalError(f"there is no journal at {self.where}")
         except JournalError:
             self.close()
             raise
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        link, self._link = self._link, None
+        if link is not None:
+            asyncio.run_coroutine_threadsafe(link.close(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def _key(self, name: str) -> bytes:
         return self._prefix + name.encode()
 
-    def _all_keys(self) -> list[bytes]:
-        return [self._key("drops"), self._key("kept"), *self._day_keys()]
-
     def _ask(self, *commands: Command) -> list[Any]:
-        return self._opened().ask(*commands)
+        """Send commands together and wait for their replies."""
+        return self._send([Call(command) for command in commands])
 
-    def _opened(self) -> Line:
-        if self._line is None:
+    def _together(self, keys: Sequence[bytes], commands: Sequence[Command]) -> None:
+        """Carry out commands with nothing between them; those before one that fails may be done."""
+        arguments = [word for command in commands for word in (len(command), *command)]
+        self._send([Call(arguments, keys, _SCRIPT)])
+
+    def _send(self, calls: Sequence[Call]) -> list[Any]:
+        link = self._link
+        if link is None:
             raise JournalError(f"the journal {self.where} is not open")
-        return self._line
+
+        async def work() -> list[Any]:
+            return [one.reply for one in await asyncio.gather(*map(link.submit, calls))]
+
+        try:
+            return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+        except (IndexUnavailableError, IndexRefusedError) as error:
+            raise JournalError(f"the journal {self.where} can't be used: {error}") from error
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
         commands: list[Command] = []
@@ -174,14 +140,12 @@ class RedisJournal(JournalStore):
             commands.append(entry)
         commands += self._keep(kept)
         for (hour, host, name), number in activity.items():
-            day = self._key(f"day/{hour // _DAY}")
-            field = f"{hour} {host} {name}".encode()
+            day, field = self._key(f"day/{hour // _DAY}"), f"{hour} {host} {name}".encode()
             commands.append([b"HINCRBY", day, field, number])
-        days = {hour // _DAY for hour, _, _ in activity}
-        for number in days:
+        for number in {hour // _DAY for hour, _, _ in activity}:
             commands.append([b"EXPIRE", self._key(f"day/{number}"), (_DAYS + 1) * _DAY])
         keys = {bytes(command[1]) for command in commands if isinstance(command[1], bytes)}
-        self._opened().together(sorted(keys), commands)
+        self._together(sorted(keys), commands)
         if drops:
             self._trim_drops()
         if kept:
@@ -222,7 +186,7 @@ class RedisJournal(JournalStore):
             oldest = min(chunks)
             del chunks[oldest]
             place, names = self._key(f"kept/{oldest}"), self._key("kept")
-            self._opened().together([names, place], [[b"UNLINK", place], [b"HDEL", names, oldest]])
+            self._together([names, place], [[b"UNLINK", place], [b"HDEL", names, oldest]])
 
     def _trim_drops(self) -> None:
         """Cut the stream where its memory passes the cap; a stream counts entries, not bytes."""
@@ -246,18 +210,22 @@ class RedisJournal(JournalStore):
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
         first = self._start(query)
-        for number, fields in self._entries(first):
-            drop = self._drop(number, fields, bodies=bodies)
-            if query.wants(drop):
-                yield drop
+        while True:
+            (part,) = self._ask([b"XRANGE", self._key("drops"), first, b"+", b"COUNT", _PART])
+            for number, fields in part:
+                drop = self._drop(number, fields, bodies=bodies)
+                if query.wants(drop):
+                    yield drop
+            if len(part) < _PART:
+                return
+            first = b"(" + part[-1][0]
 
     def _start(self, query: Query) -> bytes:
         """The id of the first entry to look at."""
         if query.limit is None:
             # Ids begin with the server's time of writing, which is after the decision.
             return b"%d" % max(0, int(((query.since or 0) - _CLOCKS) * 1000))
-        left, first = query.limit, b"+"
-        end = b"+"
+        left, first, end = query.limit, b"+", b"+"
         while left > 0:
             (part,) = self._ask([b"XREVRANGE", self._key("drops"), end, b"-", b"COUNT", _PART])
             for number, fields in part:
@@ -268,18 +236,10 @@ class RedisJournal(JournalStore):
             end = b"(" + part[-1][0]
         return first
 
-    def _entries(self, first: bytes) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-        while True:
-            (part,) = self._ask([b"XRANGE", self._key("drops"), first, b"+", b"COUNT", _PART])
-            yield from part
-            if len(part) < _PART:
-                return
-            first = b"(" + part[-1][0]
-
-    def body(self, drop_id: str) -> Body | None:
-        number = drop_id.encode()
-        (found,) = self._ask([b"XRANGE", self._key("drops"), number, number])
-        return self._drop(*found[0], bodies=True).body if found else None
+    def bodies(self, ids: Sequence[str]) -> list[Body | None]:
+        stream = self._key("drops")
+        found = self._ask(*([b"XRANGE", stream, one.encode(), one.encode()] for one in ids))
+        return [self._drop(*entry[0], bodies=True).body if entry else None for entry in found]
 
     def _drop(self, number: bytes, fields: Any, *, bodies: bool) -> Drop:
         try:
@@ -312,10 +272,9 @@ class RedisJournal(JournalStore):
 
     def _field(self, name: bytes) -> bytes | None:
         """The newest value of a name in the chunks of kept texts."""
-        chunks = sorted(self._chunks(), reverse=True)
-        asked = [[b"HGET", self._key(f"kept/{chunk}"), name] for chunk in chunks]
-        found = [raw for raw in self._ask(*asked) if raw is not None] if asked else []
-        return found[0] if found else None
+        newest_first = sorted(self._chunks(), reverse=True)
+        asked = ([b"HGET", self._key(f"kept/{chunk}"), name] for chunk in newest_first)
+        return next((raw for raw in self._ask(*asked) if raw is not None), None)
 
     def _day_keys(self) -> list[bytes]:
         today = int(time.time()) // _DAY

@@ -99,10 +99,8 @@ class SQLiteJournal(JournalStore):
             if create:
                 make_private(self.path)
             # A thread writes what another one has opened.
-            db = sqlite3.connect(
-                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
-            )
-            self._db = db
+            anywhere: Any = {"isolation_level": None, "check_same_thread": False}
+            self._db = db = sqlite3.connect(self.path, timeout=_BUSY, **anywhere)
             # One text of another encoding must not make all others unreadable.
             db.text_factory = partial(str, encoding="utf-8", errors="replace")
             self._prepare(db, create=create)
@@ -177,14 +175,11 @@ class SQLiteJournal(JournalStore):
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
         condition, values = _condition(query)
-        columns = f"{_COLUMNS}, body" if bodies else f"{_COLUMNS}, NULL"
+        select = f"SELECT {_COLUMNS}, {'body' if bodies else 'NULL'} FROM {self._drops}"
         last = self._start(query, condition, values)
         while True:
-            rows = self._rows(
-                f"SELECT {columns} FROM {self._drops} WHERE {condition} AND id > ? "
-                "ORDER BY id LIMIT ?",
-                (*values, last, _PART),
-            )
+            part = f"{select} WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
+            rows = self._rows(part, (*values, last, _PART))
             for row in rows:
                 if _fits(row, _KINDS):
                     raw = row[-1]
@@ -199,15 +194,18 @@ class SQLiteJournal(JournalStore):
         """The id before the first drop that is wanted."""
         if query.limit is None:
             return 0
-        rows = self._rows(
-            f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC LIMIT 1 OFFSET ?",
-            (*values, query.limit),
-        )
+        newest = f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC"
+        rows = self._rows(f"{newest} LIMIT 1 OFFSET ?", (*values, query.limit))
         return int(rows[0][0]) if rows else 0
 
-    def body(self, drop_id: str) -> Body | None:
-        rows = self._rows("SELECT body FROM dropped WHERE id = ?", (int(drop_id),))
-        return self.body_of(drop_id, rows[0][0]) if rows else None
+    def bodies(self, ids: Sequence[str]) -> list[Body | None]:
+        chosen = ", ".join("?" * len(ids))
+        rows = self._rows(
+            f"SELECT CAST(id AS TEXT), body FROM dropped WHERE id IN ({chosen})",
+            tuple(map(int, ids)),
+        )
+        found = dict(rows)
+        return [self.body_of(one, found[one]) if one in found else None for one in ids]
 
     def kept(self, drop: Drop) -> Kept | None:
         # A near page is known by its page id alone, whatever name the index keeps of it.
@@ -217,27 +215,26 @@ class SQLiteJournal(JournalStore):
             f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
             (value,),
         )
-        if rows and not _fits(rows[0], (str, int, str, object, float)):
-            self._lost(f"the stored page {value}", _DAMAGED)
+        if not rows:
             return None
-        return self.kept_of(*rows[0]) if rows else None
+        if _fits(rows[0], (str, int, str, object, float)):
+            return self.kept_of(*rows[0])
+        self._lost(f"the stored page {value}", _DAMAGED)
+        return None
 
     def hours(self) -> list[Hour]:
         rows = self._rows(
             "SELECT CAST(hour AS INTEGER), CAST(host AS TEXT), CAST(name AS TEXT), "
-            "CAST(value AS INTEGER) FROM activity",
-            (),
+            "CAST(value AS INTEGER) FROM activity"
         )
         return to_hours({(hour, host, name): value for hour, host, name, value in rows})
 
     def size(self) -> JournalSize:
-        (drops,), (kept,) = self._rows(
-            "SELECT count(*) FROM dropped UNION ALL SELECT count(*) FROM kept", ()
-        )
-        ((used,),) = self._rows("SELECT sum(CAST(value AS INTEGER)) FROM total", ())
-        return JournalSize(drops, kept, used)
+        counts = "(SELECT count(*) FROM dropped), (SELECT count(*) FROM kept)"
+        (row,) = self._rows(f"SELECT {counts}, sum(CAST(value AS INTEGER)) FROM total")
+        return JournalSize(*row)
 
-    def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
+    def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[Any]:
         try:
             return self._opened().execute(query, values).fetchall()
         except sqlite3.Error as error:
@@ -274,14 +271,9 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
 
 def _drop(row: tuple[Any, ...], body: Body | None) -> Drop:
     number, tables, spider, crawl, *values, _ = row
-    return Drop(
-        id=str(number),
-        **dict(zip(_PLAIN, values, strict=True)),
-        tables=tuple(tables.split()),
-        spider=spider or "",
-        crawl=crawl or "",
-        body=body,
-    )
+    plain = dict(zip(_PLAIN, values, strict=True))
+    plain |= {"tables": tuple(tables.split()), "spider": spider or "", "crawl": crawl or ""}
+    return Drop(id=str(number), **plain, body=body)
 
 
 def _origin(drop: Drop) -> tuple[str, str]:
@@ -332,18 +324,16 @@ def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:
     """Remove the oldest rows until the table is within its limit."""
     query = "SELECT CAST(value AS INTEGER) FROM total WHERE name = ?"
     (used,) = db.execute(query, (table,)).fetchone()
-    freed = 0
-    while used - freed > limit:
-        query = f"SELECT id, CAST(bytes AS INTEGER) FROM {table} ORDER BY id LIMIT ?"
-        rows = db.execute(query, (_PART,)).fetchall()
-        if not rows:
+    if used <= limit:
+        return
+    last = freed = 0
+    oldest = db.execute(f"SELECT id, CAST(bytes AS INTEGER) FROM {table} ORDER BY id")
+    for number, size in oldest:
+        last, freed = number, freed + size
+        if used - freed <= limit:
             break
-        last = 0
-        for number, size in rows:
-            if used - freed <= limit:
-                break
-            last, freed = number, freed + size
-        db.execute(f"DELETE FROM {table} WHERE id <= ?", (last,))
+    oldest.close()
+    db.execute(f"DELETE FROM {table} WHERE id <= ?", (last,))
     _add(db, table, -freed)
 
 

@@ -50,8 +50,6 @@ class JournalWriter:
     new entries are left out and counted.
 
     :param count: called by :meth:`report_counts` with a counter and what to add
-    :param spider: name of the spider, for all entries
-    :param crawl: id of the crawl, for all entries
     """
 
     def __init__(
@@ -139,18 +137,17 @@ class JournalWriter:
             left = len(self._drops)
             self._counts["lost"] += left
         if left:
-            logger.error(
-                "%d dropped pages could not be written to the journal %s and can't be brought back",
-                left,
-                self._journal.where,
+            text = (
+                "%d dropped pages could not be written to the journal %s and can't be brought back"
             )
+            logger.error(text, left, self._journal.where)
 
     def _work(self) -> None:
-        is_open = False
-        while True:
+        is_open = closing = False
+        while not closing:
             self._wake.wait()
+            self._wake.clear()  # before the look: what comes after it wakes the thread again
             closing = self._closing.is_set()
-            self._wake.clear()
             try:
                 if not is_open:
                     self._journal.open(create=True)
@@ -158,16 +155,11 @@ class JournalWriter:
                 while self._write_some():
                     pass
                 self._failed = False
+                self._closing.wait(_PAUSE)
             except JournalError as error:
                 self._failure(error)
-                if closing:
-                    break
                 self._closing.wait(_RETRY)
                 self._wake.set()
-                continue
-            if closing:
-                break
-            self._closing.wait(_PAUSE)
         self._journal.close()
 
     def _write_some(self) -> bool:
@@ -181,7 +173,8 @@ class JournalWriter:
         try:
             written = [self._with_change(drop, kept) for drop in drops]
             self._journal.append(written, kept, activity)
-            changed = sum(_changed_words(new) for new in written)
+            changes = [new.body.change for new in written if new.body and new.body.change]
+            changed = sum(change.added + change.removed for change in changes)
         except JournalError:
             with self._lock:
                 self._activity.update(activity)
@@ -200,10 +193,8 @@ class JournalWriter:
         return True
 
     def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
-        """A page that had changed, with the difference from its last version if that is kept.
-
-        :param kept: stored pages that are not written yet
-        """
+        """A page that had changed, with the difference from its last version if that is kept, or
+        among the stored pages that are not written yet."""
         if not is_change(drop) or drop.body is None or not drop.body.text:
             return drop
         versions = [page for page in kept if page.key == drop.key and page.time <= drop.time]
@@ -228,16 +219,10 @@ def _size(entry: Drop | Kept) -> int:
         return _ENTRY + len(entry.text)
     if entry.body is None:
         return _ENTRY
-    text = entry.body.text
-    values = () if entry.body.item is None else entry.body.item.values()
+    text, item = entry.body.text, entry.body.item or {}
     # The text of the item is mostly that of the body.
-    own = sum(len(one if isinstance(one, str) else str(one)) for one in values if one is not text)
+    own = sum(len(str(value)) for value in item.values() if value is not text)
     return _ENTRY + len(text) + own
-
-
-def _changed_words(drop: Drop) -> int:
-    change = None if drop.body is None else drop.body.change
-    return 0 if change is None else change.added + change.removed
 
 
 SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match
@@ -255,9 +240,8 @@ def make_drop(
     """
     match = verdict.match
     compared = {} if match is None else {name: getattr(match, name) for name in _COMPARED}
-    fields, left_out = (
-        (None, ()) if item is None else plain_item(item, [html_field] if html_field else [])
-    )
+    without = [html_field] if html_field else []
+    fields, left_out = (None, ()) if item is None else plain_item(item, without)
     return Drop(
         time=time,
         key=verdict.key,
@@ -287,14 +271,13 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
     """
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
-    notes = []
     near = near_match(verdict)
-    if near is not None:
-        reason = SUPERSEDES if verdict.supersedes else verdict.reason
-        notes.append(attrs.evolve(verdict, match=near, reason=reason))
-    if verdict.previous is not None:
-        notes.append(attrs.evolve(verdict, match=verdict.previous))
-    return [make_drop(note, document, None, None, time) for note in notes]
+    reason = SUPERSEDES if verdict.supersedes else verdict.reason
+    return [
+        make_drop(attrs.evolve(verdict, match=match, reason=why), document, None, None, time)
+        for match, why in ((near, reason), (verdict.previous, verdict.reason))
+        if match is not None
+    ]
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:

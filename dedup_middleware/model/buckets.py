@@ -46,11 +46,6 @@ class BucketKey:
         return self.bucket >> 16
 
     @property
-    def prefix(self) -> int:
-        """16-bit prefix that names the bucket."""
-        return self.bucket & 0xFFFF
-
-    @property
     def is_simhash(self) -> bool:
         """Whether the records of the table are SimHash records."""
         return self.table in SIMHASH_TABLES

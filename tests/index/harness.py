@@ -17,9 +17,9 @@ from redis.cluster import RedisCluster
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.cluster import shards
+from dedup_middleware.index.cluster import spread
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.cluster.shards import Spread, chunk_keys
+from dedup_middleware.index.cluster.spread import Spread, chunk_keys
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.parameters import Parameters, RecordLayout
 from dedup_middleware.index.redis.expiry import field_of, hash_of
@@ -301,12 +301,12 @@ class ClusterHarness(BytesHarness):
 
     def put_bucket(self, bucket: int, data: bytes) -> None:
         (shard,) = self.spread.of_buckets(np.array([bucket], np.uint64)).tolist()
-        (group,) = shards.groups_of(np.array([bucket >> 16])).tolist()
-        name = self.spread.prefix(shard) + shards.group_hash(group)
+        (group,) = spread.groups_of(np.array([bucket >> 16])).tolist()
+        name = self.spread.prefix(shard) + spread.group_hash(group)
         if data:
-            self.admin.hset(name, shards.field_of(bucket), data)
+            self.admin.hset(name, spread.field_of(bucket), data)
         else:
-            self.admin.hdel(name, shards.field_of(bucket))
+            self.admin.hdel(name, spread.field_of(bucket))
 
     def damage_page(self, number: int) -> None:
         layout = RowLayout(RecordLayout(text=False))

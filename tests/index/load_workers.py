@@ -30,7 +30,7 @@ def loaded_article(article: int) -> Entry:
     entry = article_entry(article)
     content = np.frombuffer(entry.content, CONTENT).copy()
     wide = next(bucket_key for bucket_key in entry.bucket_keys if bucket_key.table == 2)
-    content["simhash"] = wide.prefix << 48 | wide.suffix
+    content["simhash"] = (wide.bucket & 0xFFFF) << 48 | wide.suffix
     return attrs.evolve(entry, content=content.tobytes())
 
 

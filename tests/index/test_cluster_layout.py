@@ -12,7 +12,7 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Wanted
-from dedup_middleware.index.cluster.shards import (
+from dedup_middleware.index.cluster.spread import (
     GROUPS,
     chunk_keys,
     field_of,

@@ -30,7 +30,8 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster import nodes, propose
 from dedup_middleware.index.cluster.index import ClusterIndex
-from dedup_middleware.index.redis.link import Complaint, Remedy, Try
+from dedup_middleware.index.redis.complaints import Complaint, Remedy
+from dedup_middleware.index.redis.link import Try
 from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import NO_NEIGHBOURS
 from dedup_middleware.model.documents import NEW, Document

@@ -19,7 +19,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.nodes import ClusterLink
-from dedup_middleware.index.cluster.shards import Spread
+from dedup_middleware.index.cluster.spread import Spread
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.scripts import Script
 from dedup_middleware.model.claims import Claim, Claimed

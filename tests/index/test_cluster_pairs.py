@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import redis
 
-from dedup_middleware.index.cluster.shards import Spread, field_of, groups_of
+from dedup_middleware.index.cluster.spread import Spread, field_of, groups_of
 from dedup_middleware.index.cluster.visits import _Columns
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, RowLayout, script
 from dedup_middleware.model.buckets import BUCKET_LIMIT, width_of

@@ -14,8 +14,8 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster import propose
-from dedup_middleware.index.cluster.homes import Announced, Reserved, text_of
-from dedup_middleware.index.cluster.shards import chunk_keys
+from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
+from dedup_middleware.index.cluster.spread import chunk_keys
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.scripts import GROUPED
 from dedup_middleware.index.verification import verify

@@ -44,7 +44,7 @@ async def stored(index: Index, key: int, address: str) -> int:
     """Number of a page that is claimed and committed."""
     bucket_keys = bucket_keys_of(key, SIMHASH, (5 << 40, 6 << 50))
     content = np.zeros(1, CONTENT)
-    content["key"] = bucket_keys[0].prefix << 48 | bucket_keys[0].suffix << 24
+    content["key"] = (bucket_keys[0].bucket & 0xFFFF) << 48 | bucket_keys[0].suffix << 24
     page = Entry(bucket_keys, content.tobytes(), address, address.encode() * 3)
     claim = await entered(index, page, LEASE)
     assert await index.commit(claim)

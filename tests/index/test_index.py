@@ -11,7 +11,7 @@ from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index, Wanted
-from dedup_middleware.index.cluster.shards import SHARDS
+from dedup_middleware.index.cluster.spread import SHARDS
 from dedup_middleware.index.parameters import RECORD, WHOLE, RecordLayout
 from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, BucketKey, record

@@ -18,7 +18,7 @@ from dedup_middleware.index import pages as pages_module
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
-from dedup_middleware.index.redis.load import RedisSteps
+from dedup_middleware.index.redis.index import RedisSteps
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import BUCKET_LIMIT, hash_bucket_key, record
 from dedup_middleware.model.claims import Candidates, Known
@@ -170,7 +170,7 @@ async def steps_harness(request: pytest.FixtureRequest, tmp_path: Path, redis_se
 
 def stopping(monkeypatch: pytest.MonkeyPatch, name: str, calls: int) -> None:
     """Let a load end at some call of a step, as if its process had died."""
-    from dedup_middleware.index.redis.load import RedisSteps
+    from dedup_middleware.index.redis.index import RedisSteps
     from dedup_middleware.index.sqlite.index import SQLiteSteps
 
     left = [calls]
@@ -234,7 +234,7 @@ async def test_load_that_was_given_up(
 ) -> None:
     """A load that pauses for longer than its lease raises, and its pages stay unseen."""
     index = await steps_harness.client()
-    from dedup_middleware.index.redis.load import RedisSteps
+    from dedup_middleware.index.redis.index import RedisSteps
     from dedup_middleware.index.sqlite.index import SQLiteSteps
 
     for kind in (RedisSteps, SQLiteSteps):
@@ -370,7 +370,7 @@ async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path
     with running_redis(tmp_path, "--save", "") as server:
         index, crawl = await opened(server.url, retries=5), await opened(server.url, retries=5)
         pages = some_pages(4)
-        load = RedisSteps(index, server.url, 0, index.moment, index._turn)
+        load = RedisSteps(index)
         await load.enter(pages.part(0, 2))
         with server.client() as admin:
             admin.save()

@@ -87,8 +87,7 @@ def test_what_is_written_is_read(journal: JournalStore, options: Options) -> Non
         assert found.body is not None
         assert list(found.body.item or {}) == ["url", "n", "body"]
         assert light.body is None
-        assert reader.body(found.id) == written.body
-        assert reader.body("999999") is None
+        assert reader.bodies([found.id, "999999"]) == [written.body, None]
 
 
 def test_queries(journal: JournalStore) -> None:
@@ -404,7 +403,7 @@ def test_damaged_texts(
     damage(journal, options)
     journal.append([make_drop(2)], [make_kept(2)], {})
     first, second = journal.drops(bodies=True)
-    assert first.body == journal.body(first.id) == Body("", left_out=("text",))
+    assert [first.body] == journal.bodies([first.id]) == [Body("", left_out=("text",))]
     assert second.body is not None
     assert second.body.text == article(2)
     assert journal.kept(first) is None
@@ -443,7 +442,7 @@ def test_value_of_another_type_in_the_file(
         else:
             assert len(found) == 1
             assert "has lost the entry 1: a value in it has another type" in caplog.text
-        body = journal.body("1")
+        (body,) = journal.bodies(["1"])
         assert body is not None
         assert (body.left_out == ("text",)) == (column == "body")
         for n in range(3, 200):  # until the first ones go

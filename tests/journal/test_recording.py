@@ -356,3 +356,24 @@ async def test_id_of_a_job(
     """scrapyd gives it to the spider as the argument _job, Scrapy Cloud sets SCRAPY_JOB."""
     monkeypatch.setenv("SCRAPY_JOB", environment)
     assert crawl_id(Options(), Spider("s", **arguments)).startswith(expected)
+
+
+def test_the_end_of_a_crawl_is_not_overlooked(tmp_path: Path) -> None:
+    """The journal is closed at once, also if that is asked for while the thread wakes up."""
+    writer = JournalWriter(SQLiteJournal(tmp_path / "j.db", max_bytes=10**6), lambda *_: None)
+
+    class Late(threading.Event):
+        """Is cleared in the moment in which the crawl ends."""
+
+        def clear(self) -> None:
+            if not writer._closing.is_set():
+                writer._closing.set()
+                self.set()
+            super().clear()
+
+    writer._wake = Late()
+    writer.start()
+    writer.drop(make_drop(1))
+    assert writer._thread is not None
+    writer._thread.join(5)
+    assert not writer._thread.is_alive()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from dedup_middleware.index.cluster.shards import Spread
+from dedup_middleware.index.cluster.spread import Spread
 from tests.clusters import Cluster, Mover, logging_cluster, replicated_cluster
 from tests.servers import running_redis, watched_redis
 from tests.torture.run import Outcome, Plan, Torture

@@ -15,12 +15,10 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes, Reserved, ids, text_of
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.shards import field_of, group_hash, groups_of
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, ids, text_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
-from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
 from dedup_middleware.index.redis.server_index import count_of
@@ -30,21 +28,19 @@ from dedup_middleware.model.buckets import (
     BucketKey,
     BucketKeys,
     hash_bucket_key,
-    width_of,
 )
 from dedup_middleware.model.claims import (
     Candidates,
     Claimed,
     Proposed,
 )
-from dedup_middleware.model.records import PageRecords, State, chosen, joined_records
+from dedup_middleware.model.records import PageRecords, State, chosen
 
 logger = logging.getLogger(__name__)
 
 _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
 _LANES = 2
 _CROWD = 20
-_READ = 512  # buckets read by one call
 _LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
 # Read together on all shards; each call reads one table and generation at a time.
 _BUCKETS = 2 * BUCKETS
@@ -57,7 +53,7 @@ def most_buckets(shards: int) -> int:
     return min(_BUCKETS, BUCKETS * shards)
 
 
-class ClusterIndex(ClusterHomes):
+class ClusterIndex(ClusterShards):
     """Buckets and page records spread over hash tags, pages entered by announcements.
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
@@ -70,53 +66,14 @@ class ClusterIndex(ClusterHomes):
         # The oldest generation, and of each shard the first id of those after it.
         self._expiring: tuple[int, list[int]] = (-1, [])
 
-    async def close(self) -> None:
-        await self._proposals.join()
-        await super().close()
-
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
         made: list[Claimed | Candidates | Exception] = []
         for group in batches(pages, 1, most_buckets(self.spread.shards)):
-            made += await propose(self, group, self._report_scanned)
+            made += await propose(self, group)
         return made
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        return await self._read_all([one.bucket for one in bucket_keys])
-
-    async def _read_all(self, buckets: Sequence[int], *, later: int = 0) -> list[bytes]:
-        """What buckets hold, in all live generations, the oldest first.
-
-        :param later: how many generations after them are read as well
-        """
-        ends = [b""]
-        if self.window:
-            live = self.moment().live
-            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
-        data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
-        words = np.array(buckets, np.uint64)
-        shards = self.spread.of_buckets(words).tolist()
-        groups = groups_of((words >> np.uint64(16)).astype(np.int64)).tolist()
-        every: dict[tuple[int, int], list[int]] = {}
-        for at, place in enumerate(zip(shards, groups, strict=True)):
-            every.setdefault(place, []).append(at)
-        parts, calls = [], []
-        for (shard, group), own in every.items():
-            for start in range(0, len(own), _READ):
-                part = own[start : start + _READ]
-                fields = [field_of(buckets[at]) for at in part]
-                for i, end in enumerate(ends):
-                    name = group_hash(group, end)
-                    key = self.spread.prefix(shard) + name
-                    calls.append(
-                        self.script_call("command", shard, (name,), b"HMGET", key, *fields)
-                    )
-                    parts.append((part, i))
-        for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
-            for at, raw in zip(part, reply, strict=True):
-                data[at][i] = raw or b""
-        return [
-            joined_records(one, width_of(bucket)) for one, bucket in zip(data, buckets, strict=True)
-        ]
+        return await self.read_all([one.bucket for one in bucket_keys])
 
     async def settled_of_key(self, key_hash: int) -> PageRecords:
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
@@ -124,7 +81,7 @@ class ClusterIndex(ClusterHomes):
         # A page that is announced is in its bucket before it has a record, and may be in the next
         # generation already. Without a record it never gets one from now on: it begins anew.
         bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
-        data = await self._read_all([bucket_key.bucket], later=1)
+        data = await self.read_all([bucket_key.bucket], later=1)
         near = neighbours([bucket_key], data, 0)
         found = (await self.look(near.page_ids, texts=Wanted.NOTHING, settles=True)).records
         return chosen(found, found.content["key"] == np.uint64(key_hash))
@@ -134,16 +91,14 @@ class ClusterIndex(ClusterHomes):
             return [False] * len(page_ids)
         oldest = self.moment().oldest
         if self._expiring[0] != oldest:
-            self._expiring = (
-                oldest,
-                [
-                    min(
-                        (first for one, first in state.firsts.items() if one > oldest),
-                        default=state.counters[0] + 1,
-                    )
-                    for state in await upkeep.states(self)
-                ],
-            )
+            later = [
+                min(
+                    (first for one, first in state.firsts.items() if one > oldest),
+                    default=state.counters[0] + 1,
+                )
+                for state in await upkeep.states(self)
+            ]
+            self._expiring = oldest, later
         firsts = self._expiring[1]
         return [
             self.spread.local(page_id) < firsts[self.spread.home_of(page_id)]
@@ -215,32 +170,26 @@ class ClusterIndex(ClusterHomes):
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
     ) -> None:
-        calls, parts = [], []
-        for shard, part in self.spread.by_home(one.reserved.page_id for one in announced).items():
-            locals_ = [self.spread.local(announced[at].reserved.page_id) for at in part]
+        parts = self.spread.by_home(one.reserved.page_id for one in announced)
+        calls = []
+        for part in parts:
+            page_ids = [announced[at].reserved.page_id for at in part]
             tokens = b"".join(announced[at].token.to_bytes(8, "little") for at in part)
-            keys = (b"counters", b"committed", *self._row_chunks(locals_))
-            calls.append(
-                self.script_call("load", shard, keys, ids(locals_), tokens, stamps[part].tobytes())
-            )
-            parts.append(part)
+            arguments = ids(map(self.spread.local, page_ids)), tokens, stamps[part].tobytes()
+            keys = ("counters", "committed")
+            calls.append(self._rows_call("load", page_ids, *arguments, keys=keys))
         flags = bytearray(len(announced))
         for part, reply in zip(parts, await self._link.replies(calls), strict=True):
             for at, flag in zip(part, reply, strict=True):
                 flags[at] = flag
-        before = [one for one, flag in zip(announced, flags, strict=True) if flag == ord("2")]
-        if ord("0") in flags or (before and not await self._are(before)):
+        size = self.record.itemsize
+        before = [
+            (one.reserved.page_id, one.row[:size])
+            for one, flag in zip(announced, flags, strict=True)
+            if flag == ord("2")
+        ]
+        if ord("0") in flags or not all(await self._are(before)):
             raise lapsed(self._where)
-
-    async def _are(self, announced: Sequence[Announced]) -> bool:
-        """Whether ids belong to the pages that were announced under them."""
-        page_ids = [one.reserved.page_id for one in announced]
-        found = await self.fetch(np.array(page_ids, np.uint64))
-        kept = self.record.pack(found.content)
-        return all(
-            one.row.startswith(content.tobytes())
-            for one, content in zip(announced, kept, strict=True)
-        )
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
@@ -261,7 +210,7 @@ class ClusterIndex(ClusterHomes):
         return upkeep.pages(self)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return upkeep.buckets(self, self._read_all)
+        return upkeep.buckets(self)
 
     async def page_ids(self) -> range:
         found = await upkeep.states(self)
@@ -281,9 +230,11 @@ class ClusterIndex(ClusterHomes):
     async def forget(self, page_ids: Sequence[int]) -> int:
         forgotten = 0
         wanted = list(map(int, page_ids))
-        for shard, part in self.spread.by_home(wanted).items():
-            locals_ = [self.spread.local(wanted[at]) for at in part]
-            forgotten += await forget_page_ids(upkeep.Shard(self, shard), locals_)
+        for part in self.spread.by_home(wanted):
+            shard = upkeep.Shard(self, self.spread.home_of(wanted[part[0]]))
+            forgotten += await forget_page_ids(
+                shard, [self.spread.local(wanted[at]) for at in part]
+            )
         return forgotten
 
     async def forget_span(self, since: float, until: float) -> int:

@@ -18,21 +18,15 @@ from redis.exceptions import AskError, ClusterDownError, MovedError
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.redis.link import (
+from dedup_middleware.index.redis.complaints import (
     NO_NODE,
-    Call,
     Complaint,
-    Link,
     Remedy,
-    Result,
-    Session,
-    Try,
     as_error,
     is_no_node,
-    pause,
-    remedies_of,
     understand,
 )
+from dedup_middleware.index.redis.link import Call, Link, Result, Session, Try, pause, remedies_of
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
 
 logger = logging.getLogger(__name__)
@@ -116,17 +110,14 @@ class ClusterLink(Link):
     ) -> None:
         super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
         self._startup, self._options = read_startup(url)
+        self._named = self._startup, "ssl" in self._options
         self._usable = self._startup  # those that belong to the cluster, as far as it is known
-        self._unusable: dict[tuple[str, int], Complaint] = {}  # the others
-        self._told: set[tuple[str, int]] = set()  # those that were named in the log
+        self._unusable: dict[tuple[str, int], Complaint] = {}  # others, until the log names them
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
         self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
         self._retrying: set[asyncio.Task[None]] = set()
-
-    def _named(self) -> tuple[Sequence[tuple[str, int]], bool]:
-        return self._startup, "ssl" in self._options
 
     async def replies(self, calls: Sequence[Call]) -> list[Any]:
         """Replies to calls that go out together."""
@@ -275,15 +266,14 @@ class ClusterLink(Link):
     def tell_of_unusable(self) -> None:
         """Say which nodes of the address can't be used, of each once. The index was opened."""
         for node, complaint in self._unusable.items():
-            if node not in self._told:
-                self._told.add(node)
-                logger.warning(
-                    "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
-                    "the others",
-                    _name(node),
-                    self._where,
-                    complaint.text,
-                )
+            logger.warning(
+                "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
+                "the others",
+                _name(node),
+                self._where,
+                complaint.text,
+            )
+        self._unusable = {}
 
     async def _check_startup(self) -> None:
         """Leave out nodes of the address that can't be used, if others can.

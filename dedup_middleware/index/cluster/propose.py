@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Seen
-from dedup_middleware.index.cluster.homes import Announced, ClusterHomes
-from dedup_middleware.index.cluster.shards import FIRST, FIRST_TABLES, REST
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards
+from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import are_short, found, visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
@@ -80,30 +80,28 @@ class _Page:
 
 
 async def propose(
-    index: ClusterHomes, proposed: Sequence[Proposed], note_scanned: Callable[[int], None]
+    index: ClusterShards, proposed: Sequence[Proposed]
 ) -> list[Claimed | Candidates | Exception]:
     """Propose some pages of one lease and one distance; an error is that of all."""
     pages = [_Page(one) for one in proposed]
     fresh = [page for page in pages if not page.proposed.known]
     if fresh:
         index.reserve_ahead(len(pages))
-        await _read(index, fresh, note_scanned)
+        await _read(index, fresh)
     for _ in range(TURNS):
         waiting = [page for page in pages if page.result is None]
         if not waiting:
             break
-        await _announce(index, waiting, note_scanned)
+        await _announce(index, waiting)
     error = IndexUnavailableError(
-        f"{index.place}: a page was announced {TURNS} times, and each time its id had been "
+        f"{index._where}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
         f"{index.window:g} seconds is too short"
     )
     return [page.result or error for page in pages]
 
 
-async def _read(
-    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
-) -> None:
+async def _read(index: ClusterShards, pages: list[_Page]) -> None:
     """Give their candidates to pages that have any."""
     await _visit(index, pages, None, FIRST)
     met = [page for page in pages if len(page.near)]
@@ -127,7 +125,7 @@ async def _read(
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
         if records.alive.any() or is_cut:
-            note_scanned(rest.scanned)
+            index._report_scanned(rest.scanned)
             made = _candidates(page.near, seen_of[i], records.alive, more=is_cut)
             near = united(made.near, _without(rest, page.gone))
             corrupt, full = page.near.corrupt + rest.corrupt, page.near.full + rest.full
@@ -149,13 +147,13 @@ def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
     return near.chosen(~np.isin(near.page_ids, page_ids))
 
 
-async def _rest(index: ClusterHomes, pages: list[_Page]) -> None:
+async def _rest(index: ClusterShards, pages: list[_Page]) -> None:
     """Read the buckets that the first read has left out."""
     if pages:
         await _visit(index, pages, None, REST)
 
 
-def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
+def _may_be_settled(index: ClusterShards, page: _Page) -> bool:
     """Whether a page looks like an exact copy whose decision needs no other candidate."""
     near = page.near
     tables = np.bitwise_or.reduce(near.tables)
@@ -172,7 +170,7 @@ def _may_be_settled(index: ClusterHomes, page: _Page) -> bool:
     )
 
 
-def _settled(index: ClusterHomes, page: _Page, seen: Seen) -> Candidates | None:
+def _settled(index: ClusterShards, page: _Page, seen: Seen) -> Candidates | None:
     """The stored exact copy of a page alone; None where another page might be named instead."""
     records = seen.records
     own = np.frombuffer(page.proposed.entry.content, CONTENT)
@@ -198,9 +196,7 @@ def _own_tables(page: _Page) -> np.uint64:
     return mask
 
 
-async def _announce(
-    index: ClusterHomes, pages: list[_Page], note_scanned: Callable[[int], None]
-) -> None:
+async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
     """Announce pages; those that are announced get their claim and the pages that they have met."""
     reserved = await index.take_ids(len(pages))
     announced = []
@@ -210,7 +206,7 @@ async def _announce(
         page.own.append(one.page_id)
     try:
         made = await _visit(index, pages, announced)
-        note_scanned(sum(page.near.scanned for page in pages))
+        index._report_scanned(sum(page.near.scanned for page in pages))
         seen = await _look(index, pages, settles=True)
     except BaseException:
         # Their claims are not known to anyone, and would hold up like pages until the leases end.
@@ -251,7 +247,7 @@ def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
 
 
 async def _visit(
-    index: ClusterHomes,
+    index: ClusterShards,
     pages: list[_Page],
     announced: list[Announced] | None,
     group: int | None = None,
@@ -305,7 +301,7 @@ def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen])
             page.wanted = seen.chosen(range(count, len(seen.records)))
 
 
-async def _look(index: ClusterHomes, pages: list[_Page], *, settles: bool) -> list[Seen]:
+async def _look(index: ClusterShards, pages: list[_Page], *, settles: bool) -> list[Seen]:
     """What is known of the pages that each has met; of many those found in most tables."""
     best = [most_met(page.near, MOST).page_ids for page in pages]
     wanted = np.unique(np.concatenate([_NOTHING, *best]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Progress
-from dedup_middleware.index.cluster.homes import ClusterHomes, ids
-from dedup_middleware.index.cluster.shards import FIELD, GROUPS, chunk_keys, group_hash
+from dedup_middleware.index.cluster.shards import ClusterShards, ids
+from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.pages import Living
 from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
 from dedup_middleware.index.redis.scripts import RowLayout
@@ -29,7 +29,7 @@ _SAMPLED = 200  # keys of texts of which the bytes are looked up
 class Shard:
     """One shard, as the steps of maintenance on one server need it; ids are those on the shard."""
 
-    index: ClusterHomes
+    index: ClusterShards
     number: int
 
     @property
@@ -76,7 +76,7 @@ class ShardState:
     sizes: list[int]  # buckets in each of the hashes that were asked for
 
 
-async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[ShardState]:
+async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[ShardState]:
     """States of all shards. Leases that have run out are ended."""
     keys = (b"counters", b"committed", b"generations", *hashes)
     calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
@@ -97,13 +97,13 @@ async def states(index: ClusterHomes, hashes: Sequence[bytes] = ()) -> list[Shar
     ]
 
 
-def bucket_hashes(index: ClusterHomes, generations: Iterable[int]) -> list[bytes]:
+def bucket_hashes(index: ClusterShards, generations: Iterable[int]) -> list[bytes]:
     """Names of the hashes of all buckets, without the prefix of a shard."""
     ends = [end_of(one) for one in generations] if index.window else [b""]
     return [group_hash(group, end) for group in GROUPS for end in ends]
 
 
-async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
+async def pages(index: ClusterShards) -> AsyncIterator[PageRecords]:
     """All pages by ascending id: a chunk of every shard at a time."""
     async for _, parts in chunks(index):
         found = joined(parts)
@@ -113,7 +113,7 @@ async def pages(index: ClusterHomes) -> AsyncIterator[PageRecords]:
 
 
 async def chunks(
-    index: ClusterHomes, free: list[NDArray[np.uint64]] | None = None
+    index: ClusterShards, free: list[NDArray[np.uint64]] | None = None
 ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
     """Of each number of a chunk the pages of all shards, with their page ids.
 
@@ -154,14 +154,8 @@ async def chunks(
         yield chunk, parts
 
 
-Read = Callable[[Sequence[int]], Coroutine[Any, Any, list[bytes]]]
-
-
-async def buckets(index: ClusterHomes, read: Read) -> AsyncIterator[tuple[int, bytes]]:
-    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`.
-
-    :param read: reads some buckets
-    """
+async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
+    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`."""
     every: set[int] = set()
     for name in bucket_hashes(index, index.moment().live):
         calls = [
@@ -173,7 +167,7 @@ async def buckets(index: ClusterHomes, read: Read) -> AsyncIterator[tuple[int, b
     ordered = sorted(every)
     for start in range(0, len(ordered), _READ):
         part = ordered[start : start + _READ]
-        for bucket, raw in zip(part, await read(part), strict=True):
+        for bucket, raw in zip(part, await index.read_all(part), strict=True):
             if raw:
                 yield bucket, raw
 
@@ -193,7 +187,7 @@ class _Kept(Living):
         self._alive[page_ids.astype(np.int64)] = False
 
 
-async def compact(index: ClusterHomes, progress: Progress | None = None) -> int:
+async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
     """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
 
     Ids that were reserved and not used, and announcements that arrived in part, are settled first.
@@ -225,7 +219,7 @@ async def compact(index: ClusterHomes, progress: Progress | None = None) -> int:
     return removed
 
 
-async def _erase(index: ClusterHomes, chunk: int, page_ids: Sequence[int]) -> None:
+async def _erase(index: ClusterShards, chunk: int, page_ids: Sequence[int]) -> None:
     """Remove the texts of released pages of a chunk."""
     locals_ = ids(map(index.spread.local, page_ids))
     keys = (b"counters", *chunk_keys([chunk]))
@@ -233,7 +227,7 @@ async def _erase(index: ClusterHomes, chunk: int, page_ids: Sequence[int]) -> No
     await index.together([index.script_call("erase", shard, keys, locals_)], ())
 
 
-async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) -> int:
+async def _compact_buckets(index: ClusterShards, kept: Living, report: Progress) -> int:
     names = bucket_hashes(index, index.moment().live)
     found = await states(index, names)
 
@@ -253,7 +247,7 @@ async def _compact_buckets(index: ClusterHomes, kept: Living, report: Progress) 
     return await compact_all(calls(), report)
 
 
-async def remove_expired(index: ClusterHomes, oldest: int) -> None:
+async def remove_expired(index: ClusterShards, oldest: int) -> None:
     """Remove all generations before ``oldest``; what can't be reached is left to the next time."""
     try:
         found = await states(index)
@@ -264,9 +258,9 @@ async def remove_expired(index: ClusterHomes, oldest: int) -> None:
             living = [first for generation, first in one.firsts.items() if generation >= oldest]
             rows = index.layout.rows
             first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
-            # The chunk in which the first living page is stays until that one expires.
-            await _drop_chunks(Shard(index, shard), range(first // rows, end // rows))
             own = Shard(index, shard)
+            # The chunk in which the first living page is stays until that one expires.
+            await _drop_chunks(own, range(first // rows, end // rows))
             hashes = [own.prefix + name for name in bucket_hashes(index, dead)]
             await drop(own, hashes=hashes)
             await drop(own, generations=dead)
@@ -284,7 +278,7 @@ async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
 
 
 async def estimate_bytes(
-    index: ClusterHomes, found: Sequence[ShardState], hashes: Sequence[bytes]
+    index: ClusterShards, found: Sequence[ShardState], hashes: Sequence[bytes]
 ) -> int:
     """Bytes of memory, keys included; texts by a sample of their keys."""
     rows = index.layout.rows

@@ -10,13 +10,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.cluster.shards import (
-    FIELD,
-    GROUPS,
-    ClusterNamespace,
-    group_hash,
-    groups_of,
-)
+from dedup_middleware.index.cluster.shards import ClusterShards
+from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
 from dedup_middleware.index.pages import bytes_of
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call
@@ -179,7 +174,7 @@ class Visit:
 
 
 def visit(
-    index: ClusterNamespace,
+    index: ClusterShards,
     keys: list[Sequence[BucketKey]],
     written: list[int],
     page_ids: list[int],

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -25,33 +27,30 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.pages import Pages, load
-from dedup_middleware.index.parameters import (
-    EMPTIED,
-    HASH_KEY,
-    REPLACED,
-    Parameters,
-    complete,
-    missing,
-    replaced,
-)
+from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed, load
+from dedup_middleware.index.parameters import EMPTIED, Parameters, replaced
 from dedup_middleware.index.redis import expiry, upkeep
 from dedup_middleware.index.redis.link import LANES, Call, RedisLink, Session
-from dedup_middleware.index.redis.load import RedisSteps
 from dedup_middleware.index.redis.propose import PORTION, batches, new_tokens, proposals, request
-from dedup_middleware.index.redis.scripts import RowLayout, script, split_text
+from dedup_middleware.index.redis.scripts import (
+    FIRST_SECOND,
+    PAYLOAD_BIT,
+    RowLayout,
+    joined_text,
+    script,
+    split_text,
+)
 from dedup_middleware.index.redis.server_index import Opened, ServerIndex, count_of, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
-from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, joined_records
+from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, joined_records
 
 logger = logging.getLogger(__name__)
 
 _FETCH = 512  # pages in one call: bounds how long a script keeps the server
 _PROPOSED = 64  # the same where each page takes 50 us
 _CROWD = 20  # waiting pages for which a second call is begun while one is under way
-_COMMITTED = 256
 _TURNS = 20  # generations that may begin while some pages are proposed
 _LOOKED = 64  # the same where a page may have 64 KiB of text
 
@@ -65,7 +64,8 @@ class RedisIndex(ServerIndex):
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
-        self.prefix = b"{" + options.namespace.encode() + b"}"
+        self.prefix = self._first_prefix = b"{" + options.namespace.encode() + b"}"
+        self._log = logger
         self._link: RedisLink = RedisLink(
             options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
         )
@@ -76,7 +76,6 @@ class RedisIndex(ServerIndex):
         )
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
-        self._commits: Batcher[Claim, bool] = Batcher(self._commit, _COMMITTED)
 
     def warm(self) -> None:
         from dedup_middleware.index import scan  # numba stays lazy
@@ -87,38 +86,19 @@ class RedisIndex(ServerIndex):
         return self.prefix + name.encode()
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        link = self._link
         # Opened again, it may be another index than before, which a greeting would refuse.
-        link.introduce = lambda: None
-        wanted = self._with_own(parameters)
-        opening = {**complete(wanted), **self._known_key()}
-        opened = await self._first(self._open_call(self.prefix, opening))
-        stored = self._agreed(opened, wanted)
-        if self._parameters and not self._is_ours(stored):
-            logger.warning(REPLACED, self._name)
-        self._begin(stored, opened.epoch)
-        self._sweep()
-        link.opening = False
-        link.introduce = lambda: self._open_call(self.prefix, self._parameters)
-        link.check_introduction = self._check
-        return dict(self._parameters)
+        self._link.introduce = lambda: None
+        return await super().open(parameters)
 
-    async def attach(self) -> dict[str, str]:
-        opened = await self._first(self._open_call(self.prefix, {}, b""))
-        if not opened.schema:
-            raise missing(self._name)
-        self._begin(self._agreed(opened, None), opened.epoch)
-        return dict(self._parameters)
-
-    def _begin(self, stored: dict[str, str], epoch: bytes) -> None:
+    async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
         if not self._is_ours(stored):
             # Calls under way stay in the session of the index before: they are not for this one.
             self._session = Session(self.prefix)
         self._session.epoch = epoch
         self._parameters = stored
-
-    def _is_ours(self, stored: Mapping[str, str]) -> bool:
-        return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
+        if sets_up:
+            self._link.introduce = lambda: self._open_call(self.prefix, self._parameters)
+            self._link.check_introduction = self._check
 
     def _check(self, reply: Any) -> None:
         """Look at the index behind a new connection.
@@ -175,11 +155,6 @@ class RedisIndex(ServerIndex):
             fields.append(expiry.field_of(bucket_key.bucket))
         return hashes, b"".join(fields)
 
-    async def close(self) -> None:
-        await self._proposals.join()
-        await self._commits.join()
-        await super().close()
-
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         if not bucket_keys:
             return []
@@ -203,9 +178,8 @@ class RedisIndex(ServerIndex):
         calls = []
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
-            raw, chunks = b"".join(map(_page, part)), self._chunks(part)
-            call = self._script("look", ("leases",), raw, int(texts), more_keys=chunks)
-            calls.append(self._link.submit(call))
+            raw = b"".join(map(self._local, part))
+            calls.append(self._link.submit(self._rows_call("look", part, raw, int(texts))))
         found = [one for result in await asyncio.gather(*calls) for one in result.reply]
         split = [
             split_text(row, text, self.layout)
@@ -215,15 +189,12 @@ class RedisIndex(ServerIndex):
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
         # Named so that a cluster that moves the namespace key by key answers "try again".
-        known = (page_id for page_id in page_ids if page_id <= PAGE_ID_MASK)
-        return [*expiry.chunk_names(self, b"s", {page_id // self.layout.rows for page_id in known})]
+        chunks = {page_id // self.layout.rows for page_id in page_ids}
+        return [*expiry.chunk_names(self, b"s", chunks)]
 
     async def load(self, pages: Pages) -> int:
         self.layout.record.check(max(pages.payloads, default=b""))
-        span = self._window.span_ms
-        return await load(
-            pages, lambda: RedisSteps(self, self._where, span, self.moment, self._turn)
-        )
+        return await load(pages, lambda: RedisSteps(self))
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
         groups = batches(pages, len(self.moment().live))
@@ -273,32 +244,23 @@ class RedisIndex(ServerIndex):
             self._expiring = oldest, min(later, default=0)
         return [page_id < self._expiring[1] for page_id in page_ids]
 
-    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
-        return self._commits.submit(claim)
+    def _home_of(self, _: int) -> int:
+        return 0
 
-    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
-        raw = b"".join(_page(one.page_id) + one.token.to_bytes(8, "little") for one in claims)
-        keys = self._chunks(one.page_id for one in claims)
-        call = self._script("commit", ("leases", "committed"), raw, more_keys=keys)
-        result = await self._link.submit(call)
-        return await self._settled(claims, result.reply, again=result.again)
+    def _local(self, page_id: int) -> bytes:
+        return page_id.to_bytes(5, "little")
 
-    def _release_call(self, claim: Claim) -> Call:
-        token = claim.token.to_bytes(8, "little")
-        chunks = self._chunks([claim.page_id])
-        return self._script("release", ("leases",), _page(claim.page_id), token, more_keys=chunks)
+    def _rows_call(
+        self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
+    ) -> Call:
+        chunks = self._chunks(page_ids)
+        return self._script(name, ("leases", *keys), *arguments, more_keys=chunks)
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         if not claims:
             return []
-        pairs = [
-            raw
-            for claim in claims
-            for raw in (_page(claim.page_id), claim.token.to_bytes(8, "little"))
-        ]
-        chunks = self._chunks(claim.page_id for claim in claims)
-        call = self._script("renew", ("leases",), milliseconds(lease), *pairs, more_keys=chunks)
-        return [bool(flag) for flag in (await self._link.submit(call)).reply]
+        result = await self._link.submit(self._renew_call(claims, lease))
+        return [bool(flag) for flag in result.reply]
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
@@ -360,6 +322,93 @@ class RedisIndex(ServerIndex):
         )
 
 
-def _page(page_id: int) -> bytes:
-    # A number of more than 40 bits comes from a damaged record: no page has it.
-    return (page_id if page_id <= PAGE_ID_MASK else 0).to_bytes(5, "little")
+# In one call of a load, which keeps the server for less than a millisecond.
+_PAGES = 256
+_BUCKETS = 128
+_BYTES = 1 << 16  # of text or records
+
+
+class RedisSteps(Steps):
+    """Loads a block into a server."""
+
+    def __init__(self, index: RedisIndex) -> None:
+        self.pages = Pace(_PAGES)
+        self.buckets = Pace(_BUCKETS)
+        self._index = index
+        self._span_ms = index._window.span_ms
+        self._generation = 0
+        self._token = secrets.token_bytes(8)
+        self._calls = 0
+
+    async def enter(self, pages: Pages) -> NDArray[np.uint64]:
+        layout = self._index.layout
+        rows, texts = _rows(pages, layout), [b""] * len(pages)
+        if layout.record.text:
+            texts = list(map(joined_text, pages.addresses, pages.payloads))
+        page_ids = []
+        for start, stop in upkeep.cuts(list(map(len, texts)), _BYTES, len(texts)):
+            lengths = np.array([len(text) for text in texts[start:stop]], "<u4").tobytes()
+            raw = rows[start:stop].tobytes()
+            reply = await self._step("enter", raw, lengths, b"".join(texts[start:stop]))
+            first = int.from_bytes(reply, "little")
+            page_ids.append(np.arange(first, first + stop - start, dtype=np.uint64))
+        return np.concatenate(page_ids)
+
+    async def add(self, records: Records) -> None:
+        if not records.buckets:
+            return
+        end = expiry.end_of(self._generation) if self._span_ms else b""
+        hashes = [expiry.hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
+        sizes = np.diff(records.cuts)
+        for start, stop in upkeep.cuts(sizes.tolist(), _BYTES, len(sizes)):
+            part = records.part(start, stop)
+            raw = sizes[start:stop].astype("<u4").tobytes()
+            fields = b"".join(map(expiry.field_of, part.buckets))
+            await self._step("add", records.width, raw, part.data, fields, hashes=hashes)
+
+    async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
+        stamps = np.maximum(np.where(times, times, np.uint32(time.time())), FIRST_SECOND)
+        await self._step("commit", upkeep.packed(page_ids), stamps.astype("<u4").tobytes())
+
+    async def end(self) -> None:
+        await self._step("end")
+
+    async def _step(
+        self, name: str, *arguments: bytes | int, hashes: Sequence[bytes] = ()
+    ) -> bytes:
+        self._calls += 1
+        prefix = self._index.prefix
+        while True:
+            if self._calls == 1:
+                self._generation = self._index.moment().generation
+            reply = await self._index.run(
+                "load",
+                self._token,
+                self._calls.to_bytes(4, "little"),
+                round(LEASE * 1000),
+                self._span_ms,
+                self._generation,
+                name.encode(),
+                *arguments,
+                more_keys=[prefix + b"generations", prefix + upkeep.LOADS, *hashes],
+            )
+            if isinstance(reply, bytes):
+                return reply
+            if reply is None:
+                raise lapsed(self._index._where)
+            self._index._turn(reply)
+
+
+def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:
+    """The rows of pages, uint8[n, bytes], without the offsets of their texts."""
+    rows = np.zeros(len(pages), layout.row)
+    rows["content"] = layout.record.pack(pages.content)
+    rows["stamp"] = State.RELEASED
+    raw = rows.view(np.uint8).reshape(len(pages), -1)
+    if not layout.record.text:
+        return raw
+    rows["text_length"] = [
+        len(address or b"") | (PAYLOAD_BIT if payload else 0)
+        for address, payload in zip(pages.addresses, pages.payloads, strict=True)
+    ]
+    return raw[:, : -layout.row["text_offset"].itemsize]

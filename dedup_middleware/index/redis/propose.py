@@ -124,7 +124,12 @@ def request(
         if page.probes:
             written = len(entry.bucket_keys)
             size = size[:written] + bytes(one + _PROBE for one in size[written:])
-        if settles_exact and entry.exact and _is_whole(kind):
+        if (
+            settles_exact
+            and entry.exact
+            # The first two tables without SimHash records are those of the key and of a band.
+            and (kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind)
+        ):
             size = bytes((size[0] + _TWIN,)) + size[1:]
             settles = True
         row, text = claimed_row(entry, record)
@@ -201,11 +206,6 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
 def _ids(page_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """uint8[n, 5] of page ids."""
     return bytes_of(page_ids)[:, :_PAGE]
-
-
-def _is_whole(kind: bytes) -> bool:
-    """Whether the first two tables without SimHash records are those of the key and of a band."""
-    return kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind
 
 
 def proposals(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from abc import abstractmethod
@@ -18,6 +19,7 @@ from dedup_middleware.index.base import Index, Seen
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import (
     HASH_KEY,
+    REPLACED,
     SCHEMA,
     Moment,
     Parameters,
@@ -25,8 +27,10 @@ from dedup_middleware.index.parameters import (
     Window,
     agree,
     check_schema,
+    complete,
     hash_key_of,
     layout_of,
+    missing,
 )
 from dedup_middleware.index.redis.link import Call, Link, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
@@ -43,6 +47,7 @@ from dedup_middleware.model.claims import (
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
 
 OWN_SCHEMA = str(SCHEMA).encode()
+_COMMITTED = 256  # claims in one call
 
 
 @attrs.frozen
@@ -68,14 +73,11 @@ class Opened:
 
 
 class ServerIndex(Index):
-    """Opening, time and expiry, claims and rows of an index that lives on Redis servers.
-
-    :param options: ``index_url`` is used
-    :param window: seconds that a page is remembered, 0: for ever
-    """
+    """Opening, time and expiry, claims and rows of an index that lives on Redis servers."""
 
     _link: Link
-    _name: str  #: the index as the user knows it, without its password
+    _first_prefix: bytes  # of the keys of what is opened first
+    _log: logging.Logger
     _proposals: Batcher[Proposed, Claimed | Candidates]
     layout: RowLayout
 
@@ -88,12 +90,17 @@ class ServerIndex(Index):
         self._generation = 0
         self._sweeper: asyncio.Task[None] | None = None
         self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
+        # Of each home shard its own, so that none waits for one whose slot moves.
+        self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     def watch_round_trips(self, report: Callable[[], None]) -> None:
         """Call ``report`` for each exchange; one with all nodes of a cluster counts once."""
         self._link.on_round_trip = report
 
     async def close(self) -> None:
+        await self._proposals.join()
+        for batcher in self._commits.values():
+            await batcher.join()
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
@@ -101,20 +108,47 @@ class ServerIndex(Index):
 
     # Opening
 
-    async def _first(self, call: Call) -> Opened:
+    async def open(self, parameters: Parameters) -> dict[str, str]:
+        wanted = self._with_own(parameters)
+        # What was emptied meanwhile is set up with the key that its pages were hashed with.
+        known = {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
+        opened = await self._first({**complete(wanted), **known}, OWN_SCHEMA)
+        stored = self._agreed(opened, wanted)
+        if self._parameters and not self._is_ours(stored):
+            self._log.warning(REPLACED, self._name)
+        await self._begin(stored, opened.epoch, sets_up=True)
+        self._sweep()
+        self._link.opening = False
+        return dict(stored)
+
+    async def attach(self) -> dict[str, str]:
+        opened = await self._first({}, b"")
+        if not opened.schema:
+            raise missing(self._name)
+        stored = self._agreed(opened, None)
+        await self._begin(stored, opened.epoch, sets_up=False)
+        return dict(stored)
+
+    async def _first(self, parameters: Mapping[str, str], schema: bytes) -> Opened:
         """Send the call that opens the index; an address that can't be right is refused.
 
         :raises IndexRefusedError: see :meth:`.Link.first`
         """
         send = self._link.submit if self._parameters else self._link.first  # opened before, or not
-        return Opened.of((await send(call)).reply)
+        return Opened.of(
+            (await send(self._open_call(self._first_prefix, parameters, schema))).reply
+        )
 
-    def _known_key(self) -> dict[str, str]:
-        """The key of the hashes, if the index was opened before.
+    @abstractmethod
+    async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
+        """Use the index that was opened.
 
-        What was emptied meanwhile is set up with the key that its pages were hashed with.
+        :param epoch: of what was opened first
+        :param sets_up: what is empty is set up; else it is refused
         """
-        return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
+
+    def _is_ours(self, stored: Mapping[str, str]) -> bool:
+        return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
 
     def _agreed(self, opened: Opened, parameters: Parameters | None) -> dict[str, str]:
         """The stored parameters; the layout of rows and the server's clock are taken over.
@@ -195,72 +229,89 @@ class ServerIndex(Index):
             self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
         return made
 
+    @abstractmethod
+    def _home_of(self, page_id: int) -> int:
+        """The shard that holds a page's record; 0 on one server."""
+
+    @abstractmethod
+    def _local(self, page_id: int) -> bytes:
+        """A page's id on its shard, as the scripts take it."""
+
+    @abstractmethod
+    def _rows_call(
+        self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
+    ) -> Call:
+        """A script on leases, some keys, and the rows of pages, which are on one shard."""
+
     async def commit(self, claim: Claim) -> bool:
+        home = self._home_of(claim.page_id)
+        if home not in self._commits:
+            self._commits[home] = Batcher(self._commit, _COMMITTED)
         try:
-            return await self._submit_commit(claim)
+            return await self._commits[home].submit(claim)
         finally:
             self._claimed.pop(claim, None)
 
-    @abstractmethod
-    def _submit_commit(self, claim: Claim) -> asyncio.Future[bool]:
-        """Commit a claim with the next batch."""
-
-    async def _settled(
-        self, claims: list[Claim], flags: Sequence[int], *, again: bool
-    ) -> list[bool | Exception]:
-        """Which claims are committed.
-
-        :param flags: of each claim 0: it is gone; 1: committed now; 2: it was committed already
-        :param again: the call may have been carried out before. Then 2 may mean by this very call;
-            but the server may also have lost its last writes and given the id to another page.
-        """
-        pairs = list(zip(claims, flags, strict=True))
-        doubtful = [one for one, flag in pairs if flag == 2 and again]
-        ours = await self._ours(doubtful) if doubtful else set()
+    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+        raw = b"".join(self._local(one.page_id) + _token(one) for one in claims)
+        page_ids = [one.page_id for one in claims]
+        result = await self._link.submit(
+            self._rows_call("commit", page_ids, raw, keys=("committed",))
+        )
+        # 0: it is gone; 1: committed now; 2: it was committed already. If the call may have been
+        # carried out before, 2 may mean by this very call; but the server may also have lost its
+        # last writes and given the id to another page.
+        pairs = list(zip(claims, result.reply, strict=True))
+        doubtful = [one for one, flag in pairs if flag == 2 and result.again]
+        are_ours = await self._are([(one.page_id, self._claimed.get(one)) for one in doubtful])
+        ours = {one for one, is_ours in zip(doubtful, are_ours, strict=True) if is_ours}
         return [flag == 1 or one in ours for one, flag in pairs]
 
-    async def _ours(self, claims: list[Claim]) -> set[Claim]:
-        """Claims whose ids belong to what was claimed."""
-        found = await self.fetch(np.array([one.page_id for one in claims], np.uint64))
+    async def _are(self, pages: Sequence[tuple[int, bytes | None]]) -> list[bool]:
+        """Whether page ids belong to pages with these contents."""
+        if not pages:
+            return []
+        found = await self.fetch(np.array([page_id for page_id, _ in pages], np.uint64))
         kept = self.layout.record.pack(found.content)
-        return {
-            one
-            for one, content in zip(claims, kept, strict=True)
-            if content.tobytes() == self._claimed.get(one)
-        }
+        return [one.tobytes() == content for one, (_, content) in zip(kept, pages, strict=True)]
 
     async def release(self, claim: Claim) -> bool:
         self._claimed.pop(claim, None)
         return bool((await self._link.submit(self._release_call(claim))).reply)
 
-    @abstractmethod
     def _release_call(self, claim: Claim) -> Call:
-        """The call that releases a claim."""
+        page_id = claim.page_id
+        return self._rows_call("release", [page_id], self._local(page_id), _token(claim))
+
+    def _renew_call(self, claims: Sequence[Claim], lease: float) -> Call:
+        """The call that extends leases on one shard."""
+        pairs = [raw for one in claims for raw in (self._local(one.page_id), _token(one))]
+        page_ids = [one.page_id for one in claims]
+        return self._rows_call("renew", page_ids, milliseconds(lease), *pairs)
 
     # Rows
 
     def _seen(
         self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
     ) -> Seen:
-        """What :meth:`look` returns, from rows, addresses and payloads as they are kept."""
-        named = [text_or_none(address) for address, _ in texts]
-        return Seen(self._records(page_ids, rows), named, [payload for _, payload in texts])
+        """What :meth:`look` returns, from rows, addresses and payloads as they are kept.
 
-    def _records(self, page_ids: NDArray[np.uint64], raw: list[bytes]) -> PageRecords:
-        """Page records of stored rows; a damaged one is counted and has state FREE.
-
-        So has one with an id of more than 40 bits, which comes from a damaged bucket.
+        A damaged row is counted and has state FREE. So has one with an id of more than 40 bits,
+        which comes from a damaged bucket.
         """
-        ids = page_ids.tolist()
-        rows, damaged = read_rows(
-            [
-                row if page_id <= PAGE_ID_MASK else row[:1]
-                for page_id, row in zip(ids, raw, strict=True)
-            ],
-            self.layout,
-        )
+        raw = [
+            row if page_id <= PAGE_ID_MASK else row[:1]
+            for page_id, row in zip(page_ids.tolist(), rows, strict=True)
+        ]
+        read, damaged = read_rows(raw, self.layout)
         self.corrupt += damaged
-        return PageRecords(page_ids, self.layout.content(rows), *split_stamps(rows["stamp"]))
+        records = PageRecords(page_ids, self.layout.content(read), *split_stamps(read["stamp"]))
+        named = [text_or_none(address) for address, _ in texts]
+        return Seen(records, named, [payload for _, payload in texts])
+
+
+def _token(claim: Claim) -> bytes:
+    return claim.token.to_bytes(8, "little")
 
 
 def milliseconds(seconds: float) -> int:

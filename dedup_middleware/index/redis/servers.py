@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-import attrs
 import hiredis
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, ConnectionPool, SSLConnection, parse_url
@@ -55,21 +54,13 @@ _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TLS_OPTIONS = (*_TLS_FILES, "ssl_cert_reqs", "ssl_check_hostname")
 
 
-@attrs.frozen
-class Address:
-    """Where the server is: arguments of a redis-py pool, and the sentinels that know its host."""
-
-    options: dict[str, Any] = attrs.field(repr=False)
-    watch: Watch | None = None
-
-
-def read_address(url: str) -> Address:
-    """What an address says, be it of a server or of sentinels.
+def read_address(url: str) -> tuple[dict[str, Any], Watch | None]:
+    """Arguments of a redis-py pool, and the sentinels that know the server's host, if any.
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
     if not url.startswith(redis_sentinel.SCHEMES):
-        return Address(connection_options(nodes_of(url)[0]))
+        return connection_options(nodes_of(url)[0]), None
     try:
         server, watch = redis_sentinel.split_address(url)
     except ValueError as error:
@@ -78,7 +69,7 @@ def read_address(url: str) -> Address:
         options = connection_options(server)
     except OptionsError as error:
         raise _fail(url, error.fix) from None
-    return Address({k: v for k, v in options.items() if k not in {"host", "port"}}, watch)
+    return {k: v for k, v in options.items() if k not in {"host", "port"}}, watch
 
 
 def nodes_of(url: str) -> list[str]:
@@ -174,13 +165,11 @@ class RedisServers:
     :param greet: signs on over every new connection, before anything else goes over it
     """
 
-    def __init__(self, address: Address, key: str, timeout: float, greet: Greet) -> None:
+    def __init__(self, url: str, key: str, timeout: float, greet: Greet) -> None:
+        options, watch = read_address(url)
         # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
-        limits = {"socket_timeout": None, "socket_connect_timeout": timeout}
-        self._options = address.options | limits
-        self._sentinels: Sentinels | None = None
-        if address.watch is not None:
-            self._sentinels = Sentinels(address.watch, timeout, self._options)
+        self._options = options | {"socket_timeout": None, "socket_connect_timeout": timeout}
+        self._sentinels = Sentinels(watch, timeout, self._options) if watch else None
         self._key = key
         self._timeout = timeout
         self._greet = greet
@@ -213,7 +202,11 @@ class RedisServers:
         """
         async with self._finding:
             if self._moved:
-                await self._find_node()
+                sentinels = self._sentinels
+                host, port = await (sentinels.master() if sentinels else self._ask_cluster())
+                self._node = {"host": host, "port": port}
+                await self._renew_pool()
+                self._moved = False
         connection = await self._fresh_connection()
         pool = self._pool
         if connection is None:
@@ -252,7 +245,12 @@ class RedisServers:
         replies: list[Reply] = []
         try:
             async with time_limit(self._timeout):
-                await _exchange(connection, commands, replies)
+                await connection.send_packed_command(b"".join(commands), check_health=False)
+                for _ in commands:
+                    try:
+                        replies.append(await connection.read_response(disconnect_on_error=False))
+                    except _ERROR_REPLIES as error:
+                        replies.append(error)
         except Failures as error:
             await connection.disconnect(nowait=True)
             return replies, error
@@ -285,13 +283,6 @@ class RedisServers:
                 await connection.disconnect(nowait=True)
                 await old.release(connection)
             await old.disconnect(inuse_connections=False)
-
-    async def _find_node(self) -> None:
-        finding = self._ask_cluster() if self._sentinels is None else self._sentinels.master()
-        host, port = await finding
-        self._node = {"host": host, "port": port}
-        await self._renew_pool()
-        self._moved = False
 
     async def _ask_cluster(self) -> tuple[str, int]:
         if self._cluster is None:
@@ -336,17 +327,6 @@ async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> 
                 await writer.wait_closed()
     except (OSError, ValueError, asyncio.TimeoutError):
         return False
-
-
-async def _exchange(
-    connection: AbstractConnection, commands: Sequence[bytes], replies: list[Reply]
-) -> None:
-    await connection.send_packed_command(b"".join(commands), check_health=False)
-    for _ in commands:
-        try:
-            replies.append(await connection.read_response(disconnect_on_error=False))
-        except _ERROR_REPLIES as error:
-            replies.append(error)
 
 
 async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:

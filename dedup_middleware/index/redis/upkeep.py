@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.pages import Living, compacted
+from dedup_middleware.index.pages import Living, bytes_of, compacted
 from dedup_middleware.index.redis import expiry
 from dedup_middleware.index.redis.expiry import Server
-from dedup_middleware.index.redis.load import cuts, packed, settled
 from dedup_middleware.index.redis.scripts import (
     GUARD,
     PAYLOAD_BIT,
@@ -36,6 +35,7 @@ from dedup_middleware.model.records import (
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Progress
 
+LOADS = b"loads"  # name of the key of loads under way
 _AHEAD = 3  # calls under way
 _CHUNKS = 16  # chunks of page records read by one call
 _READ = 512  # buckets read by one call
@@ -51,6 +51,7 @@ _PREFIXES = 1 << 16
 _Part = tuple[list[int], list[bytes]]
 Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
 _T = TypeVar("_T")
+_POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 
 
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
@@ -85,19 +86,18 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
     last = (await expiry.counters(server))[0]
     size, row = server.layout.rows, server.layout.row
 
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[range, list[bytes | None]]]]:
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, list[bytes | None]]]:
         for start in range(0, last // size + 1, _CHUNKS):
-            yield _read_chunks(server, range(start, min(start + _CHUNKS, last // size + 1)))
+            part = range(start, min(start + _CHUNKS, last // size + 1))
+            yield server.ask(b"MGET", *expiry.chunk_names(server, b"s", part))
 
-    async for part, reply in in_order(calls(), _AHEAD):
-        for chunk, raw in zip(part, reply, strict=True):
+    chunk = -1
+    async for reply in in_order(calls(), _AHEAD):
+        for raw in reply:
+            chunk += 1
             if raw:
                 count = min(len(raw) // row.itemsize, size)
                 yield chunk * size, np.frombuffer(raw, row, count=count)
-
-
-async def _read_chunks(server: Server, chunks: range) -> tuple[range, list[bytes | None]]:
-    return chunks, await server.ask(b"MGET", *expiry.chunk_names(server, b"s", chunks))
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
@@ -112,12 +112,6 @@ def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
     return chosen(pages, (stamps != State.FREE) & ~strange_stamps(stamps))
 
 
-def text_starts(raw: NDArray[np.void]) -> NDArray[np.int64]:
-    """Where the texts of rows begin, in all text chunks one after the other."""
-    powers: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
-    return np.asarray(raw["text_offset"].astype(np.int64) @ powers, np.int64)
-
-
 class _Texts:
     """Which chunks of text hold a byte of a page that is not gone."""
 
@@ -129,7 +123,7 @@ class _Texts:
 
     def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:
         """Take note of the texts of some rows of a chunk."""
-        starts = text_starts(raw)
+        starts = raw["text_offset"].astype(np.int64) @ _POWERS
         lengths = raw["text_length"].astype(np.int64)
         more = lengths >= PAYLOAD_BIT
         # The length of a payload is stored in the text itself; its limit is good enough here.
@@ -224,6 +218,45 @@ async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence
         for bucket, one in zip(buckets, zip(*generations, strict=True), strict=True)
     ]
     return list(buckets), data
+
+
+async def settled(server: Server, last: int) -> int:
+    """The last page id up to ``last`` that is below those of all loads under way.
+
+    Loads that were broken off are forgotten by and by.
+    """
+    seconds, microseconds = await server.ask(b"TIME")
+    now = int(seconds) * 1000 + int(microseconds) // 1000
+    for token, raw in await expiry.pairs_in(server, LOADS):
+        if int.from_bytes(raw[5:11], "little") > now:
+            last = min(last, int.from_bytes(raw[:5], "little") - 1)
+        else:
+            await server.ask(b"HDEL", server.prefix + LOADS, token)
+    return last
+
+
+def packed(page_ids: NDArray[np.uint64]) -> bytes:
+    """Page ids as the scripts take them."""
+    return bytes_of(page_ids)[:, :5].tobytes()
+
+
+def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
+    """Split things of these sizes into calls, each with a limited number of bytes and of things.
+
+    :param most: bytes in a call; more only of a single thing
+    :param count: things in a call
+
+    >>> list(cuts([5, 5, 5, 20, 1, 1, 1, 1], 10, 3))
+    [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
+    """
+    start = total = 0
+    for i, size in enumerate(sizes):
+        total += size
+        if i > start and (total > most or i - start == count):
+            yield start, i
+            start, total = i, size
+    if sizes:
+        yield start, len(sizes)
 
 
 async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
@@ -323,21 +356,16 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
     """Let committed pages read as released; returns how many there were."""
     wanted = np.unique(np.asarray(page_ids, np.uint64))
     wanted = wanted[wanted <= np.uint64(PAGE_ID_MASK)].astype(np.int64)
-    rows = server.layout.rows
-    chunks, starts = np.unique(wanted // rows, return_index=True)
-    cuts = [*starts.tolist(), len(wanted)]
+    size = server.layout.rows
+    chunks, starts = np.unique(wanted // size, return_index=True)
+    own = dict(zip(chunks.tolist(), np.split(wanted % size, starts[1:]), strict=False))
 
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _FORGOTTEN):
-            part = chunks[i : i + _FORGOTTEN].tolist()
-            marks = []
-            for chunk, start, end in zip(part, cuts[i:], cuts[i + 1 :], strict=False):
-                mark = np.full(rows, ord("0"), np.uint8)
-                mark[wanted[start:end] - chunk * rows] = ord("1")
-                marks.append(mark.tobytes())
-            yield _forget(server, part, 0, _LAST_STAMP, marks)
+    def marks_of(chunk: int) -> bytes:
+        marks = np.full(size, ord("0"), np.uint8)
+        marks[own[chunk]] = ord("1")
+        return marks.tobytes()
 
-    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
+    return await _forget(server, list(own), 0, _LAST_STAMP, marks_of)
 
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
@@ -346,18 +374,17 @@ async def forget_stamps(server: Server, since: float, until: float) -> int:
     first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
     if first >= behind:
         return 0
-    chunks = list(range(last // server.layout.rows + 1))
-
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for i in range(0, len(chunks), _FORGOTTEN):
-            part = chunks[i : i + _FORGOTTEN]
-            yield _forget(server, part, first, behind, [b""] * len(part))
-
-    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])
+    chunks = range(last // server.layout.rows + 1)
+    return await _forget(server, chunks, first, behind, lambda _: b"")
 
 
 async def _forget(
-    server: Server, chunks: list[int], since: int, until: int, marks: list[bytes]
+    server: Server, chunks: Sequence[int], since: int, until: int, marks_of: Callable[[int], bytes]
 ) -> int:
-    names = [*expiry.chunk_names(server, b"s", chunks)]
-    return int(await server.run("forget", since, until, *marks, more_keys=names))
+    async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
+        for start in range(0, len(chunks), _FORGOTTEN):
+            part = chunks[start : start + _FORGOTTEN]
+            names = [*expiry.chunk_names(server, b"s", part)]
+            yield server.run("forget", since, until, *map(marks_of, part), more_keys=names)
+
+    return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])

@@ -70,19 +70,15 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
     :param opening: raise IndexRefusedError where it applies; later calls always raise
         IndexUnavailableError
     """
-    text = str(error)
-    for part, meaning, refused in _MEANINGS:
-        if part in text.lower():
-            kind = IndexRefusedError if refused and opening else IndexUnavailableError
-            return kind(f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {meaning}")
+    text, refused = f"{type(error).__name__}: {error}", False
     if isinstance(error, DAMAGED_VALUE):
-        text = f"a value in it is damaged ({text}); restore a copy, or remove it to begin anew"
-        return IndexUnavailableError(
-            f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {text}"
-        )
-    return IndexUnavailableError(
-        f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {type(error).__name__}: {text}"
-    )
+        text = f"a value in it is damaged ({error}); restore a copy, or remove it to begin anew"
+    for part, meaning, is_refused in _MEANINGS:
+        if part in str(error).lower():
+            text, refused = meaning, is_refused
+            break
+    kind = IndexRefusedError if refused and opening else IndexUnavailableError
+    return kind(f"the index DEDUP_INDEX_URL=sqlite:{path} can't be used: {text}")
 
 
 def make_folder(path: Path) -> None:
@@ -160,8 +156,7 @@ class SQLiteFile(Index):
         self._expiring = (-1, 0)
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        wanted = self._with_own(parameters)
-        return await self._opened(wanted)
+        return await self._opened(self._with_own(parameters))
 
     async def attach(self) -> dict[str, str]:
         return await self._opened(None)
@@ -169,24 +164,18 @@ class SQLiteFile(Index):
     async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
-        known = self._known
+        known = self._parameters.get(HASH_KEY)  # with which pages were hashed so far
+        asked = {**wanted, HASH_KEY: known} if wanted and known else wanted
         try:
-            stored = await self._in_thread(
-                lambda: self._open(wanted if wanted is None else {**wanted, **known})
-            )
+            stored = await self._in_thread(lambda: self._open(asked))
             self._record = layout_of(stored, self._where)
         except BaseException:
             await self.close()
             raise
-        if known and known[HASH_KEY] != stored[HASH_KEY]:
+        if known and known != stored[HASH_KEY]:
             logger.warning(REPLACED, self._where)
         self._parameters, self._is_maker = stored, wanted is not None
         return dict(self._parameters)
-
-    @property
-    def _known(self) -> dict[str, str]:
-        """The key that pages were hashed with so far; none if it was not opened yet."""
-        return {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
 
     def _open(self, parameters: Parameters | None) -> dict[str, str]:
         deadline = time.monotonic() + self._timeout

@@ -81,7 +81,7 @@ class SQLiteIndex(SQLiteFile):
 
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
-                forget_outcome(self._batcher.submit(Step(_release, made.claim)))
+                forget_outcome(self._batcher.submit(Step(_RELEASE, made.claim)))
 
         page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
@@ -111,10 +111,10 @@ class SQLiteIndex(SQLiteFile):
         return [page_id < self._expiring[1] for page_id in page_ids]
 
     async def commit(self, claim: Claim) -> bool:
-        return bool(await self._batcher.submit(Step(_commit, claim)))
+        return bool(await self._batcher.submit(Step(_COMMIT, claim)))
 
     async def release(self, claim: Claim) -> bool:
-        return bool(await self._batcher.submit(Step(_release, claim)))
+        return bool(await self._batcher.submit(Step(_RELEASE, claim)))
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         return await self._do(
@@ -197,14 +197,9 @@ class SQLiteIndex(SQLiteFile):
         return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _commit(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
-    return tables.finish(db, claims, State.COMMITTED, at.now)
-
-
-def _release(db: sqlite3.Connection, at: Moment, claims: Sequence[Claim]) -> list[bool]:
-    return tables.finish(db, claims, State.RELEASED, at.now)
-
-
+# Acts of steps, which are the same object for all of them.
+_COMMIT = partial(tables.finish, state=State.COMMITTED)
+_RELEASE = partial(tables.finish, state=State.RELEASED)
 _T = TypeVar("_T")
 _SECONDS = 0.3  # of a transaction, during which other processes can't write
 

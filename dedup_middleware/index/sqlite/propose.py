@@ -88,8 +88,11 @@ def unknown_neighbours(
                 _add_equal(1 << (bucket >> 16), suffixes[i], raw, masks)
             if len(masks) > _MANY:
                 flat = [(bucket_keys[j], one) for j, some in enumerate(held) for one in some if one]
-                left = _left(_scanned(flat, distance), known, upto)
-                return left, bool((left.tables & np.uint64(NON_SIMHASH_TABLES)).any())
+                near = _scanned(flat, distance)
+                ids = np.fromiter(known, np.uint64, len(known))
+                keep = (near.page_ids > np.uint64(upto)) & ~np.isin(near.page_ids, ids)
+                near = near.chosen(keep)
+                return near, bool((near.tables & np.uint64(NON_SIMHASH_TABLES)).any())
     if size > _FEW:
         found = _scanned([(bucket_keys[i], raw) for i, raw in simhash_buckets], distance)
         corrupt += found.corrupt
@@ -150,14 +153,6 @@ def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbou
     return neighbours([bucket_key for bucket_key, _ in held], [raw for _, raw in held], distance)
 
 
-def _left(near: Neighbours, known: AbstractSet[int], upto: int) -> Neighbours:
-    """The candidates that are not known."""
-    keep = near.page_ids > np.uint64(upto)
-    if known:
-        keep &= ~np.isin(near.page_ids, np.fromiter(known, np.uint64, len(known)))
-    return near.chosen(keep)
-
-
 _NAMED = 16  # candidates of a page whose addresses come with the reply
 _Made = tuple[Claim | None, Neighbours]
 
@@ -186,7 +181,8 @@ def propose(
         )
         if is_blocked and page.known:
             # What the same call has claimed comes with the claim, for the client to judge.
-            is_blocked = _blocks(near, before)
+            older = near.page_ids <= np.uint64(before)
+            is_blocked = bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
         if is_blocked:
             made.append((None, near))
             continue
@@ -207,12 +203,6 @@ def propose(
         buckets.write(db)
     results, damaged = _described(db, made, moment.now, layout, any(p.entry.payload for p in pages))
     return results, corrupt + damaged, sum(near.scanned for _, near in made)
-
-
-def _blocks(near: Neighbours, before: int) -> bool:
-    """Whether a page up to an id was found in a band, key or exact table."""
-    older = near.page_ids <= np.uint64(before)
-    return bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
 
 
 def _known(
@@ -245,12 +235,10 @@ class _Buckets:
 
     def of(self, bucket_keys: Sequence[BucketKey]) -> Sequence[Sequence[bytes | None]]:
         """The bucket of each bucket key, in every generation."""
-        held, bases = self._held, self._bases
+        held, bases, buckets = self._held, self._bases, BucketKeys.of(bucket_keys).columns()[0]
         if len(bases) == 1 and bases[0] == 0:
-            return [(held.get(n),) for n in BucketKeys.of(bucket_keys).columns()[0]]
-        return [
-            [held.get(base | n) for base in bases] for n in BucketKeys.of(bucket_keys).columns()[0]
-        ]
+            return [(held.get(n),) for n in buckets]
+        return [[held.get(base | n) for base in bases] for n in buckets]
 
     def add(self, bucket_keys: Sequence[BucketKey], page_id: int) -> None:
         """Give a page its records, in the newest generation."""

@@ -198,8 +198,11 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
     db.execute("UPDATE lease SET until = ? + seconds WHERE until > ? + seconds", (now, now))
 
 
-def finish(db: sqlite3.Connection, claims: Sequence[Claim], state: State, now: float) -> list[bool]:
+def finish(
+    db: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], *, state: State
+) -> list[bool]:
     """Commit or release claims. False: its lease had run out or it is gone."""
+    now = moment.now
     query = "SELECT number, CAST(token AS BLOB), until FROM lease WHERE number"
     found = _rows(db, query, [claim.page_id for claim in claims])
     leases = {page_id: (token, until) for page_id, token, until in found}

@@ -25,16 +25,13 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
 
-WAITS = "waits"
-
 
 @attrs.frozen
 class Compared:
     """A page of the index, compared with the one in question.
 
     ``state`` is ``committed`` (stored), ``pending`` (not stored yet) or ``released`` (not stored
-    after all); only the first makes a page a duplicate. The rest is as in
-    :class:`~dedup_middleware.model.documents.Match`.
+    after all); only the first makes a page a duplicate. The rest is as in :class:`.Match`.
     """
 
     key: str | None
@@ -106,10 +103,9 @@ class Reader:
         ]
         ranking = rank(judged, records.states.tolist(), same_key)
         ordered = tuple(sorted(compared, key=lambda one: (-one.similarity, one.number)))
-        if ranking.match is not None:
-            return Opinion(ranking.outcome, ranking.reason, compared[ranking.match], ordered)
-        outcome = WAITS if ranking.pending else ranking.outcome
-        return Opinion(outcome, ranking.reason, None, ordered)
+        match = None if ranking.match is None else compared[ranking.match]
+        outcome = "waits" if ranking.pending else ranking.outcome
+        return Opinion(outcome, ranking.reason, match, ordered)
 
     async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
         """What would be decided of a page that a former index is asked about first."""
@@ -155,14 +151,11 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
         yield Reader(index, choose_method(options), fingerprinter)
 
 
-@contextlib.asynccontextmanager
-async def former_index(options: Options) -> AsyncIterator[Index | None]:
+def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Index | None]:
     """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), or None."""
-    if not options.former_index_url:
-        yield None
-        return
-    async with existing_index(former_options(options)) as index:
-        yield index
+    if options.former_index_url:
+        return existing_index(former_options(options))
+    return contextlib.nullcontext()
 
 
 def is_address(text: str) -> bool:

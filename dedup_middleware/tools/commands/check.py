@@ -19,7 +19,6 @@ from dedup_middleware.core.fingerprinter import make_shingler
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.model.documents import Document
-from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import content_key
 from dedup_middleware.text.relevant import relevant
 from dedup_middleware.tools.commands.asking import Opinion, former_index, reading_index
@@ -82,10 +81,9 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
             headers: Message = response.headers
             is_html = headers.get_content_type() != "text/plain"
             return response.read(_LARGEST), headers.get_content_charset(), is_html
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise CommandError(f"{address} can't be fetched: {error}") from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise CommandError(f"{address} can't be fetched: {error}") from error
 
 
@@ -93,8 +91,6 @@ _TOKENS = 40  # shown to people
 
 
 class Check(Subcommand):
-    """``scrapy dedup check``."""
-
     summary = "Show whether a page would be dropped now, and why"
     description = (
         "Nothing is changed. Exit codes: 0: it would be stored; 3: it would be dropped; "
@@ -116,26 +112,18 @@ class Check(Subcommand):
             opinion = await reader.ask(page)
             if former is not None:
                 opinion = await reader.ask_former(page, opinion, former)
-            tokens = make_shingler(options, reader.fingerprinter.hash_key).tokens(
-                relevant(document.text or "")
-            )
-        facts = describe(document, page, list(tokens))
-        context.say(
-            {**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, list(tokens))
-        )
+            shingler = make_shingler(options, reader.fingerprinter.hash_key)
+        tokens = list(shingler.tokens(relevant(document.text or "")))
+        facts = {
+            "key": document.key,
+            "title": document.title,
+            "characters": len(document.text or ""),
+            "tokens": len(tokens),
+            "shingles": page.size,
+            "simhash": None if page.simhash is None else f"{page.simhash:016x}",
+        }
+        context.say({**facts, **attrs.asdict(opinion)}, lambda: table_of(facts, opinion, tokens))
         return FOUND if is_dropped(opinion.outcome, options) else OK
-
-
-def describe(document: Document, page: Fingerprint, tokens: list[str]) -> dict[str, Any]:
-    """What is known of a page before it is compared."""
-    return {
-        "key": document.key,
-        "title": document.title,
-        "characters": len(document.text or ""),
-        "tokens": len(tokens),
-        "shingles": page.size,
-        "simhash": None if page.simhash is None else f"{page.simhash:016x}",
-    }
 
 
 def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
@@ -164,11 +152,8 @@ def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
 
 
 # A word of letters and digits, one Chinese character or kana, spaces, or any other character.
-_PIECE = re.compile(
-    r"[\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-    r"|[^\W_\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    r"\U00020000-\U0003ffff]+|\s+|."
-)
+_CJK = r"\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_PIECE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+|\s+|.")
 USUAL = ("content", "minhash", "simhash")  # methods, in addition to the one of the settings
 LONGEST = 2000  # pieces of each text that are compared: the time grows with their product
 
@@ -205,8 +190,6 @@ _CONTEXT = 40  # characters of what both have, around a difference
 
 
 class Compare(Subcommand):
-    """``scrapy dedup compare``."""
-
     summary = "Compare two pages, and show what differs"
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
@@ -230,41 +213,29 @@ class Compare(Subcommand):
 
         usual = () if arguments.all_methods else dict.fromkeys((context.options.method, *USUAL))
         methods = methods_available(context.options, arguments.method or usual)
-        a, b = (
-            read_document(
-                read_page(place, context.settings, key=f"{side}: {place}"),
-                context.options.extractor,
-            )
+        pages = (
+            read_page(place, context.settings, key=f"{side}: {place}")
             for side, place in (("A", arguments.a), ("B", arguments.b))
         )
+        a, b = (read_document(page, context.options.extractor) for page in pages)
         rows = []
         for name, comparer in methods.items():
             one, other = comparer.sign(a), comparer.sign(b)
             forth, back = comparer.compare(one, other), comparer.compare(other, one)
-            rows.append(
-                {
-                    "method": name,
-                    "threshold": comparer.threshold,
-                    "a_in_b": attrs.asdict(forth),
-                    "b_in_a": attrs.asdict(back),
-                }
-            )
+            verdicts = {"a_in_b": attrs.asdict(forth), "b_in_a": attrs.asdict(back)}
+            rows.append({"method": name, "threshold": comparer.threshold, **verdicts})
         parts, cut = differences(a.text or "", b.text or "")
-        context.say(
-            {
-                "a": _facts(a),
-                "b": _facts(b),
-                "methods": rows,
-                "differences": [attrs.asdict(part) for part in parts if not part.same],
-                "cut": cut,
+        state = {
+            **{
+                side: {"title": page.title, "characters": len(page.text or "")}
+                for side, page in (("a", a), ("b", b))
             },
-            lambda: _show(a, b, rows, parts, cut),
-        )
+            "methods": rows,
+            "differences": [attrs.asdict(part) for part in parts if not part.same],
+            "cut": cut,
+        }
+        context.say(state, lambda: _show(a, b, rows, parts, cut))
         return OK
-
-
-def _facts(document: Document) -> dict[str, Any]:
-    return {"title": document.title, "characters": len(document.text or "")}
 
 
 def _show(
@@ -280,12 +251,8 @@ def _show(
     table = plain_table("", "method", "threshold", "A, with B stored", "B, with A stored")
     for row in rows:
         # In 80 columns no name is broken in its middle.
-        table.add_row(
-            row["method"],
-            shown(float(row["threshold"])),
-            _in_two_lines(row["a_in_b"]),
-            _in_two_lines(row["b_in_a"]),
-        )
+        verdicts = (_in_two_lines(row[order]) for order in ("a_in_b", "b_in_a"))
+        table.add_row(row["method"], shown(float(row["threshold"])), *verdicts)
     grid.add_row(table)
     grid.add_row(_marked(parts))
     if cut:

@@ -38,14 +38,11 @@ class CommandError(DedupError):
 
 @attrs.frozen
 class Context:
-    """Settings and output of one run.
-
-    :ivar json: print JSON for machines instead of tables for people
-    """
+    """Settings and output of one run."""
 
     settings: BaseSettings
     options: Options
-    json: bool
+    json: bool  # for machines, instead of tables for people
     console: Console
 
     def say(self, state: Any, table: Callable[[], Table | str]) -> None:
@@ -54,29 +51,27 @@ class Context:
             encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
             escaped = encoding not in {"utf-8", "utf8"}
             print(json.dumps(state, ensure_ascii=escaped, default=str))
-        else:
-            # Brackets in the text of a page are no markup.
-            # An address must not be cut in two lines: it could not be copied.
-            shown = table()
-            self.console.print(
-                shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str)
-            )
+            return
+        shown = table()
+        # Brackets in the text of a page are no markup; an address that is cut in two lines could
+        # not be copied.
+        self.console.print(shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str))
 
     @contextlib.contextmanager
-    def progress(self, what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
         """A progress bar on standard error, for people at a terminal.
 
-        The block gets a function that is called with how much is done.
+        The block gets a function that is called with how much is done, and of how much if known.
         """
         from rich.console import Console
 
         console = Console(stderr=True)
         if self.json or not console.is_terminal:
-            yield lambda _: None
+            yield lambda *_: None
             return
         with progress_bars(console) as progress:
             task = progress.add_task(what, total=total)
-            yield lambda done: progress.update(task, completed=done)
+            yield lambda done, total=None: progress.update(task, completed=done, total=total)
 
 
 class Subcommand(ABC):
@@ -97,13 +92,8 @@ def progress_bars(console: Console) -> Progress:
     """Progress bars with a description, a count and the time."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(TextColumn("{task.description}"), *columns, console=console)
 
 
 def plain_table(title: str, *columns: str) -> Table:
@@ -120,10 +110,9 @@ def plain_table(title: str, *columns: str) -> Table:
 def fact_table(title: str, facts: Mapping[str, object]) -> Table:
     """Names and values, in two columns without heads."""
     table = plain_table(title)
-    for name, value in facts.items():
-        add_row(table, name, value)
-    if facts:
-        table.columns[0].no_wrap = True  # a long value is folded, the names are not
+    for fact in facts.items():
+        add_row(table, *fact)
+    table.columns[0].no_wrap = True  # a long value is folded, the names are not
     return table
 
 
@@ -180,21 +169,20 @@ def check_output(path: Path | None, *, overwrite: bool = True) -> None:
         raise CommandError(f"{path} exists: name another file, or add --overwrite")
 
 
-def check_format(path: Path | None, what: str, wanted: str, others: tuple[str, ...]) -> None:
+def check_format(path: Path | None, what: str, wanted: str, others: str) -> None:
     """Refuse a name that promises another format than what is written.
 
     :param what: is written, and as what
-    :param wanted: endings for it
-    :param others: endings, without their points, of other formats
+    :param others: endings of other formats, without their points
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
-    if ending in others:
+    if ending in others.split():
         raise CommandError(f"{path}: {what}, not as {ending}; name a file in {wanted}")
 
 
 def check_portable(path: Path | None) -> None:
     """Refuse a name that promises another format than that of an exported index."""
-    others = ("csv", "tsv", "json", "jsonl", "ndjson", "warc")
+    others = "csv tsv json jsonl ndjson warc"
     check_format(path, "an index is written as Parquet", ".parquet", others)
 
 
@@ -222,19 +210,14 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
     joined = " (all that are given must fit)" if journal else ""
     group = parser.add_argument_group(f"which pages{joined}")
     names = {"key": "a page; repeat for more", "host": "all of a host; repeat"}
-    of_journal = {
-        "reason": "dropped for it; repeat", "spider": "by this spider; repeat",
-        "crawl": "in the crawl of this id",
-    }  # fmt: skip
-    for name, words in (names | of_journal if journal else names).items():
+    if journal:
+        names |= {"reason": "dropped for it; repeat", "spider": "by this spider; repeat"}
+        names["crawl"] = "in the crawl of this id"
+    for name, words in names.items():
         group.add_argument(f"--{name}", action="append", default=[], help=words)
-    group.add_argument(
-        "--since",
-        type=parse_time,
-        metavar="TIME",
-        help="from this time on: 2026-05-31T08:00, or 2h",
-    )
-    group.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
+    since = "from this time on: 2026-05-31T08:00, or 2h"
+    for name, words in (("since", since), ("until", "before this time")):
+        group.add_argument(f"--{name}", type=parse_time, metavar="TIME", help=words)
 
 
 def parse_time(text: str) -> float:
@@ -243,10 +226,10 @@ def parse_time(text: str) -> float:
     A time without a zone is one of this machine's.
     """
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    now = datetime.datetime.now().astimezone()
     try:
         if ago is not None:
-            return (now - datetime.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])).timestamp()
+            span = datetime.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
+            return (datetime.datetime.now().astimezone() - span).timestamp()
         return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
@@ -255,13 +238,13 @@ def parse_time(text: str) -> float:
 
 
 def to_query(arguments: argparse.Namespace) -> Query:
-    """The chosen pages as a query of the journal."""
+    """The pages that :func:`add_selection` chooses, as a query of the journal."""
     return Query(
         keys=frozenset(arguments.key),
-        hosts=frozenset(host.lower() for host in arguments.host),
-        reasons=frozenset(getattr(arguments, "reason", [])),
-        spiders=frozenset(getattr(arguments, "spider", [])),
-        crawls=frozenset(getattr(arguments, "crawl", [])),
+        hosts=frozenset(map(str.lower, arguments.host)),
+        reasons=frozenset(arguments.reason),
+        spiders=frozenset(arguments.spider),
+        crawls=frozenset(arguments.crawl),
         since=arguments.since,
         until=arguments.until,
     )

@@ -53,6 +53,9 @@ SUBCOMMANDS = {
 }
 
 
+_Tasks = list["asyncio.Task[Any] | None"]
+
+
 class Command(ScrapyCommand):
     """Dispatches to the subcommands; settings come from the project and from ``-s``."""
 
@@ -60,15 +63,13 @@ class Command(ScrapyCommand):
     default_settings: ClassVar[dict[str, Any]] = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        """What follows the command's name."""
         return "COMMAND [options] ..."
 
     def short_desc(self) -> str:
-        """One line for the list of commands."""
         return "See, check and manage near-duplicate pages"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Scrapy's own options; those of the subcommand are read by :meth:`run`."""
+        # Scrapy's own options; those of the subcommand are read by run().
         super().add_options(parser)
         # Scrapy's parser would answer with its own help before the subcommand is known, and would
         # take the beginning of a subcommand's option for one of its own.
@@ -93,22 +94,19 @@ class Command(ScrapyCommand):
             discard_output()
 
     def _dispatch(self, args: list[str], opts: argparse.Namespace) -> None:
-        if args[:1] == [] or args[0] not in SUBCOMMANDS:
-            if opts.help and not args:
-                print(self._overview())
-                return
-            if not args:
-                raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
-            meant = difflib.get_close_matches(args[0], SUBCOMMANDS, n=1)
+        if not args and opts.help:
+            print(self._overview())
+            return
+        if not args:
+            raise UsageError(f"use: scrapy dedup {self.syntax()}\n\n{self._overview()}")
+        name = args[0]
+        if name not in SUBCOMMANDS:
+            meant = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
             guess = f"do you mean `scrapy dedup {meant[0]}`? " if meant else ""
-            print(
-                f"scrapy dedup: there is no command {args[0]!r}; {guess}`scrapy dedup --help` "
-                "lists all",
-                file=sys.stderr,
-            )
+            lists = "`scrapy dedup --help` lists all"
+            print(f"scrapy dedup: there is no command {name!r}; {guess}{lists}", file=sys.stderr)
             self.exitcode = NOT_UNDERSTOOD
             return
-        name = args[0]
         command = load(name)
         parser = make_parser(name, command)
         if opts.help:
@@ -125,12 +123,7 @@ class Command(ScrapyCommand):
         with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
             self.exitcode = asyncio.run(self._run(command, arguments, tasks))
 
-    async def _run(
-        self,
-        command: Subcommand,
-        arguments: argparse.Namespace,
-        tasks: list[asyncio.Task[Any] | None],
-    ) -> int:
+    async def _run(self, command: Subcommand, arguments: argparse.Namespace, tasks: _Tasks) -> int:
         from rich.console import Console
 
         tasks.append(asyncio.current_task())
@@ -146,14 +139,14 @@ class Command(ScrapyCommand):
 
 
 @contextmanager
-def _ended_by_ctrl_c() -> Iterator[list[asyncio.Task[Any] | None]]:
+def _ended_by_ctrl_c() -> Iterator[_Tasks]:
     """Ctrl-C ends a command where it is; by asyncio's handler it would end where it next awaits,
     and never at a question or while a journal is read.
 
     :returns: a list for the task of the command. It is cancelled, too: Python takes no notice of an
         exception in a finalizer, where the signal may come.
     """
-    tasks: list[asyncio.Task[Any] | None] = []
+    tasks: _Tasks = []
 
     def end(*_: object) -> None:
         for task in tasks:

@@ -35,8 +35,6 @@ _SHOWN = ("key", "time", "title", "outcome", "reason", "similarity", "jaccard", 
 
 
 class Explain(Subcommand):
-    """``scrapy dedup explain``."""
-
     summary = "Show the stored page of a cluster and all that were dropped against it"
     description = (
         "Reads the journal; the index is not needed. KEY is that of the stored page or of a\n"
@@ -53,12 +51,11 @@ class Explain(Subcommand):
             roots = {drop.match for drop in own if drop.match is not None} | {key}
             # An index that keeps no addresses names pages by their ids.
             numbers = {d.number for d in own if d.match is None and d.number is not None}
-            queries = [Query(matches=frozenset({root}), outcomes=DROPS) for root in sorted(roots)]
+            queries = [
+                *(Query(matches=frozenset({root}), outcomes=DROPS) for root in sorted(roots)),
+                *(Query(numbers=frozenset({n}), outcomes=DROPS) for n in sorted(numbers)),
+            ]
             found = [list(journal.drops(query, bodies=True)) for query in queries]
-            if numbers:
-                query = Query(numbers=frozenset(numbers), outcomes=DROPS)
-                same = list(journal.drops(query, bodies=True))
-                found += [[drop for drop in same if drop.number == n] for n in sorted(numbers)]
             if not any(found) and not own:
                 raise CommandError(
                     f"the journal {journal.where} has no entry of {key}: it was not dropped, "
@@ -99,11 +96,11 @@ def _show_clusters(state: dict[str, Any]) -> str:
     ]
     if state["without_match"]:
         groups.append(("dropped without a stored page", state["without_match"]))
+    names = ("reason", "similarity", "jaccard", "distance", "excerpt")
     lines = []
     for title, drops in groups:
         lines.append(shown(title))
         for drop in drops:
-            names = ("reason", "similarity", "jaccard", "distance", "excerpt")
             facts = [("time", moment(drop["time"])), *((name, drop[name]) for name in names)]
             if drop["former"]:
                 facts.append(("found in", "the former index"))
@@ -112,8 +109,6 @@ def _show_clusters(state: dict[str, Any]) -> str:
 
 
 class History(Subcommand):
-    """``scrapy dedup history``."""
-
     summary = "Show when a page was seen again, and what had changed"
     description = (
         "Reads the journal; the index is not needed.\n"
@@ -126,53 +121,38 @@ class History(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         key = arguments.key
         with open_journal(context.options) as journal:
-            drops = journal.drops(Query(keys=frozenset({key})), bodies=True)
-            entries = grouped(_entry(drop) for drop in drops)
-            stored = _stored(journal, key)
-            if not entries and stored is None:
+            entries = _entries(journal.drops(Query(keys=frozenset({key})), bodies=True))
+            kept = journal.kept(Drop(time=0.0, key=key, outcome="", reason="", match=key))
+            if not entries and kept is None:
                 raise CommandError(
                     f"the journal {journal.where} has no entry of {key}: it was not seen, or that "
                     "has aged out"
                 )
+        stored = kept and {"time": kept.time, "title": kept.title, "characters": len(kept.text)}
         state = {"key": key, "stored": stored, "entries": entries}
         context.say(state, lambda: _show_history(state))
         return OK
 
 
-def _stored(journal: JournalStore, key: str) -> dict[str, Any] | None:
-    """The version that is stored, as far as the journal has it."""
-    kept = journal.kept(Drop(time=0.0, key=key, outcome="", reason="", match=key))
-    if kept is None:
-        return None
-    return {"time": kept.time, "title": kept.title, "characters": len(kept.text)}
+_DECIDED = ("outcome", "reason", "match", "similarity", "figures")
 
 
-def _entry(drop: Drop) -> dict[str, Any]:
-    change = None if drop.body is None else drop.body.change
-    return {
-        "time": drop.time,
-        "until": drop.time,
-        "times": 1,
-        "outcome": drop.outcome,
-        "reason": drop.reason,
-        "match": drop.match,
-        "similarity": drop.similarity,
-        "figures": drop.figures,
-        "change": None if change is None else attrs.asdict(change),
-        "spider": drop.spider,
-        "crawl": drop.crawl,
-    }
-
-
-def grouped(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries with those put together that say one after the other that nothing had changed."""
+def _entries(drops: Iterable[Drop]) -> list[dict[str, Any]]:
+    """What was decided; entries that say one after the other that nothing had changed are one."""
     found: list[dict[str, Any]] = []
-    for entry in entries:
-        last = found[-1] if found else None
-        if last and entry["outcome"] == last["outcome"] == REVISIT:
-            last["until"], last["times"] = entry["time"], last["times"] + 1
-        else:
-            found.append(entry)
+    for drop in drops:
+        if found and drop.outcome == found[-1]["outcome"] == REVISIT:
+            found[-1] |= {"until": drop.time, "times": found[-1]["times"] + 1}
+            continue
+        change = None if drop.body is None else drop.body.change
+        found.append(
+            {
+                "time": drop.time, "until": drop.time, "times": 1,
+                **{name: getattr(drop, name) for name in _DECIDED},
+                "change": None if change is None else attrs.asdict(change),
+                "spider": drop.spider, "crawl": drop.crawl,
+            }
+        )  # fmt: skip
     return found
 
 
@@ -199,8 +179,6 @@ def _show_history(state: dict[str, Any]) -> str:
 
 
 class Clusters(Subcommand):
-    """``scrapy dedup clusters``."""
-
     summary = "Write each stored page with the pages that were dropped for it"
     description = (
         "JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), by the name of the file. Reads\n"
@@ -209,9 +187,8 @@ class Clusters(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "-o", "--output", required=True, metavar="FILE", help="a new file; -: JSON lines"
-        )
+        output = "a new file; -: JSON lines"
+        parser.add_argument("-o", "--output", required=True, metavar="FILE", help=output)
         parser.add_argument("--near", action="store_true", help="with near misses")
         add_selection(parser, journal=True)
 
@@ -231,8 +208,6 @@ _MOST = 1_000_000_000  # decisions or megabytes of a report
 
 
 class Report(Subcommand):
-    """``scrapy dedup report``."""
-
     summary = "Write what was dropped, and why, as one HTML file"
     description = (
         "The file needs no network and no server. Reads the journal; the index is not needed.\n"
@@ -241,17 +216,11 @@ class Report(Subcommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("-o", "--output", default="report.html", type=Path, metavar="FILE")
-        parser.add_argument(
-            "--decisions", type=int, default=200_000, metavar="N", help="newest decisions shown"
-        )
-        parser.add_argument(
-            "--texts", type=float, default=24, metavar="MB", help="texts for the side-by-side view"
-        )
-        parser.add_argument(
-            "--against",
-            metavar="PLACE",
-            help="compare with the journal of this file or index (sqlite:..., redis://...)",
-        )
+        newest, texts = "newest decisions shown", "texts for the side-by-side view"
+        against = "compare with the journal of this file or index (sqlite:..., redis://...)"
+        parser.add_argument("--decisions", type=int, default=200_000, metavar="N", help=newest)
+        parser.add_argument("--texts", type=float, default=24, metavar="MB", help=texts)
+        parser.add_argument("--against", metavar="PLACE", help=against)
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:

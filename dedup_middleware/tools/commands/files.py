@@ -24,12 +24,10 @@ from dedup_middleware.tools.commands.context import (
 )
 from dedup_middleware.tools.files.rows import FORMATS
 
-_OTHERS = ("parquet", "csv", "tsv", "warc")
+_OTHERS = "parquet csv tsv warc"
 
 
 class Files(Subcommand):
-    """De-duplicates files by the rule of the crawl, with an index of their own in memory."""
-
     summary = "De-duplicate files of JSON lines, CSV, Parquet or WARC"
     description = (
         "Pages are decided one after the other by the rule of the crawl, with an index of their\n"
@@ -47,12 +45,10 @@ class Files(Subcommand):
             "-o", "--output", required=True, metavar="FILE", type=Path,
             help="kept rows (.gz: packed)",
         )  # fmt: skip
+        rejected = "rows that can't be read, and why (default: next to the kept ones, if any)"
         for name, words in (
             ("--dropped", "dropped rows, each with its verdict"),
-            (
-                "--rejected",
-                "rows that can't be read, and why (default: next to the kept ones, if any)",
-            ),
+            ("--rejected", rejected),
             ("--journal", "a journal, as of a crawl, for the report"),
             ("--clusters", "stored pages with their duplicates (.jsonl, .csv, .parquet)"),
         ):
@@ -70,16 +66,13 @@ class Files(Subcommand):
 
         kept = arguments.output
         check_output(kept)
+        same = ("dropped", "journal", "clusters", "near", "workers")
         plan = Plan(
             inputs=tuple(arguments.files),
             kept=kept,
-            dropped=arguments.dropped,
             rejected=arguments.rejected or kept.with_name(kept.name + ".rejected"),
-            journal=arguments.journal,
-            clusters=arguments.clusters,
-            near=arguments.near,
             file_format=arguments.format,
-            workers=arguments.workers,
+            **{name: getattr(arguments, name) for name in same},
         )
         rows = [plan.kept, plan.dropped, plan.rejected]
         for path in rows:
@@ -162,38 +155,22 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what ``scrapy dedup spark`` and ``python -m dedup_middleware.spark`` both accept."""
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="files, folders or patterns, as Spark reads them"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="FOLDER", help="folder of the result"
-    )
-    parser.add_argument("--format", choices=FORMATS, help="default: by the ending of the files")
-    parser.add_argument(
-        "--keep", default="first", help="first, longest or earliest-date (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--order-by", metavar="COLUMN", help="numbers or times (default: place in the files)"
-    )
-    parser.add_argument("--date-field", metavar="COLUMN", default="date")
-    parser.add_argument(
-        "--against", metavar="FILE", help="an exported index, whose pages are kept already"
-    )
-    parser.add_argument("--near", action="store_true", help="near misses in the clusters, too")
-    parser.add_argument(
-        "--index-file", metavar="FILE", type=Path, help="write the kept pages as an exported index"
-    )
-    parser.add_argument(
-        "--load", action="store_true", help="enter the kept pages into DEDUP_INDEX_URL"
-    )
-    parser.add_argument(
-        "--partitions", type=int, default=0, metavar="N", help="default: by the size of the input"
-    )
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATH", help="files, folders or patterns, as Spark reads them")
+    add("-o", "--output", required=True, metavar="FOLDER", help="folder of the result")
+    add("--format", choices=FORMATS, help="default: by the ending of the files")
+    add("--keep", default="first", help="first, longest or earliest-date (default: %(default)s)")
+    add("--order-by", metavar="COLUMN", help="numbers or times (default: place in the files)")
+    add("--date-field", metavar="COLUMN", default="date")
+    add("--against", metavar="FILE", help="an exported index, whose pages are kept already")
+    add("--near", action="store_true", help="near misses in the clusters, too")
+    of_index = "write the kept pages as an exported index"
+    add("--index-file", metavar="FILE", type=Path, help=of_index)
+    add("--load", action="store_true", help="enter the kept pages into DEDUP_INDEX_URL")
+    add("--partitions", type=int, default=0, metavar="N", help="default: by the size of the input")
 
 
 class Spark(Subcommand):
-    """``scrapy dedup spark``."""
-
     summary = "De-duplicate an archive of JSON lines, CSV, Parquet or WARC on Apache Spark"
     description = (
         "The verdicts are those of a crawl with the pages in the same order. The result is\n"

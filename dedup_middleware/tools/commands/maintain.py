@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,9 +19,9 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import HASH_KEY, LIVE, Window
 from dedup_middleware.index.verification import Verification, verify
-from dedup_middleware.journal.access import choose_journal
+from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import host_of
-from dedup_middleware.model.buckets import BucketKey, table_name
+from dedup_middleware.model.buckets import table_name, width_of
 from dedup_middleware.model.records import State
 from dedup_middleware.tools.commands.asking import (
     Reader,
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
 
 
 class Verify(Subcommand):
-    """``scrapy dedup verify``."""
-
     summary = "Read the whole index and report what is inconsistent"
     description = (
         "Nothing is changed; crawls may go on. Exit codes: 0: all is well; 3: something is\n"
@@ -82,8 +82,6 @@ def _table(found: Verification) -> Table:
 
 
 class Compact(Subcommand):
-    """``scrapy dedup compact``."""
-
     summary = "Take the records of forgotten and released pages out of an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
@@ -98,9 +96,7 @@ class Compact(Subcommand):
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
                 # Not that of the pages, which are read first, and in much less time.
-                removed = await index.compact(
-                    lambda what, n: done(n) if what == "buckets" else None
-                )
+                removed = await index.compact(lambda what, n: done(n if what == "buckets" else 0))
         context.say({"records": removed}, lambda: f"{removed:,} records are taken out.")
         return OK
 
@@ -109,8 +105,6 @@ _EVER = float(2**32 - 1)  # seconds since 1970, later than any commit
 
 
 class Forget(Subcommand):
-    """``scrapy dedup forget``."""
-
     summary = "Forget stored pages, so that like pages may be stored again"
     description = (
         "By key, by host, or by the time of storing (--since, --until): one of these three.\n"
@@ -127,12 +121,9 @@ class Forget(Subcommand):
         span = arguments.since is not None or arguments.until is not None
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
             raise CommandError("give one of --key, --host, and --since or --until")
-        async with (
-            reading_index(context.options) as reader,
-            former_index(context.options) as former,
-        ):
-            if not arguments.yes and not _confirmed(context, "these pages"):
-                context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
+        options = context.options
+        async with reading_index(options) as reader, former_index(options) as former:
+            if not _confirmed(context, arguments, "these pages"):
                 return FAILED
             # The former one first: what it forgets is not carried over again.
             if former is not None:
@@ -150,15 +141,11 @@ async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
     if arguments.host:
         hosts = {host.lower() for host in arguments.host}
         return await reader.index.forget_addresses(lambda address: host_of(address) in hosts)
-    return await reader.index.forget_span(
-        arguments.since if arguments.since is not None else 0.0,
-        arguments.until if arguments.until is not None else _EVER,
-    )
+    until = _EVER if arguments.until is None else arguments.until
+    return await reader.index.forget_span(arguments.since or 0.0, until)
 
 
 class Clear(Subcommand):
-    """``scrapy dedup clear``."""
-
     summary = "Forget all pages of an index, to begin anew"
     description = (
         "The journal and the storage stay as they are, and so do the parameters of the index: to\n"
@@ -170,12 +157,9 @@ class Clear(Subcommand):
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        async with (
-            existing_index(context.options) as index,
-            former_index(context.options) as former,
-        ):
-            if not arguments.yes and not _confirmed(context, f"all {await index.count():,} pages"):
-                context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
+        options = context.options
+        async with existing_index(options) as index, former_index(options) as former:
+            if not _confirmed(context, arguments, f"all {await index.count():,} pages"):
                 return FAILED
             if former is not None:
                 await former.forget_span(0.0, _EVER)
@@ -186,19 +170,21 @@ class Clear(Subcommand):
         return OK
 
 
-def _confirmed(context: Context, pages: str) -> bool:
+def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> bool:
+    if arguments.yes:
+        return True
     if not sys.stdin.isatty():
         raise CommandError("there is no terminal to confirm at: add --yes")
     # Not to the output, which may be JSON in a file.
-    print(f"Forget {pages} in {context.options.safe_index_url}? [y/N] ", end="", file=sys.stderr)
-    sys.stderr.flush()
-    answer = sys.stdin.readline()  # empty at the end of the input
-    return answer.strip().lower() in {"y", "yes"}
+    question = f"Forget {pages} in {context.options.safe_index_url}? [y/N] "
+    print(question, end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return True
+    context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
+    return False
 
 
 class Warmup(Subcommand):
-    """``scrapy dedup warmup``."""
-
     summary = "Compile the kernels that these settings need, for images and CI"
     description = (
         "Fills the cache of compiled functions and dictionaries; the index is not needed.\n"
@@ -220,50 +206,37 @@ class Warmup(Subcommand):
         return OK
 
 
-@attrs.frozen
-class Generation:
-    """A span of time whose pages expire together.
+def generations(window: float, now: float) -> list[dict[str, Any]]:
+    """The live generations, the oldest first: spans of time whose pages expire together.
 
-    ``since`` and ``until`` bound it, ``expires`` is when its pages are forgotten, all in seconds
-    since 1970. ``pages`` were stored in it; None: not counted.
-    """
+    All times are seconds since 1970. ``pages`` were stored in a generation; None: not counted.
 
-    since: float
-    until: float
-    expires: float
-    pages: int | None = None
+    :param window: seconds for which a page is remembered; 0: there are no generations
 
-
-def generations(window: float, now: float) -> tuple[Generation, ...]:
-    """The live generations, the oldest first; none without a window.
-
-    :param window: seconds for which a page is remembered
-    :param now: seconds since 1970
-
-    >>> [(one.since, one.until, one.expires) for one in generations(200.0, 1050.0)]
-    [(800.0, 900.0, 1100.0), (900.0, 1000.0, 1200.0), (1000.0, 1100.0, 1300.0)]
+    >>> [(one["since"], one["expires"]) for one in generations(200.0, 1050.0)]
+    [(800.0, 1100.0), (900.0, 1200.0), (1000.0, 1300.0)]
     """
     if not window:
-        return ()
+        return []
     divided = Window(window)
     span = divided.span_ms / 1000
-    return tuple(
-        Generation(number * span, (number + 1) * span, (number + LIVE) * span)
-        for number in divided.at(now).live
-    )
+    return [
+        {"since": n * span, "until": (n + 1) * span, "expires": (n + LIVE) * span, "pages": None}
+        for n in divided.at(now).live
+    ]
 
 
 async def count_pages(
-    index: Index, live: tuple[Generation, ...], progress: Callable[[float], None]
-) -> tuple[Generation, ...]:
-    """The generations with the numbers of their pages, by the time at which each was stored.
+    index: Index, live: list[dict[str, Any]], progress: Callable[[float], None]
+) -> None:
+    """Count the pages of generations by the time at which each was stored.
 
     A page is entered before it is stored, so one that was pending at the turn of two
     generations counts in the later one.
     """
     if not live:
-        return live
-    bounds = [one.since for one in live[1:]]
+        return
+    bounds = [one["since"] for one in live[1:]]
     counts = np.zeros(len(live), np.int64)
     seen = 0
     async for pages in index.pages():
@@ -272,17 +245,15 @@ async def count_pages(
         counts += np.bincount(places, minlength=len(live))
         seen += len(pages)
         progress(seen)
-    return tuple(
-        attrs.evolve(one, pages=number) for one, number in zip(live, counts.tolist(), strict=True)
-    )
+    for one, number in zip(live, counts.tolist(), strict=True):
+        one["pages"] = number
 
 
-_LARGEST = 10
+_FULLEST = 10  # buckets that are named
 _EVERY = 1000
 
 
-@attrs.frozen
-class Skew:
+async def measure_skew(index: Index, progress: Callable[[float], None]) -> dict[str, Any]:
     """Records in the buckets of an index.
 
     ``largest`` is the number in the fullest bucket. ``met`` is the mean number of records in the
@@ -290,53 +261,38 @@ class Skew:
     ``met`` over what it were if all 65,536 buckets of each table were alike (1: no skew).
     ``fullest`` names the fullest buckets: table, prefix, records.
     """
-
-    records: int
-    largest: int
-    met: float
-    skew: float
-    fullest: tuple[tuple[str, str, int], ...]
-
-
-async def measure_skew(index: Index, progress: Callable[[float], None]) -> Skew:
-    """Read all buckets of an index."""
-    records: dict[int, int] = {}
-    squares = 0
+    records: Counter[int] = Counter()
+    squares = seen = 0
     fullest: list[tuple[int, int]] = []
-    largest = seen = 0
     async for bucket, raw in index.buckets():
         seen += 1
-        bucket_key = BucketKey(bucket, 0)
-        number = len(raw) // bucket_key.width
-        records[bucket_key.table] = records.get(bucket_key.table, 0) + number
+        number = len(raw) // width_of(bucket)
+        records[bucket >> 16] += number
         squares += number * (number - 1)
-        largest = max(largest, number)
-        fullest.append((number, bucket))
-        if len(fullest) > 50 * _LARGEST:
-            fullest = sorted(fullest, reverse=True)[:_LARGEST]
+        heappush(fullest, (number, bucket))
+        if len(fullest) > _FULLEST:
+            heappop(fullest)
         if seen % _EVERY == 0:
             progress(seen)
     progress(seen)
-    total = sum(records.values())
-    even = sum(number * max(number - 1, 0) / 65536 for number in records.values())
-    return Skew(
-        records=total,
-        largest=largest,
-        met=round(squares / max(1, total), 3),
-        skew=round(squares / even, 3) if even else 1.0,
-        fullest=tuple(
+    fullest.sort(reverse=True)
+    even = sum(number * (number - 1) / 65536 for number in records.values())
+    return {
+        "records": records.total(),
+        "largest": fullest[0][0] if fullest else 0,
+        "met": round(squares / max(1, records.total()), 3),
+        "skew": round(squares / even, 3) if even else 1.0,
+        "fullest": [
             (table_name(bucket >> 16), f"{bucket & 0xFFFF:04x}", number)
-            for number, bucket in sorted(fullest, reverse=True)[:_LARGEST]
-        ),
-    )
+            for number, bucket in fullest
+        ],
+    }
 
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is shown
 
 
 class Stats(Subcommand):
-    """``scrapy dedup stats``."""
-
     summary = "Show the state of an index"
     description = (
         "Nothing is created or changed. Exit codes: 0; 1: there is no index, or it can't be read."
@@ -361,15 +317,15 @@ class Stats(Subcommand):
                 with context.progress("buckets", state.buckets) as done:
                     skew = await measure_skew(index, done)
                 with context.progress("pages", state.committed) as done:
-                    live = await count_pages(index, live, done)
+                    await count_pages(index, live, done)
         parameters = {k: v for k, v in state.parameters.items() if k != HASH_KEY}  # a secret
         shown = {
             "index": options.safe_index_url,
             **attrs.asdict(state, recurse=False),
             "parameters": parameters,
             "recall": recall(parameters),
-            "skew": None if skew is None else attrs.asdict(skew),
-            "generations": [attrs.asdict(one) for one in live],
+            "skew": skew,
+            "generations": live,
             "journal": journal_state(options),
         }
         context.say(shown, lambda: describe(shown))
@@ -385,25 +341,18 @@ def recall(parameters: Any) -> dict[str, dict[str, float]]:
     from dedup_middleware.signature.minhash import band_recall, simhash_recall  # numba stays lazy
 
     bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
-    return {
-        f"{level:g}": {
-            "bands": round(band_recall(level, int(bands), int(rows)), 4),
-            "all": round(
-                1 - (1 - band_recall(level, int(bands), int(rows))) * (1 - simhash_recall(level)), 4
-            ),
-        }
-        for level in LEVELS
-    }
+    found = {}
+    for level in LEVELS:
+        by_bands = band_recall(level, int(bands), int(rows))
+        by_all = 1 - (1 - by_bands) * (1 - simhash_recall(level))
+        found[f"{level:g}"] = {"bands": round(by_bands, 4), "all": round(by_all, 4)}
+    return found
 
 
 def journal_state(options: Options) -> dict[str, Any] | None:
     """Size of the journal, None if there is none."""
-    journal = choose_journal(options)
-    if journal is None:
-        return None
     try:
-        journal.open(create=False)
-        with journal:
+        with open_journal(options) as journal:
             return {"where": journal.where, **attrs.asdict(journal.size())}
     except DedupError:
         return None
@@ -423,10 +372,12 @@ def describe(state: dict[str, Any]) -> Table:
     }
     skew, live, journal = state["skew"], state["generations"], state["journal"]
     if skew is not None:
-        rows["records"] = skew["records"]
-        rows["records in the fullest bucket"] = skew["largest"]
-        rows["records compared with a page, mean"] = skew["met"]
-        rows["skew (1: all buckets alike)"] = skew["skew"]
+        rows |= {
+            "records": skew["records"],
+            "records in the fullest bucket": skew["largest"],
+            "records compared with a page, mean": skew["met"],
+            "skew (1: all buckets alike)": skew["skew"],
+        }
     for number, one in enumerate(live, 1):
         pages = "" if one["pages"] is None else f"{one['pages']:,} pages, "
         rows[f"generation {number} of {len(live)}, from {moment(one['since'])}"] = (

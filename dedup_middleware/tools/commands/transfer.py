@@ -15,13 +15,14 @@ import attrs
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
-from dedup_middleware.base.writing import write_output, write_whole
+from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index, options_of_other
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.journal.access import open_journal
+from dedup_middleware.journal.clusters import to_bytes, write_new
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
 from dedup_middleware.model.documents import Document
@@ -46,8 +47,6 @@ from dedup_middleware.tools.files.signing import Signer
 
 
 class Export(Subcommand):
-    """``scrapy dedup export``."""
-
     summary = "Write all stored pages of an index to one file"
     description = (
         "A Parquet file that `scrapy dedup import` reads into an index of any kind, and Spark and\n"
@@ -69,7 +68,7 @@ class Export(Subcommand):
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
-                exported = await export_index(index, path, lambda pages, _: done(pages))
+                exported = await export_index(index, path, done)
         context.say(
             {"file": str(path), **attrs.asdict(exported)},
             lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
@@ -84,8 +83,6 @@ def _is_exported(path: Path) -> bool:
 
 
 class Import(Subcommand):
-    """``scrapy dedup import``."""
-
     summary = "Enter the pages of an exported file, or of another index, into an index"
     description = (
         "An index that does not exist is made with the parameters of the source, and with\n"
@@ -95,23 +92,16 @@ class Import(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "source", metavar="FILE|ADDRESS", help="an exported file, or an address as in "
-            "DEDUP_INDEX_URL",
-        )  # fmt: skip
-        parser.add_argument(
-            "--namespace", help="of the source, if it is in Redis (default: DEDUP_NAMESPACE)"
-        )
+        source = "an exported file, or an address as in DEDUP_INDEX_URL"
+        parser.add_argument("source", metavar="FILE|ADDRESS", help=source)
+        namespace = "of the source, if it is in Redis (default: DEDUP_NAMESPACE)"
+        parser.add_argument("--namespace", help=namespace)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         from dedup_middleware.tools.portable.portable import copy_index, import_index
 
         check_stays(context.options)
-        with context.progress("pages") as bar:
-
-            def done(pages: int, _: int) -> None:
-                bar(pages)
-
+        with context.progress("pages") as done:
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
                     where = hide_password(arguments.source)
@@ -122,12 +112,8 @@ class Import(Subcommand):
                     imported = await import_index(index, arguments.source, done)
                 else:
                     raise CommandError(f"{arguments.source} is no file, and no address of an index")
-        context.say(
-            attrs.asdict(imported),
-            lambda: (
-                f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
-            ),
-        )
+        said = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
+        context.say(attrs.asdict(imported), lambda: said)
         return OK
 
 
@@ -149,8 +135,6 @@ class Rebuilt:
 
 
 class Rebuild(Subcommand):
-    """Enters stored pages into an index that no crawl uses yet."""
-
     summary = "Make an index with other settings of the pages that are stored"
     description = (
         "Enters every page of the files as stored, without judging it, into the index at\n"
@@ -164,12 +148,10 @@ class Rebuild(Subcommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="FILE", type=Path)
         parser.add_argument("--format", choices=FORMATS, help="default: by the file's ending")
-        parser.add_argument(
-            "--old", metavar="ADDRESS", help="the old index, from which pages keep their times"
-        )
-        parser.add_argument(
-            "--namespace", help="of the old index, if it is in Redis (default: DEDUP_NAMESPACE)"
-        )
+        old = "the old index, from which pages keep their times"
+        parser.add_argument("--old", metavar="ADDRESS", help=old)
+        namespace = "of the old index, if it is in Redis (default: DEDUP_NAMESPACE)"
+        parser.add_argument("--namespace", help=namespace)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
@@ -182,7 +164,8 @@ class Rebuild(Subcommand):
             await dedup.close()
         times = await _times(arguments.old, arguments.namespace, options)
         async with reading_index(options) as reader:
-            entering = Entering(reader, options, await _known(reader), times)
+            sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
+            entering = Entering(reader, sign, await _known(reader), times)
             rebuilt = entering.rebuilt
             with context.progress("rows") as done:
                 for path, file_format in zip(arguments.files, formats, strict=True):
@@ -200,31 +183,25 @@ class Rebuild(Subcommand):
         return OK if rebuilt.sound else FOUND
 
 
+@attrs.define
 class Entering:
     """Enters rows as stored pages, many at a time.
 
-    :param known: key and text of each page that the index holds; those that are entered are added
-    :param times: when the page of a key was stored, 0: now
+    ``known``: key and text of each page that the index holds; those that are entered are added.
+    ``times``: when the page of a key was stored, 0: now.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        options: Options,
-        known: set[tuple[int, int]],
-        times: Callable[[str], int],
-    ) -> None:
-        self.rebuilt = Rebuilt()
-        self._sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
-        self._reader = reader
-        self._known = known
-        self._times = times
-        self._waiting: list[Entry] = []
-        self._stored: list[int] = []  # time of each, 0: now
+    reader: Reader
+    sign: Signer
+    known: set[tuple[int, int]]
+    times: Callable[[str], int]
+    rebuilt: Rebuilt = attrs.field(factory=Rebuilt)
+    waiting: list[Entry] = attrs.field(factory=list)
+    stored: list[int] = attrs.field(factory=list)  # time of each that waits, 0: now
 
     async def take(self, row: Row, path: Path) -> None:
         """Count a row of a file, and enter its page soon."""
-        signed = self._sign(row)
+        signed = self.sign(row)
         rebuilt, page = self.rebuilt, signed.page
         rebuilt.read += 1
         if page is None:
@@ -233,21 +210,21 @@ class Entering:
                 rebuilt.reasons.append(f"{path}, row {row.number}: {signed.error}")
         elif page.is_empty:
             rebuilt.empty += 1
-        elif (page.key_hash, page.exact) in self._known:
+        elif (page.key_hash, page.exact) in self.known:
             rebuilt.known += 1
         else:
-            self._known.add((page.key_hash, page.exact))
-            self._waiting.append(self._reader.entry(page))
-            self._stored.append(self._times(page.key))
-            if len(self._waiting) >= _BLOCK:
+            self.known.add((page.key_hash, page.exact))
+            self.waiting.append(self.reader.entry(page))
+            self.stored.append(self.times(page.key))
+            if len(self.waiting) >= _BLOCK:
                 await self.flush()
 
     async def flush(self) -> None:
         """Enter the pages that wait."""
-        waiting, self._waiting = self._waiting, []
-        stored, self._stored = self._stored, []
-        if waiting:
-            self.rebuilt.entered += await self._reader.index.load(pages_of(waiting, stored))
+        if self.waiting:
+            pages = pages_of(self.waiting, self.stored)
+            self.rebuilt.entered += await self.reader.index.load(pages)
+        self.waiting, self.stored = [], []
 
 
 async def _times(
@@ -277,12 +254,12 @@ async def _known(reader: Reader) -> set[tuple[int, int]]:
 
 
 def _sentences(rebuilt: Rebuilt, options: Options) -> str:
+    state = "whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."
     lines = (
         f"{rebuilt.read:,} rows: {rebuilt.entered:,} pages entered, {rebuilt.known:,} known, "
         f"{rebuilt.empty:,} without text, {rebuilt.rejected:,} rejected",
         *rebuilt.reasons,
-        f"The index at {options.safe_index_url} is "
-        + ("whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."),
+        f"The index at {options.safe_index_url} is {state}",
     )
     return "\n".join(lines)
 
@@ -291,8 +268,6 @@ _LEASE = 30.0  # seconds
 
 
 class Restore(Subcommand):
-    """``scrapy dedup restore``."""
-
     summary = "Bring back dropped pages from the journal"
     description = (
         "Writes the dropped items as JSON lines, to be stored again: the newest drop of\n"
@@ -307,16 +282,11 @@ class Restore(Subcommand):
             "-o", "--output", required=True, metavar="FILE", help="a new file, or - for stdout"
         )
         add_selection(parser, journal=True)
-        parser.add_argument(
-            "--keys",
-            type=Path,
-            metavar="FILE",
-            help="pages that the report exported as JSON, or one key a line",
-        )
+        keys = "pages that the report exported as JSON, or one key a line"
+        parser.add_argument("--keys", type=Path, metavar="FILE", help=keys)
         parser.add_argument("--all", action="store_true", help="everything that the journal holds")
-        parser.add_argument(
-            "--no-index", action="store_true", help="do not enter them into the index as stored"
-        )
+        no_index = "do not enter them into the index as stored"
+        parser.add_argument("--no-index", action="store_true", help=no_index)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         query = to_query(arguments)
@@ -331,33 +301,35 @@ class Restore(Subcommand):
         drops = newest(context.options, attrs.evolve(query, outcomes=DROPS), keys)
         if not drops:
             raise CommandError("the journal holds no such drop")
-        left_out: Counter[str] = Counter()
-        lines = []
-        for drop in drops:
-            left_out.update(() if drop.body is None else drop.body.left_out)
-            lines.append(json.dumps(item_of(drop, context.options), ensure_ascii=False))
-        text = "".join(f"{line}\n" for line in lines)
+        left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
+        items = (item_of(drop, context.options) for drop in drops)
+        data = to_bytes("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items))
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
             if not arguments.no_index:  # before the file is written: there may be none
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
-                write_output(to_bytes(text))
+                write_output(data)
             else:
-                write_new(Path(arguments.output), text)
+                write_new(Path(arguments.output), data, CommandError)
             if reader is not None:
                 # After the file: a page that the index calls stored must be somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
-                    for number, drop in enumerate(drops):
+                    for number, drop in enumerate(drops, 1):
                         entered += await enter(reader, drop)
-                        done(number + 1)
-        if arguments.output != "-":
-            state = {
-                "restored": len(drops), "entered": entered, "left_out": dict(left_out),
-                "output": arguments.output,
-            }  # fmt: skip
-            context.say(state, lambda: _sentence(state))
+                        done(number)
+        if arguments.output == "-":
+            return OK
+        said = (
+            f"{len(drops):,} pages are in {arguments.output}; {entered:,} of them are new to the "
+            "index."
+        )
+        state = {"restored": len(drops), "entered": entered, "left_out": left_out}
+        context.say(
+            {**state, "output": arguments.output},
+            lambda: "\n".join([said, *left_out_lines(left_out)]),
+        )
         return OK
 
 
@@ -378,13 +350,12 @@ def read_keys(path: Path) -> frozenset[str]:
 
 def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
     """The newest drop of each key, oldest first."""
+    found: dict[str, Drop] = {}
     with open_journal(options) as journal:
-        found: dict[str, Drop] = {}
         for drop in journal.drops(query, bodies=True):
-            if keys is not None and drop.key not in keys:
-                continue
-            found.pop(drop.key, None)
-            found[drop.key] = drop
+            if keys is None or drop.key in keys:
+                found.pop(drop.key, None)
+                found[drop.key] = drop
     return list(found.values())
 
 
@@ -415,21 +386,6 @@ def names_of(item_type: str, options: Options) -> FieldNames:
     return options.field_names
 
 
-def to_bytes(text: str) -> bytes:
-    """Lines of JSON in UTF-8, which can't hold a lone surrogate: it is written as JSON's escape."""
-    return text.encode("utf-8", "backslashreplace")
-
-
-def write_new(path: Path, text: str) -> None:
-    """Write a file that does not exist yet, as a whole or not at all."""
-    try:
-        write_whole(path, to_bytes(text), replace=False)
-    except FileExistsError:
-        raise CommandError(f"{path} exists: name a new file") from None
-    except OSError as error:
-        raise CommandError(f"{path} can't be written: {error.strerror or error}") from error
-
-
 async def enter(reader: Reader, drop: Drop) -> bool:
     """Enter a page as stored, whatever is like it; False: its key is in the index already."""
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
@@ -439,11 +395,3 @@ async def enter(reader: Reader, drop: Drop) -> bool:
         return False
     made = await reader.index.propose(reader.entry(page), 0, _LEASE, known=EVERYTHING)
     return isinstance(made, Claimed) and await reader.index.commit(made.claim)
-
-
-def _sentence(state: dict[str, Any]) -> str:
-    lines = [
-        f"{state['restored']:,} pages are in {state['output']}; "
-        f"{state['entered']:,} of them are new to the index."
-    ]
-    return "\n".join([*lines, *left_out_lines(state["left_out"])])

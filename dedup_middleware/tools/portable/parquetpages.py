@@ -44,23 +44,17 @@ _Struct = dict[int, tuple[int, Any]]
 
 @attrs.frozen
 class Chunk:
-    """The pages of one column of one group of rows, as their heads tell.
+    """The pages of one column of one group of rows, as their heads tell."""
 
-    ``name``: of the column, with those above it; ``kind``: its type; ``repeated``: a row may have
-    several values; ``values``: how many, nulls counted; ``packed``: bytes in the file; ``largest``:
-    bytes of the largest page, unpacked; ``size``: bytes of all of them; ``dictionary``: bytes of
-    the dictionary, 0: there is none; ``encodings``: of the data.
-    """
-
-    name: str
-    kind: int
-    repeated: bool
-    values: int
-    packed: int
-    largest: int
-    size: int
-    dictionary: int
-    encodings: frozenset[int]
+    name: str  # of the column, with those above it
+    kind: int  # its type
+    repeated: bool  # a row may have several values
+    values: int  # nulls counted
+    packed: int  # bytes in the file
+    largest: int  # bytes of the largest page, unpacked
+    size: int  # bytes of all of them
+    dictionary: int  # bytes of the dictionary, 0: there is none
+    encodings: frozenset[int]  # of the data
 
 
 @attrs.frozen
@@ -69,13 +63,6 @@ class Group:
 
     rows: int
     chunks: tuple[Chunk, ...]
-
-
-@attrs.frozen
-class _Column:
-    name: str
-    kind: int
-    repeated: bool
 
 
 def read_groups(file: BinaryIO) -> list[Group]:
@@ -90,7 +77,7 @@ def read_groups(file: BinaryIO) -> list[Group]:
         rows, parts = _number(group, 3, _I64), _structs(group, 1)
         if len(parts) != len(columns):
             raise ValueError(f"a group of rows has {len(parts)} columns, the file {len(columns)}")
-        chunks = (_chunk(file, *one) for one in zip(parts, columns, strict=True))
+        chunks = (_chunk(file, part, *one) for part, one in zip(parts, columns, strict=True))
         groups.append(Group(rows, tuple(chunks)))
     return groups
 
@@ -106,8 +93,9 @@ def _end(file: BinaryIO) -> bytes:
     return file.read(length)
 
 
-def _columns(elements: list[_Struct]) -> list[_Column]:
-    """Columns with values of their own, in their order, from a tree that is written depth first."""
+def _columns(elements: list[_Struct]) -> list[tuple[str, int, bool]]:
+    """Name and type of the columns with values of their own, and whether they are repeated, in
+    their order, from a tree that is written depth first."""
     columns = []
     # Of the elements that we are in: how many parts are missing, the name, whether it is repeated.
     above: list[tuple[int, str, bool]] = [(1, "", False)]
@@ -125,15 +113,15 @@ def _columns(elements: list[_Struct]) -> list[_Column]:
         if children or not number:
             above.append((children, path, repeated))
         else:
-            columns.append(_Column(path, _number(element, 1), repeated))
+            columns.append((path, _number(element, 1), repeated))
     if any(missing for missing, _, _ in above):
         raise ValueError(_NOWHERE)
     return columns
 
 
-def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
+def _chunk(file: BinaryIO, part: _Struct, name: str, column_kind: int, repeated: bool) -> Chunk:
     if 1 in part:
-        raise ValueError(f"the column {column.name} is in another file")
+        raise ValueError(f"the column {name} is in another file")
     about: _Struct = _value(part, 3, _STRUCT)
     start, length = _number(about, 9, _I64), _number(about, 7, _I64)
     first = _number(about, 11, _I64, 0)
@@ -144,13 +132,13 @@ def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
     for number, head in enumerate(_heads(file, start, length)):
         kind, unpacked = _number(head, 1), _number(head, 2)
         if kind not in {_DATA, _DICTIONARY, _DATA_2}:
-            raise ValueError(f"a page of the column {column.name} is of kind {kind}")
+            raise ValueError(f"a page of the column {name} is of kind {kind}")
         detail = _value(head, {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind], _STRUCT)
         count = _number(detail, 1)
         if kind == _DICTIONARY:
             # pyarrow allocates as many values as the head says.
-            if number or count * _LEAST.get(column.kind, 1) > unpacked:
-                raise ValueError(f"the dictionary of the column {column.name} is damaged")
+            if number or count * _LEAST.get(column_kind, 1) > unpacked:
+                raise ValueError(f"the dictionary of the column {name} is damaged")
             dictionary = unpacked
         else:
             values += count
@@ -158,13 +146,9 @@ def _chunk(file: BinaryIO, part: _Struct, column: _Column) -> Chunk:
         largest, size = max(largest, unpacked), size + unpacked
     wanted = _number(about, 5, _I64)
     if values != wanted:
-        raise ValueError(
-            f"the column {column.name} has {values:,} values, and should have {wanted:,}"
-        )
-    return Chunk(
-        column.name, column.kind, column.repeated, values, length, largest, size, dictionary,
-        frozenset(encodings),
-    )  # fmt: skip
+        raise ValueError(f"the column {name} has {values:,} values, and should have {wanted:,}")
+    pages = (values, length, largest, size, dictionary, frozenset(encodings))
+    return Chunk(name, column_kind, repeated, *pages)
 
 
 def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:

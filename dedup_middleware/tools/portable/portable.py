@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.pages import BLOCK, TABLE_SHIFT, Pages, joined, starts_of
+from dedup_middleware.index.pages import (
+    BLOCK,
+    TABLE_SHIFT,
+    Pages,
+    is_simhash,
+    joined,
+    starts_of,
+    turned,
+)
 from dedup_middleware.index.parameters import (
     HASH_KEY,
     Parameters,
@@ -27,12 +35,9 @@ from dedup_middleware.index.parameters import (
     record_parameter,
     window_parameter,
 )
-from dedup_middleware.model.buckets import SIMHASH_TABLES
+from dedup_middleware.model.buckets import SIMHASH_TABLES, width_of
 from dedup_middleware.model.records import (
-    BAND_RECORD,
-    BAND_SUFFIX_BITS,
-    SIMHASH_RECORD,
-    SIMHASH_SUFFIX_BITS,
+    PAGE_ID_BITS,
     PageRecords,
     State,
     chosen,
@@ -71,9 +76,8 @@ async def export_index(
     :param index: open, or attached
     :param path: the file, replaced if it exists
     :param progress: called now and then with the number of pages written and of all
-    :raises IndexUnavailableError: the index can't be reached
-    :raises DedupError: pyarrow is missing, the file can't be written, or the index is damaged or
-        opened with another window than it was made with
+    :raises DedupError: the index can't be reached, is damaged, or opened with another window than
+        it was made with; the file can't be written; pyarrow is missing
     """
     parameters = await index.attach()
     left_out = 0
@@ -94,9 +98,7 @@ async def _stored(
     """All committed pages of an index, in parts: those with a record in a bucket, and how many
     there are in all.
 
-    :param parameters: those it was made with
     :param folder: for about 13 bytes of each record
-    :raises DedupError: the index is damaged, or opened with another window than it was made with
     """
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
@@ -143,20 +145,12 @@ async def _committed(index: Index) -> NDArray[np.bool_]:
 
 def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
     """Those of the pages that are wanted and still committed, in parts of one range."""
-    known = pages.page_ids < np.uint64(len(wanted))
-    rows = np.where(known, pages.page_ids, np.uint64(0)).astype(np.int64)
-    take = known & (pages.states == State.COMMITTED)
-    if len(wanted):
-        take &= wanted[rows]
+    take = (pages.states == State.COMMITTED) & (pages.page_ids < np.uint64(len(wanted)))
+    take[take] = wanted[pages.page_ids[take].astype(np.int64)]
     pages = chosen(pages, take)
-    ranges = pages.page_ids // np.uint64(RANGE)
-    cuts = {0, len(pages), *(np.flatnonzero(np.diff(ranges)) + 1).tolist()}
-    cuts |= set(range(0, len(pages), _PART))
-    ends = sorted(cuts)
-    return [
-        PageRecords(pages.page_ids[a:b], pages.content[a:b], pages.states[a:b], pages.times[a:b])
-        for a, b in pairwise(ends)
-    ]
+    ranges = np.flatnonzero(np.diff(pages.page_ids // np.uint64(RANGE))) + 1
+    cuts = sorted({*range(0, len(pages), _PART), *ranges.tolist(), len(pages)})
+    return [chosen(pages, slice(*part)) for part in pairwise(cuts)]
 
 
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
@@ -197,18 +191,15 @@ async def import_index(
     :param progress: called now and then with the number of pages read and of all
     :raises IndexRefusedError: the file is damaged or none, or the index was made with other
         parameters; names each difference
-    :raises IndexUnavailableError: the index can't be reached
-    :raises DedupError: pyarrow is missing
+    :raises DedupError: the index can't be reached, or pyarrow is missing
     """
     file = await asyncio.to_thread(read_portable, path)
     record = layout_of(record_parameter(file.parameters), str(path))
     await asyncio.to_thread(file.verify)
     await _open(index, file.parameters, "file", str(path))
-    done = 0
 
     async def parts() -> AsyncIterator[Pages]:
-        nonlocal done
-        pages = file.pages()
+        pages, done = file.pages(), 0
         while (part := await asyncio.to_thread(next, pages, None)) is not None:
             yield part
             done += len(part)
@@ -231,10 +222,6 @@ async def copy_index(
     :param source: open, or attached
     :param target: need not be open; it is afterwards
     :param name: of the source, without its password
-    :param progress: called now and then with the number of pages read and of all
-    :raises IndexRefusedError: the target was made with other parameters; names each difference
-    :raises IndexUnavailableError: an index can't be reached
-    :raises DedupError: the source is damaged, or opened with another window than it was made with
     """
     parameters = await source.attach()
     record = layout_of(record_parameter(parameters), name)
@@ -281,11 +268,10 @@ async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout
 
 async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: str) -> None:
     """Open an index with the parameters of the pages to come, or refuse."""
-    every = record_parameter(parameters)
-    wanted = {key: value for key, value in every.items() if key not in _OF_THE_INDEX}
+    wanted = _comparable(record_parameter(parameters))
     try:
         stored = await index.attach()
-    except IndexRefusedError:
+    except IndexRefusedError:  # there is none yet
         stored = {}
     if stored:
         _compare(stored, wanted, kind, name)
@@ -293,8 +279,12 @@ async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: st
     _compare(await index.open(wanted), wanted, kind, name)
 
 
+def _comparable(parameters: Parameters) -> dict[str, str]:
+    return {key: value for key, value in parameters.items() if key not in _OF_THE_INDEX}
+
+
 def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> None:
-    own = {key: value for key, value in stored.items() if key not in _OF_THE_INDEX}
+    own = _comparable(stored)
     if own.get(HASH_KEY) != wanted.get(HASH_KEY):
         own[HASH_KEY], wanted = "its own", {**wanted, HASH_KEY: "another one"}
     lines = [
@@ -320,10 +310,9 @@ async def _known(index: Index, record: RecordLayout) -> NDArray[np.uint64]:
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
     """64 bits that name a page and what it says: a mix of all that is kept of it."""
-    raw = np.zeros((len(content), -(-content.dtype.itemsize // 8) * 8), np.uint8)
-    raw[:, : content.dtype.itemsize] = (
-        np.ascontiguousarray(content).view(np.uint8).reshape(len(content), content.dtype.itemsize)
-    )
+    size = content.dtype.itemsize
+    raw = np.zeros((len(content), -(-size // 8) * 8), np.uint8)
+    raw[:, :size] = np.ascontiguousarray(content).view(np.uint8).reshape(len(content), size)
     mixed = np.zeros(len(content), np.uint64)
     for word in raw.view("<u8").T:
         # The finaliser of MurmurHash3, after each word.
@@ -342,15 +331,11 @@ _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 @attrs.frozen(eq=False)
 class Places:
-    """Bucket keys of some pages.
-
-    ``bucket_keys`` and ``starts`` as in :class:`.Pages`; ``simhashes``: uint64[n], by the SimHash
-    tables, 0 for a page that is in none of them.
-    """
+    """Bucket keys of n pages, as in :class:`.Pages`."""
 
     bucket_keys: NDArray[np.uint64]
     starts: NDArray[np.int64]
-    simhashes: NDArray[np.uint64]
+    simhashes: NDArray[np.uint64]  # uint64[n] by the SimHash tables; 0: in none of them
 
 
 class BucketKeySpool:
@@ -372,20 +357,19 @@ class BucketKeySpool:
 
     def add(self, bucket: int, raw: bytes) -> None:
         """Take in a bucket; those of a table follow each other."""
-        table = bucket >> 16
-        if table != self._table or self._size >= _BYTES:
+        if bucket >> 16 != self._table or self._size >= _BYTES:
             self.flush()
-            self._table = table
-        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
-        whole = raw[: len(raw) // width * width]
+            self._table = bucket >> 16
+        whole = raw[: len(raw) // width_of(bucket) * width_of(bucket)]
         self._prefixes.append(bucket & 0xFFFF)
         self._parts.append(whole)
         self._size += len(whole)
 
     def flush(self) -> None:
         """Put aside what was taken in."""
-        of_simhashes = self._table in SIMHASH_TABLES
-        width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
+        if not self._parts:
+            return
+        width = width_of(self._table << 16)
         raw = b"".join(self._parts)
         counts = [len(part) // width for part in self._parts]
         prefixes = np.repeat(np.array(self._prefixes, np.uint64), counts)
@@ -394,9 +378,9 @@ class BucketKeySpool:
         known = np.flatnonzero(page_ids < np.uint64(len(self._wanted)))
         known = known[self._wanted[page_ids[known].astype(np.int64)]]
         notes = np.empty(len(known), _NOTE)
-        bits = SIMHASH_SUFFIX_BITS if of_simhashes else BAND_SUFFIX_BITS
-        notes["table"] = max(self._table, 0)
-        notes["hash"] = prefixes[known] << np.uint64(bits) | suffixes_of(raw, width)[known]
+        notes["table"] = self._table
+        bits = np.uint64(8 * width - PAGE_ID_BITS)  # of a suffix
+        notes["hash"] = prefixes[known] << bits | suffixes_of(raw, width)[known]
         ranges, notes["page"] = np.divmod(page_ids[known], np.uint64(RANGE))
         order = np.argsort(ranges.astype(np.uint16), kind="stable")
         notes, ranges = notes[order], ranges[order]
@@ -418,20 +402,15 @@ class BucketKeySpool:
         counts = np.searchsorted(notes["page"], pages, "right") - first
         starts = starts_of(counts)
         found = notes[np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])]
-        of_simhashes = (found["table"] >= SIMHASH_TABLES[0]) & (
-            found["table"] <= SIMHASH_TABLES[-1]
-        )
-        hashes = np.where(of_simhashes, found["hash"] >> np.uint64(64 - TABLE_SHIFT), found["hash"])
-        simhashes = np.zeros(len(page_ids), np.uint64)
+        hashes, places = found["hash"], found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT)
+        of_simhashes = is_simhash(places)
         of_page = np.repeat(np.arange(len(page_ids)), counts)[of_simhashes]
-        turn = (
-            found["table"][of_simhashes].astype(np.uint64) - np.uint64(SIMHASH_TABLES[0])
-        ) * np.uint64(16)
-        turned = found["hash"][of_simhashes]
-        back = (np.uint64(64) - turn) % np.uint64(64)
-        simhashes[of_page] = turned >> turn | turned << back
-        bucket_keys = found["table"].astype(np.uint64) << np.uint64(TABLE_SHIFT) | hashes
-        return Places(bucket_keys, starts, simhashes)
+        simhashes = np.zeros(len(page_ids), np.uint64)
+        # Tables as far before the first one as theirs is behind it turn them back.
+        before = np.uint64(2 * SIMHASH_TABLES[0]) - found["table"][of_simhashes]
+        simhashes[of_page] = turned(hashes[of_simhashes], before)
+        hashes = np.where(of_simhashes, hashes >> np.uint64(64 - TABLE_SHIFT), hashes)
+        return Places(places | hashes, starts, simhashes)
 
     def _file(self, number: int) -> Path:
         return self._folder / f"slots-{number}"

@@ -79,24 +79,21 @@ def fingerprint_of(parameters: Mapping[str, str]) -> str:
     >>> fingerprint_of({"bands": "8x3"})
     '72a263112d4e1f3b'
     """
-    text = json.dumps(dict(sorted(parameters.items())))
+    text = json.dumps(dict(parameters), sort_keys=True)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def content_layout() -> dict[str, str]:
     """Names and types of the fields of CONTENT."""
-    return {name: _type_text(CONTENT[name]) for name in CONTENT.names or ()}
-
-
-def _type_text(field: np.dtype[Any]) -> str:
-    return f"{field.base.str}{list(field.shape) if field.shape else ''}"
+    fields = {name: CONTENT[name] for name in CONTENT.names or ()}
+    return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in fields.items()}
 
 
 def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
     """What is known of a file before its pages are."""
     return {
         PREFIX + "format": FORMAT,
-        PREFIX + "parameters": json.dumps(dict(sorted(parameters.items()))),
+        PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
         PREFIX + "fingerprint": fingerprint_of(parameters),
         PREFIX + "content": json.dumps(content_layout()),
     }
@@ -105,39 +102,30 @@ def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
 def schema() -> Any:
     """Names and types of the columns, a ``pyarrow.Schema``."""
     pa = arrow()
-    columns = [
-        ("address", pa.string()),
-        ("time", pa.timestamp("ms", tz="UTC")),
-        ("slots", pa.list_(pa.int64())),
-        ("payload", pa.binary()),
-    ]
-    columns += [
-        (name, pa.binary() if CONTENT[name].shape else pa.int64()) for name in CONTENT.names or ()
-    ]
-    return pa.schema(columns)
+    of_content = {
+        name: pa.binary() if CONTENT[name].shape else pa.int64() for name in CONTENT.names or ()
+    }
+    time, slots = pa.timestamp("ms", tz="UTC"), pa.list_(pa.int64())
+    own = {"address": pa.string(), "time": time, "slots": slots, "payload": pa.binary()}
+    return pa.schema([*(own | of_content).items()])
 
 
 def to_arrow(pages: Pages) -> Any:
     """Pages as a ``pyarrow.RecordBatch`` of :func:`schema`."""
     pa = arrow()
     seconds = pages.times.astype(np.int64)
+    texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in pages.addresses]
+    starts, bucket_keys = pages.starts.astype(np.int32), pages.bucket_keys.astype(np.int64)
     columns: list[Any] = [
-        pa.array(
-            [None if raw is None else raw.decode("utf-8", "replace") for raw in pages.addresses],
-            pa.string(),
-        ),
+        pa.array(texts, pa.string()),
         pa.array(seconds * 1000, pa.int64(), mask=seconds == 0).cast(pa.timestamp("ms", tz="UTC")),
-        pa.ListArray.from_arrays(
-            pa.array(pages.starts.astype(np.int32)), pa.array(pages.bucket_keys.astype(np.int64))
-        ),
+        pa.ListArray.from_arrays(pa.array(starts), pa.array(bucket_keys)),
         pa.array(list(pages.payloads), pa.binary()),
     ]
     for name in CONTENT.names or ():
         column = np.ascontiguousarray(pages.content[name])
-        if not CONTENT[name].shape:
-            columns.append(pa.array(column.astype(np.int64)))
-            continue
-        columns.append(to_binary(column))
+        is_array = bool(CONTENT[name].shape)
+        columns.append(to_binary(column) if is_array else pa.array(column.astype(np.int64)))
     return pa.RecordBatch.from_arrays(columns, schema=schema())
 
 
@@ -156,13 +144,11 @@ def from_arrow(batch: Any) -> Pages:
         column = batch.column(name)
         if column.null_count:
             raise ValueError(f"the column {name} has nulls")
-        if not CONTENT[name].shape:
+        if CONTENT[name].shape:
+            raw = _fixed(name, column)
+            content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
+        else:
             content[name] = column.to_numpy().astype(CONTENT[name])
-            continue
-        raw = _fixed(column, CONTENT[name].itemsize)
-        if raw is None:
-            raise ValueError(f"the column {name} has values of another length")
-        content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
     bucket_keys, payload = batch.column("slots"), batch.column("payload")
     if bucket_keys.null_count or bucket_keys.flatten().null_count or payload.null_count:
         raise ValueError("the columns slots or payload have nulls")
@@ -178,13 +164,12 @@ def from_arrow(batch: Any) -> Pages:
     )
 
 
-def _fixed(column: Any, size: int) -> NDArray[np.uint8] | None:
-    """The bytes of a binary column; None if a value has not ``size`` of them."""
+def _fixed(name: str, column: Any) -> NDArray[np.uint8]:
+    """The bytes of a binary column whose values are all as long as those of a field of CONTENT."""
     starts = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
-    if (np.diff(starts) != size).any():
-        return None
-    raw = column.buffers()[2]
-    return np.frombuffer(raw if raw else b"", np.uint8)[starts[0] : starts[-1]]
+    if (np.diff(starts) != CONTENT[name].itemsize).any():
+        raise ValueError(f"the column {name} has values of another length")
+    return np.frombuffer(column.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
 
 
 class Checksum:
@@ -227,19 +212,15 @@ _END: Final = {"thrift_string_size_limit": 1 << 20, "thrift_container_size_limit
 
 @attrs.frozen(kw_only=True)
 class Portable:
-    """A portable file; its columns are described above.
-
-    ``parameters``: of the index it was exported from, the hash key included; ``rows``: number of
-    pages; ``checksum``: what their columns must add up to.
-    """
+    """A portable file; its columns are described above."""
 
     path: Path
-    parameters: Mapping[str, str] = attrs.field(repr=False)
-    rows: int
-    checksum: str
+    parameters: Mapping[str, str] = attrs.field(repr=False)  # of the index, hash key included
+    rows: int  # pages
+    checksum: str  # that their columns must have
 
-    def pages(self, size: int = ROWS) -> Iterator[Pages]:
-        """All pages, at most ``size`` at a time.
+    def pages(self) -> Iterator[Pages]:
+        """All pages, at most :data:`.ROWS` at a time.
 
         :raises IndexRefusedError: the file is damaged; its checksum is known to be right only when
             all pages are read
@@ -247,19 +228,16 @@ class Portable:
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                batches = _batches(file, size, check_sizes(self.path, self.rows))
-            while True:
-                with _explained(self.path):
-                    batch = next(batches, None)
-                    if batch is None:
-                        break
-                    pages = from_arrow(batch)
+                parts = map(from_arrow, _batches(file, check_sizes(self.path, self.rows)))
+                pages = next(parts, None)
+            while pages is not None:
                 found.add(pages)
                 yield pages
+                with _explained(self.path):
+                    pages = next(parts, None)
         if (found.rows, found.value()) != (self.rows, self.checksum):
-            raise _damaged(
-                self.path, f"it holds {found.rows} pages that do not add up to its checksum"
-            )
+            what = f"it holds {found.rows} pages that do not add up to its checksum"
+            raise _damaged(self.path, what)
 
     def verify(self) -> None:
         """Read the whole file and compare it with its checksum."""
@@ -271,13 +249,11 @@ def read_portable(path: str | Path) -> Portable:
     """Open a portable file: its parameters, and its pages as columns.
 
     :raises IndexRefusedError: it is none, is damaged, or of another version; says which
-    :raises DedupError: pyarrow is not installed
     """
     path = Path(path)
     with _opened(path) as file, _explained(path):
-        raw = file.schema_arrow.metadata or {}
         # Metadata added when a file is finished belongs to the file, not to its schema.
-        raw = {**raw, **(file.metadata.metadata or {})}
+        raw = {**(file.schema_arrow.metadata or {}), **(file.metadata.metadata or {})}
         known = {
             key.decode()[len(PREFIX) :]: value.decode()
             for key, value in raw.items()
@@ -296,18 +272,13 @@ def read_portable(path: str | Path) -> Portable:
     with _explained(path):
         content, parameters = _texts(known["content"]), _texts(known["parameters"])
         stated, fingerprint, checksum = known["rows"], known["fingerprint"], known["checksum"]
-    lines = differences(content, content_layout())
+    lines = "\n  ".join(differences(content, content_layout()))
     if lines:
+        lines = lines.replace("the index has", "the file has")
+        lines = lines.replace("the settings ask for", "this version knows")
         raise IndexRefusedError(
             f"{path} was made by another version of dedup-middleware, which keeps other fields of "
-            "a page:\n  "
-            + "\n  ".join(
-                line.replace("the index has", "the file has").replace(
-                    "the settings ask for", "this version knows"
-                )
-                for line in lines
-            )
-            + "\nUse the version that made it."
+            f"a page:\n  {lines}\nUse the version that made it."
         )
     _check_columns(columns, path)
     if stated != str(rows):
@@ -331,9 +302,9 @@ def _texts(raw: str) -> dict[str, str]:
 def _check_columns(columns: Any, path: Path) -> None:
     """Refuse columns that an export does not write, or of other types."""
     pa, wanted = arrow(), schema()
-    missing = set(wanted.names) - set(columns.names)
+    missing = sorted(set(wanted.names) - set(columns.names))
     if missing:
-        raise _damaged(path, f"the columns {', '.join(sorted(missing))} are missing")
+        raise _damaged(path, f"the columns {', '.join(missing)} are missing")
     if len(columns.names) != len(wanted.names):
         raise _damaged(path, "it has other columns than an export writes")
     for field in wanted:
@@ -345,11 +316,11 @@ def _check_columns(columns: Any, path: Path) -> None:
             raise _damaged(path, f"the column {field.name} is of type {found}, not {given}")
 
 
-def _batches(file: Any, size: int, at_once: list[int]) -> Iterator[Any]:
-    """Rows of a Parquet file, at most ``size`` at a time, and ``at_once`` of each group."""
+def _batches(file: Any, at_once: list[int]) -> Iterator[Any]:
+    """Rows of a Parquet file, of each group so many at once."""
     # Asked for all groups of rows, pyarrow holds 220 bytes of memory for each row of the file.
     for group, most in enumerate(at_once):
-        yield from file.iter_batches(batch_size=min(size, most), row_groups=[group])
+        yield from file.iter_batches(batch_size=most, row_groups=[group])
 
 
 def _damaged(path: Path, what: str) -> IndexRefusedError:
@@ -387,14 +358,10 @@ def _explained(path: Path) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class Exported:
-    """A finished file: its number of pages, its bytes and its checksum.
-
-    ``left_out``: committed pages of an index of which no bucket holds a record, because they have
-    just expired.
-    """
+    """A finished file."""
 
     pages: int
-    left_out: int = 0
+    left_out: int = 0  # committed pages that no bucket holds a record of: they have just expired
     bytes: int
     checksum: str
 
@@ -413,31 +380,27 @@ class PortableWriter:
     def __init__(self, path: str | Path, parameters: Mapping[str, str]) -> None:
         pa = arrow()
         self._path = Path(path)
+        self._checksum = Checksum()
+        columns = schema().with_metadata(metadata_of(parameters))
+        # Hashes are all different; a dictionary of them would only cost time.
+        how = {"compression": "zstd", "use_dictionary": ["size", "time"]}
         try:
             str(path).encode()
+            self._room = tempfile.TemporaryDirectory(
+                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
+            )
+            self._unfinished = self.folder / "pages"
+            try:
+                make(self._unfinished, PRIVATE).close()  # it holds the index's key
+                self._writer = pa.parquet.ParquetWriter(self._unfinished, columns, **how)
+            except OSError:
+                self._room.cleanup()
+                raise
         except UnicodeEncodeError:
             raise DedupError(
                 f"{path} can't be written: pyarrow takes names in UTF-8 only"
             ) from None
-        try:
-            self._room = tempfile.TemporaryDirectory(
-                dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
-            )
         except OSError as error:
-            raise DedupError(f"{self._path} can't be written: {error}") from error
-        self._unfinished = self.folder / "pages"
-        self._checksum = Checksum()
-        try:
-            make(self._unfinished, PRIVATE).close()  # it holds the index's key
-            self._writer = pa.parquet.ParquetWriter(
-                self._unfinished,
-                schema().with_metadata(metadata_of(parameters)),
-                compression="zstd",
-                # Hashes are all different; a dictionary of them would only cost time.
-                use_dictionary=["size", "time"],
-            )
-        except OSError as error:
-            self._room.cleanup()
             raise DedupError(f"{self._path} can't be written: {error}") from error
 
     @property
@@ -466,11 +429,8 @@ class PortableWriter:
 
     def finish(self) -> Exported:
         """Write the end, read the whole file again, and give it its name."""
-        ends: dict[str, Any] = {
-            PREFIX + "rows": str(self._checksum.rows),
-            PREFIX + "checksum": self._checksum.value(),
-        }
-        self._writer.add_key_value_metadata(ends)
+        ends = {"rows": str(self._checksum.rows), "checksum": self._checksum.value()}
+        self._writer.add_key_value_metadata({PREFIX + name: text for name, text in ends.items()})
         self._writer.close()
         with self._unfinished.open("rb") as file:
             os.fsync(file.fileno())

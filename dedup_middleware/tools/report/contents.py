@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -13,13 +14,13 @@ from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.journal.clusters import stored_names
 from dedup_middleware.journal.entries import (
     HOUR,
+    Body,
     Drop,
     Hour,
     JournalStore,
     Query,
     host_of,
     is_change,
-    is_near_miss,
 )
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import Content, ContentByEvidence, required
@@ -66,13 +67,12 @@ def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
     """
     if line is None:
         return None
-    if drop.outcome == NEW:
-        return min(line, threshold - _STEP)
-    return max(line, threshold)
+    return min(line, threshold - _STEP) if drop.outcome == NEW else max(line, threshold)
 
 
 NEAR = 2_000  # pages next to the threshold whose texts go in before all others
 _DIGITS = 4
+_AT_ONCE = 100  # entries of the journal whose texts are read together
 
 
 def collect(
@@ -87,7 +87,7 @@ def collect(
     line: Line = lambda drop: drop.similarity,
     other: JournalStore | None = None,
     given: Mapping[str, str] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Everything that the report shows, as values of JSON.
 
@@ -103,31 +103,25 @@ def collect(
     :param other: a journal to compare with
     :param given: settings that a command needs to reach the same journal
     :param progress: called with the number of decisions that have been read
-    :raises JournalError: a journal can't be read
     """
-    report = progress or (lambda _: None)
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
     for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=decisions)), 1):
         # A new version of a page was never near the threshold.
-        if drop.outcome != NEW or is_near_miss(drop):
-            drops.append(drop)
-        elif is_change(drop):
-            changed.append(drop)
+        (changed if is_change(drop) else drops).append(drop)
         if read % 1000 == 0:
-            report(read)
-    report(read)
-    names, tables = Lists(), Names()
-    stored, match = _stored(journal, drops)
-    texts = _Texts(text_bytes)
-    chosen = dict(_texts_of(journal, drops, threshold, texts))
-    titles, stored_texts = [""] * len(stored), [-1] * len(stored)
-    for i, pair in chosen.items():
+            progress(read)
+    progress(read)
+    names, tables, stored, texts = Lists(), Names(), Names(), _Texts(text_bytes)
+    found = map(stored_names(journal), drops)
+    match = [-1 if name is None else stored[name] for name in found]
+    titles, text, stored_text = [""] * len(stored), [-1] * len(drops), [-1] * len(stored)
+    for i, kept_title, (dropped, *kept) in _texts_of(journal, drops, threshold, texts):
+        text[i] = dropped
         if match[i] >= 0:
-            titles[match[i]] = pair.title or titles[match[i]]
-            if pair.stored >= 0:
-                stored_texts[match[i]] = pair.stored
+            titles[match[i]] = kept_title or titles[match[i]]
+            stored_text[match[i]] = kept[0] if kept else stored_text[match[i]]
     made = {
         "about": about,
         "made": math.ceil(now),
@@ -140,13 +134,13 @@ def collect(
             **names.decisions(drops),
             "match": match,
             "line": [_rounded(settled(line(drop), drop, threshold)) for drop in drops],
-            "text": [chosen[i].dropped if i in chosen else -1 for i in range(len(drops))],
+            "text": text,
         },
         "stored": {
-            "key": stored,
+            "key": list(stored),
             "host": [names.hosts[host_of(name)] for name in stored],
             "title": titles,
-            "text": stored_texts,
+            "text": stored_text,
         },
         "changes": changed_pages(journal, changed, names),
         "activity": activity_of(journal, query, names),
@@ -180,14 +174,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else math.floor(value * 10**_DIGITS) / 10**_DIGITS
 
 
-def _stored(journal: JournalStore, drops: Sequence[Drop]) -> tuple[list[str], list[int]]:
-    """The stored pages, each once, and for each drop the place of its own among them, or -1."""
-    names, name_of = Names(), stored_names(journal)
-    found = [name_of(drop) for drop in drops]
-    match = [-1 if name is None else names[name] for name in found]
-    return list(names), match
-
-
 class Names(dict[str, int]):
     """Numbers of strings, from 0 in the order in which they are first asked for."""
 
@@ -213,33 +199,33 @@ class _Texts(Names):
         return [self[text] for text in texts]
 
 
-@attrs.frozen
-class _Pair:
-    """Numbers of the texts of a dropped page and of its stored one, and the latter's title."""
-
-    dropped: int
-    stored: int
-    title: str
+def _bodies(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[Body | None]:
+    """What dropped pages said, some at a time."""
+    ids = (drop.id for drop in drops)
+    while part := list(islice(ids, _AT_ONCE)):
+        yield from journal.bodies(part)
 
 
 def _texts_of(
     journal: JournalStore, drops: Sequence[Drop], threshold: float, texts: _Texts
-) -> Iterator[tuple[int, _Pair]]:
-    """Texts of pairs, in the order of :func:`_order`, up to the limit."""
-    for i in _order(drops, threshold):
-        drop = drops[i]
-        body = journal.body(drop.id)
+) -> Iterator[tuple[int, str, list[int]]]:
+    """Texts of pairs, in the order of :func:`_order`, up to the limit.
+
+    :returns: place of the drop, title of its stored page, numbers of its text and, if that is
+        known, of the stored page's
+    """
+    order = _order(drops, threshold)
+    for i, body in zip(order, _bodies(journal, (drops[i] for i in order)), strict=True):
         if body is None or not body.text:
             continue
-        kept = journal.kept(drop)
+        drop, kept = drops[i], journal.kept(drops[i])
         # An exact copy has the text of the stored page.
         same = kept is None and drop.similarity == 1.0 and drop.reason == "exact-copy"
         other = kept.text if kept is not None else body.text if same else ""
         numbers = texts.take(body.text, other) if other else texts.take(body.text)
         if numbers is None:
             return
-        title = kept.title if kept is not None else ""
-        yield i, _Pair(numbers[0], numbers[1] if other else -1, title)
+        yield i, "" if kept is None else kept.title, numbers
 
 
 def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
@@ -251,10 +237,8 @@ def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
     matched = [i for i, drop in enumerate(drops) if drop.similarity is not None]
     near = sorted(matched, key=lambda i: abs((drops[i].similarity or 0.0) - threshold))[:NEAR]
     sizes = Counter(drops[i].match for i in matched)
-    first: dict[str | None, int] = {}
-    for i in matched:
-        first.setdefault(drops[i].match, i)
-    examples = sorted(first.values(), key=lambda i: -sizes[drops[i].match])
+    first = {drops[i].match: i for i in reversed(matched)}
+    examples = (first[match] for match, _ in sizes.most_common())
     return list(dict.fromkeys([*near, *examples, *reversed(range(len(drops)))]))
 
 
@@ -294,38 +278,34 @@ def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, 
     :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
         host, seen, stored, dropped; ``reasons``: number of the reason, dropped
     """
-    by_hour: dict[int, list[int]] = {}
-    by_site: dict[str, list[int]] = {}
+    by_hour: dict[Any, list[int]] = {}
+    by_site: dict[Any, list[int]] = {}
     by_reason: Counter[str] = Counter()
     for hour in _hours(journal, query):
-        dropped = sum(hour.dropped.values())
-        _add(by_hour.setdefault(hour.hour, [0, 0]), hour.stored, dropped)
-        _add(by_site.setdefault(hour.host, [0, 0, 0]), hour.seen, hour.stored, dropped)
+        counts = (hour.seen, hour.stored, sum(hour.dropped.values()))
+        for group, place in ((by_hour, hour.hour), (by_site, hour.host)):
+            before = group.get(place, (0, 0, 0))
+            group[place] = [old + new for old, new in zip(before, counts, strict=True)]
         by_reason.update(hour.dropped)
     return {
-        "hours": [[start, *counts] for start, counts in sorted(by_hour.items())],
+        "hours": [[start, *counts[1:]] for start, counts in sorted(by_hour.items())],
         "sites": [[names.hosts[host], *counts] for host, counts in sorted(by_site.items())],
         "reasons": [[names.reasons[name], count] for name, count in by_reason.most_common()],
     }
 
 
-def _add(counts: list[int], *more: int) -> None:
-    for place, number in enumerate(more):
-        counts[place] += number
-
-
-def _hours(journal: JournalStore, query: Query) -> Iterator[Hour]:
+def _hours(journal: JournalStore, query: Query) -> list[Hour]:
     """The hours that a query chooses; their counters say no more than hour and host."""
     plain: dict[str, Any] = {"hosts": frozenset(), "since": None, "until": None}
     if attrs.evolve(query, **plain) != Query():
-        return
-    for hour in journal.hours():
-        if (
-            (not query.hosts or hour.host in query.hosts)
-            and (query.since is None or hour.hour + HOUR > query.since)
-            and (query.until is None or hour.hour < query.until)
-        ):
-            yield hour
+        return []
+    return [
+        hour
+        for hour in journal.hours()
+        if (not query.hosts or hour.host in query.hosts)
+        and (query.since is None or hour.hour + HOUR > query.since)
+        and (query.until is None or hour.hour < query.until)
+    ]
 
 
 def changed_pages(
@@ -336,8 +316,7 @@ def changed_pages(
     ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
     None if the journal did not have the last version.
     """
-    bodies = [journal.body(drop.id) for drop in changed]
-    found = [None if body is None else body.change for body in bodies]
+    found = [body and body.change for body in _bodies(journal, changed)]
     return {
         **names.columns(changed),
         "figures": [drop.figures for drop in changed],
@@ -357,10 +336,8 @@ def other_journal(
 
     :param drops: the decisions of the report
     """
-    newest: dict[str, Drop] = {}
-    for drop in other.drops(attrs.evolve(query, limit=limit)):
-        if not is_change(drop):
-            newest[drop.key] = drop
+    entries = other.drops(attrs.evolve(query, limit=limit))
+    newest = {drop.key: drop for drop in entries if not is_change(drop)}
     places = {drop.key: place for place, drop in enumerate(drops)}
     found = list(newest.values())
     matches = Names()

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 from dedup_middleware.base.errors import DedupError
@@ -47,33 +48,23 @@ def render(contents: dict[str, Any]) -> str:
     )
     style = _asset("report.css")
     first = {name: value for name, value in contents.items() if name != "details"}
-    values = {
-        "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}",
-        "style": style,
-        "script": script,
-        "data": _packed(first),
-        "details": _packed(contents["details"]),
-    }
-    page = _asset("report.html")
-    for name, value in values.items():
-        page = page.replace(f"{{{{ {name} }}}}", value, 1)
-    return page
+    return Template(_asset("report.html")).substitute(
+        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}",
+        style=style,
+        script=script,
+        data=_packed(first),
+        details=_packed(contents["details"]),
+    )
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse to write over something else than a report, such as a feed or the journal.
-
-    :raises DedupError: names the file
-    :raises OSError: it can't be read
-    """
-    if not path.exists():
-        return
+    """Refuse to write over something else than a report, such as a feed or the journal."""
+    head = None
     if path.is_file():
         with path.open("rb") as file:
-            head = file.read(len(_HEAD))
-        if not head or head.lower() == _HEAD:
-            return
-    raise DedupError(f"{path} exists and is no report: name another file by -o")
+            head = file.read(len(_HEAD)).lower()
+    if path.exists() and head not in {b"", _HEAD}:
+        raise DedupError(f"{path} exists and is no report: name another file by -o")
 
 
 def write(contents: dict[str, Any], path: Path) -> int:
@@ -87,7 +78,7 @@ def write(contents: dict[str, Any], path: Path) -> int:
         check_replaceable(path)
         write_whole(path, page)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = error.strerror or error
         raise DedupError(f"{path} can't be written: {reason}; name another file by -o") from None
     return len(page)
 
@@ -131,10 +122,8 @@ class Report:
         **filters: Unpack[Filters],
     ) -> None:
         if decisions < 1 or texts < 0:
-            raise ValueError(
-                f"decisions={decisions} and texts={texts} can't be used: give 1 or more decisions "
-                "and 0 or more bytes of texts"
-            )
+            fix = "give 1 or more decisions and 0 or more bytes of texts"
+            raise ValueError(f"decisions={decisions} and texts={texts} can't be used: {fix}")
         store = journal.open()
         self.contents: dict[str, Any] = collect(
             store,
@@ -155,11 +144,7 @@ class Report:
         return render(self.contents)
 
     def write(self, path: str | Path) -> int:
-        """Write the report; a file of that name is replaced whole or not at all.
-
-        :returns: its bytes
-        :raises DedupError: the file can't be written
-        """
+        """Write the report as :func:`write` does."""
         return write(self.contents, Path(path))
 
 
@@ -175,9 +160,5 @@ def settings_of(
         "DEDUP_THRESHOLD": f"{method.threshold:g}",
         **(chosen or {}),
     }
-    return {
-        "threshold": method.threshold,
-        "line": line_of(method),
-        "about": about,
-        "now": time.time(),
-    }
+    line, now = line_of(method), time.time()
+    return {"threshold": method.threshold, "line": line, "about": about, "now": now}

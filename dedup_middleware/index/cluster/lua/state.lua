@@ -5,12 +5,7 @@ local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
-local time, live = now(), 0
-for _, page in ipairs(redis.call('HKEYS', LEASES)) do
-  if #page == 5 and token_of(page, time) then
-    live = live + 1
-  end
-end
+local live = live_leases(now())
 local sizes = {}
 for i = 5, #KEYS do
   -- A field without a name marks the hash: see visit.lua.

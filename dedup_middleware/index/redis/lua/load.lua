@@ -1,4 +1,4 @@
--- A step of loading pages, see load.py. KEYS: leases, counters, committed, generations, loads, and
+-- A step of loading pages, see RedisSteps. KEYS: leases, counters, committed, generations, loads, and
 -- for "add" the hash of the buckets.
 -- ARGV: prefix, token of the load, number of this call (4 bytes), ms of its lease, ms of a generation
 -- (0: it never ends), generation of the load, step; then
@@ -90,10 +90,7 @@ end
 local first = string.sub(lease, 1, 5)
 if STEP == 'add' then
   local width = tonumber(ARGV[8])
-  local fields, values, appends, at = {}, {}, {}, 1
-  for i = 1, #ARGV[11] / 2 do
-    fields[i] = string.sub(ARGV[11], 2 * i - 1, 2 * i)
-  end
+  local fields, values, appends, at = fields_of(ARGV[11], 2), {}, {}, 1
   local held = redis.call('HMGET', HASH, unpack(fields))
   for i = 1, #fields do
     local size = struct.unpack('<I4', ARGV[9], 4 * i - 3)
