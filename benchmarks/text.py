@@ -34,9 +34,10 @@ from rich.console import Console
 from rich.table import Table
 
 from dedup_middleware import Document, Fingerprinter, Options
-from dedup_middleware.text import cutting, dictionary
+from dedup_middleware.text import cutting
+from dedup_middleware.text import trie as dictionary
+from dedup_middleware.text.characters import code_points, fold, load_characters
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.fold import code_points, fold, load_characters
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.trie import open_dictionary
 

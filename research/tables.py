@@ -241,7 +241,7 @@ def _best_time(work: Callable[[], object], turns: int) -> float:
 
 def simd(source: Source) -> Table:
     """The comparison of CSU by registers and by NumPy, best of five."""
-    from dedup_middleware.methods.literature.counting import equal_positions
+    from dedup_middleware.methods.literature.csu import equal_positions
 
     rng = np.random.default_rng(source.seed)
     rows = []

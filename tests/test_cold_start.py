@@ -18,8 +18,7 @@ from dedup_middleware.text.cutting import tokenize
 from dedup_middleware.text.extraction.markup import read_markup
 from dedup_middleware.text.extraction.trim import trimmed
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.shingle import _shingle
-from dedup_middleware.text.textkernel import keep_words
+from dedup_middleware.text.shingle import keep_words, read_text
 from tests.test_warm import Probes, check
 
 SPIDER = """
@@ -94,7 +93,7 @@ def copy_largest(cache: Path) -> None:
 
     `make warm` has compiled them in the same way, where there was no cache.
     """
-    text: tuple[Any, ...] = (_sign_text, _shingle, find_figures, keep_words, tokenize)
+    text: tuple[Any, ...] = (_sign_text, read_text, find_figures, keep_words, tokenize)
     largest = (*text, trimmed, read_markup, _examine)
     for kernel in largest:
         own = Path(kernel.stats.cache_path)

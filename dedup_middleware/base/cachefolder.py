@@ -21,12 +21,12 @@ another user can change is not used (:class:`TrustedFolder`), which is checked a
 
 No other user can then replace a folder that has been checked. It is still opened only once, without
 following links, and the opened folder is checked again; its files are opened relative to it.
-Windows has neither owners nor modes of this kind; there the folders are used unchecked.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import logging
 import mmap
@@ -40,11 +40,6 @@ from pathlib import Path
 from typing import IO, Final
 
 import attrs
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +59,11 @@ def cache_candidates() -> Iterator[Path]:
             yield Path.home() / ".cache" / "dedup-middleware"
         except RuntimeError:  # a user id without a home directory
             logger.debug("no home directory: its cache is left out")
-    user = os.getuid() if hasattr(os, "getuid") else "user"
     try:
         temporary = tempfile.gettempdir()
     except FileNotFoundError:  # none can be written
         return
-    yield Path(temporary) / f"dedup-middleware-{user}"
+    yield Path(temporary) / f"dedup-middleware-{os.getuid()}"
 
 
 def writable_directory(candidates: Iterator[Path]) -> Path | None:
@@ -103,12 +97,11 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
     """Of the processes that share a cache one compiles a kernel, the others wait and load it.
 
     Without it eight spiders that start together would compile everything eight times. The lock
-    ends with its process. Without file locks or a cache folder, and after two minutes, no process
-    waits.
+    ends with its process. Without a cache folder, and after two minutes, no process waits.
     """
     with contextlib.ExitStack() as stack:
         try:
-            if folder is not None and fcntl is not None:
+            if folder is not None:
                 lock = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
                 deadline = time.monotonic() + _LONGEST_TURN
                 while not _locked(lock) and time.monotonic() < deadline:
@@ -126,14 +119,13 @@ def _locked(file: IO[bytes]) -> bool:
     return True
 
 
-_CHECKED: Final = hasattr(os, "geteuid")
 _MOST_LINKS: Final = 40  # as Linux follows
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
-_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A pipe in the place of a file must not keep us waiting.
-_FILE: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-_LOCK: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class UntrustedError(OSError):
@@ -152,9 +144,6 @@ class TrustedFolder:
 
     def make(self) -> None:
         """Make the folder, and those above it that are missing, for this user alone."""
-        if not _CHECKED:
-            self.path.mkdir(parents=True, exist_ok=True)
-            return
         while True:
             here, missing = _walked(self.path)
             if not missing:
@@ -182,60 +171,45 @@ class TrustedFolder:
         temporary = f"{name}.{secrets.token_hex(8)}.tmp"
         with self._opened() as folder:
             try:
-                with os.fdopen(self._open(temporary, _NEW, folder), "wb") as file:
+                with os.fdopen(os.open(temporary, _NEW, 0o600, dir_fd=folder), "wb") as file:
                     file.write(data)
-                if folder is None:
-                    (self.path / temporary).replace(self.path / name)
-                else:
-                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(self.path / temporary if folder is None else temporary, dir_fd=folder)
+                    os.unlink(temporary, dir_fd=folder)
                 raise
 
     @contextlib.contextmanager
     def lock_file(self, name: str) -> Iterator[IO[bytes]]:
         """An open file that can be locked; it is made if need be, and left empty."""
+        with self._file(name, _LOCK, "r+b", buffering=0) as file:
+            yield file
+
+    @contextlib.contextmanager
+    def _file(
+        self, name: str, flags: int = _FILE, mode: str = "rb", buffering: int = -1
+    ) -> Iterator[IO[bytes]]:
         with self._opened() as folder:
-            file = os.fdopen(self._open(name, _LOCK, folder), "r+b", buffering=0)
+            file = os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), mode, buffering)
         with file:
-            self._check_file(file, name)
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UntrustedError(f"{self.path / name} is no plain file")
+            _check_own(status, self.path / name)
             yield file
 
     @contextlib.contextmanager
-    def _file(self, name: str) -> Iterator[IO[bytes]]:
-        with self._opened() as folder, os.fdopen(self._open(name, _FILE, folder), "rb") as file:
-            self._check_file(file, name)
-            yield file
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[int | None]:
-        """The folder, open and checked; None where nothing is checked."""
-        if not _CHECKED:
-            yield None
-            return
+    def _opened(self) -> Iterator[int]:
+        """The folder, open and checked."""
         here, missing = _walked(self.path)
         if missing:
             raise FileNotFoundError(f"there is no folder {self.path}")
-        folder = os.open(here, _FOLDER | os.O_CLOEXEC)
+        folder = os.open(here, _FOLDER)
         try:
             _check_own(os.fstat(folder), self.path)
             yield folder
         finally:
             os.close(folder)
-
-    def _open(self, name: str, flags: int, folder: int | None) -> int:
-        if folder is None:
-            return os.open(self.path / name, flags | getattr(os, "O_BINARY", 0), 0o600)
-        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=folder)
-
-    def _check_file(self, file: IO[bytes], name: str) -> None:
-        if not _CHECKED:
-            return
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise UntrustedError(f"{self.path / name} is no plain file")
-        _check_own(status, self.path / name)
 
 
 def _check_own(status: os.stat_result, path: Path) -> None:

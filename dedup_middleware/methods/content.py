@@ -1,47 +1,33 @@
 """The method ``content``: the default rule by evidence, and the rule by sketches.
 
+docs/how-it-decides.md has what the rules are for, and their limits; :mod:`.content_rule` applies
+them.
+
 **By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says what it says,
-word for word.
+word for word. The evidence of a stored page tells which words of the new page it holds (see
+:mod:`dedup_middleware.signature.evidence`). The others must be few and scattered, and no numeral,
+name or negation may differ. At another threshold t the limits grow and shrink with 1 - t; the
+**similarity** of two pages is the largest threshold at which they hold. With the measure `jaccard`
+the stored page must also say little more than the new one, and with `novelty` the new words of a
+long page are limited as if it had 128 words.
 
-The evidence of a stored page tells which words of the new page it holds (see
-:mod:`dedup_middleware.signature.evidence`). The others are new words. They must be few and
-scattered, so that no paragraph of its own is lost, and no numeral, name or negation may differ:
-docs/how-it-decides.md has the limits, which :mod:`.content_rule` applies.
-
-How much longer the stored page is does not matter, so an excerpt is found. Nothing that a longer
-page says in addition is lost either: the new page is the longer one then, and has new words.
-
-At another threshold t the limits grow and shrink with 1 - t; the **similarity** of two pages is the
-largest threshold at which they hold. With the measure `jaccard` the stored page must also say
-little more than the new one, and with `novelty` the new words of a long page are limited as if it
-had 128 words. Pages of one host have more in common than what they report.
-
-**By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page.
-
-Similarity decides, not distance, in one of three measures. They are computed from the Jaccard
-index J of two sketches (b-bit minwise hashing, Li and Konig 2010) and the numbers of shingles a
-(new) and b (stored): |A and B| = J (a + b) / (1 + J).
+**By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page, of the
+Jaccard index J of two sketches and the numbers of shingles a (new) and b (stored):
+|A and B| = J (a + b) / (1 + J).
 
 * **containment** = |A and B| / a, the share of the *new* page's shingles that the stored page
-  holds. A stored page that is a part of the new one does not make the new one a duplicate, so
-  nothing that was only in the new page is lost.
-* **novelty** is the same, but what a page may have of its own no longer grows with its size once
-  it has 128 shingles: about a sentence, however long the page is.
-* **jaccard** = J, in which both pages count alike: an excerpt of a stored page is kept too.
+  holds, so that nothing that was only in the new page is lost;
+* **novelty** is the same, but from 128 shingles on what a page may have of its own no longer grows
+  with its size;
+* **jaccard** = J: an excerpt of a stored page is kept too.
 
-Each is an estimate, so its standard error is taken off first: of a short page in a long one
-512 bits say little. On a short page a single word can be the news, so below 128 shingles the part
-that may be its own shrinks with the size.
+The standard error of an estimate is taken off first. Below 128 shingles the part that may be a
+page's own shrinks with the size.
 
-When both pages have another figure, or the name of another person, in one place, they are different
-pages (:mod:`dedup_middleware.text.places`), and so are they if a clause says the opposite
-(:mod:`dedup_middleware.text.clauses`). Figures that only one of them has do not count against it.
-
-What a site writes on all of its pages makes them alike without saying the same. On one host,
-therefore, a page under another title must be held to 95 %, and one of fewer than 128 shingles is
-new even if its text is the same, since that may be all that extraction found. What three stored
-pages of the host hold too, although none of them makes the page a duplicate, is no evidence:
-similarity is measured on the rest. Both can only keep a page that would be dropped otherwise.
+With both, pages differ that have another figure or name in one place, or a clause that says the
+opposite. On one host a page under another title must be held to 95 %, one of fewer than 128
+shingles is new even if its text is the same, and what three stored pages of the host hold too is no
+evidence: that is what a site writes on all of its pages. This can only keep a page.
 """
 
 from __future__ import annotations

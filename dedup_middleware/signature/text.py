@@ -33,7 +33,7 @@ from dedup_middleware.signature.minhash import (
     fill_sketch,
 )
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
-from dedup_middleware.text.textkernel import read_text
+from dedup_middleware.text.shingle import read_text
 
 if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler

@@ -30,7 +30,7 @@ from dedup_middleware.spark.job import finish, load, start, with_key_of_index, w
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
 from dedup_middleware.tools.commands.context import progress_bars
-from dedup_middleware.tools.commands.files import add_spark_arguments
+from dedup_middleware.tools.commands.files import add_spark_arguments, check_rejected
 
 STEPS = {
     "work/pages": "fingerprints",
@@ -189,10 +189,11 @@ def main(words: list[str] | None = None) -> int:
     try:
         options = _options(arguments.settings)
         state = asyncio.run(run(arguments, options, arguments.master, quiet=arguments.json))
+        print(json.dumps(state) if arguments.json else sentences(state))
+        check_rejected(state["rejects"], state["read"], f"{arguments.output}/rejects")
     except DedupError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps(state) if arguments.json else sentences(state))
     return 0
 
 

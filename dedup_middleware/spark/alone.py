@@ -106,12 +106,9 @@ def matches(
     edges = parts(judged(source, options), pa.table({"page": page, "candidate": candidate}), EDGES)
     if edges.nbytes > _MOST_BYTES:
         return None
-    copies: dict[int, list[int]] = {}
     rows = np.flatnonzero(firsts != np.arange(len(firsts)))
     of_first, of_copy = orders[firsts[rows]], orders[rows]
-    for first, copy in zip(of_first.tolist(), of_copy.tolist(), strict=True):
-        copies.setdefault(first, []).append(copy)
-    opened = OpenPages(edges, copies)
+    opened = OpenPages(edges, np.column_stack((of_first, of_copy)).tolist())
     kept_at = settle(opened, method, opened.kept)
     same = (keys[rows] == keys[firsts[rows]]).astype(np.int64)
     copied = _rows(TO_MATCH, page=of_first, kind=COPY, candidate=of_copy, flags=same)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -43,6 +43,7 @@ from dedup_middleware.spark.stages import (
     Note,
     SparkError,
     Stages,
+    exists,
     file_states,
     fingerprint_of,
     job_options,
@@ -58,19 +59,8 @@ _NUMBERS = re.compile(r"#\d+L?")
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a job made of its input; each is a table under the output folder.
-
-    * ``kept``: the rows of the input that are kept, with ``dedup_order`` and ``dedup_key``
-    * ``duplicates``: ``order`` and ``key`` of a dropped page, ``match`` and ``match_key`` of the
-      kept one; ``outcome`` (``duplicate``, ``revisit``, ``empty``), ``reason``, ``similarity``,
-      ``jaccard``, ``distance`` and ``tables``, as in a verdict of the crawl
-    * ``clusters``: ``cluster``, ``stored`` and ``stored_host`` (order, key and host of the kept
-      page); ``order``, ``key`` and ``host`` of a page of the ``kind`` ``kept`` (that page),
-      ``duplicate``, ``revisit`` or, on request, ``near``; ``reason`` and ``similarity``
-    * ``rejects``: rows that could not be read: ``position``, ``reason``, ``raw``
-
-    ``numbers`` counts the rows of each, and of the input.
-    """
+    """What a job made of its input: tables under the output folder, whose columns are in
+    ``docs/spark.md``; ``numbers`` counts the rows of each, and of the input (``read``)."""
 
     kept: DataFrame
     duplicates: DataFrame
@@ -97,8 +87,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
     identity = fingerprint_of(states, plan) if states else uuid.uuid4().hex
     rows = df.withColumn(signing.BASE, F.monotonically_increasing_id())
-    size = sum(state[1] for state in states)
-    return run(Source(rows=rows, identity=identity, bytes=size), options, job, note)
+    return run(Source(rows=rows, identity=identity, states=states), options, job, note)
 
 
 def run(source: Source, options: Options, job: Job, note: Note | None = None) -> Result:
@@ -120,20 +109,41 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     # Spark would take a name with a point for one of a field within a column.
     unnamed = rows.toDF(*map(str, range(len(names))))
 
+    is_read = False
+
     def signed() -> DataFrame:
+        nonlocal is_read
+        is_read = True
         if source.check is not None:
             source.check()
         return unnamed.mapInArrow(sign(task), _signed_schema(rows))
 
     pages = stages.table("work/pages", signed, _adapted(source, job))
+    if is_read:
+        _check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+
+
+def _check_unchanged(session: SparkSession, source: Source) -> None:
+    """Refuse what was read of files that have changed meanwhile: rows may be missing.
+
+    The job is not the same when it is started again, since its identity has the states.
+    """
+    for before in source.states:
+        path = before[0]
+        if not exists(session, path) or file_states(session, [path]) != [before]:
+            raise SparkError(
+                f"{path} has changed while it was read: start again with another output folder "
+                "when it stays"
+            )
 
 
 def _adapted(source: Source, job: Job) -> dict[str, str]:
     """Settings for reading the input, by its size: small inputs use all cores, too."""
     cores = source.rows.sparkSession.sparkContext.defaultParallelism
-    part = max(_LEAST_PART, min(_LARGEST_PART, source.bytes // (job.partitions or 3 * cores)))
+    size = sum(size for _, size, _ in source.states)
+    part = max(_LEAST_PART, min(_LARGEST_PART, size // (job.partitions or 3 * cores)))
     return {
         "spark.sql.files.maxPartitionBytes": str(part),
         "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),
@@ -200,23 +210,6 @@ def finish(steps: Steps) -> Result:
 
 _ROWS = 50_000  # pages in memory at once
 
-Progress = Callable[[int, int], None]
-
-
-def index_parameters(options: Options, key: str = "") -> dict[str, str]:
-    """Parameters of an index that holds what a job with these options keeps.
-
-    :param key: the whole key of the index, of which the options have a part
-    """
-    options = job_options(options)
-    method = choose_method(options)
-    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
-    return {
-        **Fingerprinter(options, 0).parameters,
-        RECORD: layout.parameter,
-        HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
-    }
-
 
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
@@ -230,11 +223,18 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     names = listed(steps.index.sparkSession, steps.stages.path("work/index"))
     if not key and steps.job.against is not None:
         key = read_portable(steps.job.against).parameters[HASH_KEY]
-    with PortableWriter(path, index_parameters(steps.options, key)) as writer:
+    options, method = steps.options, steps.method
+    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
+    parameters = {
+        **Fingerprinter(options, 0).parameters,
+        RECORD: layout.parameter,
+        HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
+    }
+    with PortableWriter(path, parameters) as writer:
         # Spark names the parts of a sorted table in their order.
         for name in sorted(names):
             for batch in _batches(name):
-                writer.write(_pages(batch, steps.options.keep_address))
+                writer.write(_pages(batch, options.keep_address))
         return writer.finish()
 
 
@@ -289,7 +289,7 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
     return attrs.evolve(options, hash_key=hash_key_in_use(stored))
 
 
-async def load(steps: Steps, index: Index, progress: Progress | None = None) -> Imported:
+async def load(steps: Steps, index: Index) -> Imported:
     """Enter the kept pages into an index, as committed ones.
 
     Pages that are there already are passed over, so a load that was broken off may be repeated.
@@ -301,7 +301,7 @@ async def load(steps: Steps, index: Index, progress: Progress | None = None) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index.parquet"
         write_index_file(steps, path, await _whole_key(steps, index))
-        return await import_index(index, path, progress)
+        return await import_index(index, path)
 
 
 async def _whole_key(steps: Steps, index: Index) -> str:

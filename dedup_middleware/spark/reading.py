@@ -52,6 +52,7 @@ from dedup_middleware.spark.stages import (
     fingerprint_of,
     listed,
     opened,
+    qualified,
 )
 from dedup_middleware.tools.files.rows import (
     BatchError,
@@ -87,11 +88,14 @@ def read_files(
 ) -> Source:
     """The rows of files.
 
-    :param paths: files, folders or patterns, at any address that Spark can read
+    :param paths: files, folders or patterns, at any address that Spark can read; files of the
+        result are left out
     :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
     :raises SparkError: there are no such files, or their endings name no format or several
     """
-    files = sorted({file for path in paths for file in listed(session, path)})
+    own = f"{qualified(session, job.output)}/"
+    found = {file for path in paths for file in listed(session, path)}
+    files = sorted(file for file in found if not file.startswith(own))
     if not files:
         raise SparkError(f"there are no files at {', '.join(paths)}: name what is to be read")
     if len(files) >= _MOST_FILES:
@@ -113,7 +117,7 @@ def read_files(
         counts=kind in {"jsonl", "csv"},
         check=partial(check_quotes, session, files, largest) if kind == "csv" else None,
         identity=fingerprint_of(states, kind),
-        bytes=sum(size for _, size, _ in states),
+        states=states,
     )
 
 
@@ -138,22 +142,28 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Data
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
     separator = _separator(files)
-    names = _csv_names(session, files, separator)
+    names, ends = _csv_names(session, files, separator)
     if not names:
         nothing = StructType().add(FILE, StringType()).add(BASE, LongType())
         return session.createDataFrame([], nothing)
+    # Spark would want all lines of a file to end as the first one. Of CR LF it leaves the CR, also
+    # in the last name.
+    read = [*names[:-1], names[-1] + "\r" * any("\r\n" in end for end in ends)]
+    ending = {} if "\r" in ends else {"lineSep": "\n"}
     schema = StructType()
-    for name in [*names, FAULT]:
+    for name in [*read, FAULT]:
         schema = schema.add(name, StringType())
     # Spark would replace what is no UTF-8, so that different texts become alike: bytes are read.
     rows = session.read.options(
         header=True, multiLine=True, escape='"', sep=separator, enforceSchema=True,
-        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1",
+        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1", **ending,
     ).schema(schema).csv(_literal(files))  # fmt: skip
-    values = [
-        F.encode(F.coalesce(F.col(quoted(name)), F.lit("")), "ISO-8859-1").cast("string")
-        for name in names
-    ]
+    columns = [F.coalesce(F.col(quoted(name)), F.lit("")) for name in read]
+    # An empty line.
+    fault = F.coalesce(FAULT, F.lit("" if len(names) == 1 else "none"))
+    rows = rows.where((columns[0] != "\r") | (fault != ""))
+    columns[-1] = F.regexp_replace(columns[-1], r"\r\z", "")
+    values = [F.encode(column, "ISO-8859-1").cast("string") for column in columns]
     fault = F.when(F.col(FAULT).isNotNull(), F.lit(_MALFORMED))
     for value in values:
         fault = fault.when(~F.is_valid_utf8(value), F.lit(_NO_UTF8))
@@ -224,16 +234,21 @@ def _refused(separator: str, names: Mapping[str, str]) -> Callable[[Iterable[Any
     return work
 
 
-def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> list[str]:
-    """The names of the columns, in the first line of each file; none if all files are empty.
+def _csv_names(
+    session: SparkSession, files: Sequence[str], separator: str
+) -> tuple[list[str], set[Any]]:
+    """The names of the columns, in the first line of each file, none if all files are empty; and
+    how the first lines of each file end.
 
     :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
+    ends = set()
     for file in files:
         try:
             with csv_text(opened(session, file)) as text:
                 names = next(filter(None, csv_rows(text, separator, file)), [])
+                ends.add(text.newlines or "")
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
@@ -249,7 +264,7 @@ def _csv_names(session: SparkSession, files: Sequence[str], separator: str) -> l
             )
         first = first if first[1] else (file, names)
     check_names(first[1])
-    return first[1]
+    return first[1], ends
 
 
 def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:

@@ -8,7 +8,7 @@ that is open. What little is left goes through the pages in their order, on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -138,10 +138,7 @@ def _on_driver(
     """Settle what is left, in the order of the pages; see :func:`settle`."""
     judged = (f"if(flags & {PLAIN} = 0, {name}, NULL) AS {name}" for name in ("content", "payload"))
     rows = edges.selectExpr("page", "candidate", "flags", *judged).toArrow()
-    own_copies: dict[int, list[int]] = {}
-    for page, order in copies.join(pages, "page").select("page", "candidate").collect():
-        own_copies.setdefault(page, []).append(order)
-    opened = OpenPages(rows, own_copies)
+    opened = OpenPages(rows, copies.join(pages, "page").select("page", "candidate").collect())
     return settle(opened, method, opened.kept)
 
 
@@ -152,16 +149,18 @@ class OpenPages(Mapping[int, Open]):
 
     :param rows: table (page, candidate, flags, content, payload), of each page its own row, which
         has no candidate, among them; contents and payloads of PLAIN pages are not read
-    :param copies: orders of the exact copies of pages
+    :param copies: pages and orders of their exact copies
     """
 
-    def __init__(self, rows: Any, copies: Mapping[int, list[int]]) -> None:
+    def __init__(self, rows: Any, copies: Iterable[Sequence[int]]) -> None:
         pages = words(rows.column("page"))
         orders = words(rows.column("candidate").fill_null(_OWN_ROW))
         by = np.lexsort((orders, pages))
         rows = rows.take(pa.array(by)).combine_chunks()
         pages = pages[by]
-        self._copies = copies
+        self._copies: dict[int, list[int]] = {}
+        for page, order in copies:
+            self._copies.setdefault(page, []).append(order)
         self._starts = np.append(np.flatnonzero(np.diff(pages, prepend=pages[:1] - 1)), len(pages))
         self._pages = pages[self._starts[:-1]]
         self._orders = orders[by]

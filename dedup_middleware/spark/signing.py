@@ -73,14 +73,15 @@ def quoted(name: str) -> str:
 class Source:
     """An input: rows with the columns that :func:`sign` reads, and what names it.
 
-    ``check``: called before the rows are read for the first time; raises if they can't be
+    ``states``: of its files, see :func:`.file_states`; ``check``: called before the rows are read
+    for the first time; raises if they can't be
     """
 
     rows: DataFrame
     files: tuple[str, ...] = ()
     counts: bool = False
     identity: str = ""
-    bytes: int = 0
+    states: Sequence[tuple[str, int, int]] = ()
     check: Callable[[], None] | None = None
 
 

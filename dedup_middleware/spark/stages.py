@@ -5,11 +5,13 @@ A step is a table that is written down, so that a job that was ended goes on whe
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -210,13 +212,17 @@ class Stages:
     def local_files(self, name: str) -> list[Path] | None:
         """The Parquet files of a table that is written, in the order of its partitions; None: Spark
         or the folder is not on this machine."""
-        files, found = _file_system(self.session, self.path(name))
-        of_cluster = not self.session.sparkContext.master.startswith("local")
-        if of_cluster or files.getUri().getScheme() != "file":
+        folder = self._local(name)
+        if folder is None or not self.session.sparkContext.master.startswith("local"):
             return None
-        folder = Path(str(files.makeQualified(found).toUri().getPath()))
         # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
         return sorted(folder.glob("part-*.parquet")) or None
+
+    def _local(self, name: str) -> Path | None:
+        files, found = _file_system(self.session, self.path(name))
+        if files.getUri().getScheme() != "file":
+            return None
+        return Path(str(files.makeQualified(found).toUri().getPath()))
 
     def rows(self, name: str) -> int:
         """Rows of a table that is written."""
@@ -229,7 +235,33 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Take the folder for a job."""
+        """Take the folder for a job.
+
+        :raises SparkError: it has something else, or another process is writing it
+        """
+        self._take(fingerprint)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Keep other processes from the folder, which would remove what this one reads; on file
+        systems of this machine, as long as there is this object or the process."""
+        path = self._local(_STATE)
+        # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
+        if path is None or not path.exists():
+            return
+        held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, held)
+        try:
+            fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise SparkError(
+                f"output={self.folder!r} can't be used: another job is writing it; wait until it "
+                "ends, or name another folder"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+
+    def _take(self, fingerprint: str) -> None:
         path = self.path(_STATE)
         if exists(self.session, path):
             try:
@@ -250,13 +282,23 @@ class Stages:
             raise SparkError(
                 f"output={self.folder!r} can't be used: the folder is not empty; name another one"
             )
-        write_text(self.session, path, json.dumps({"job": fingerprint}))
+        made = files.create(files.makeQualified(found).suffix(f"/{_STATE}"), False)
+        try:
+            made.write(bytearray(json.dumps({"job": fingerprint}).encode()))
+        finally:
+            made.close()
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
     virtual_machine: Any = session._jvm
     found = virtual_machine.org.apache.hadoop.fs.Path(path)
     return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
+
+
+def qualified(session: SparkSession, path: str) -> str:
+    """The whole name of a file or folder, as :func:`listed` has it."""
+    files, found = _file_system(session, path)
+    return str(files.makeQualified(found).toString())
 
 
 def exists(session: SparkSession, path: str) -> bool:
@@ -310,16 +352,6 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
     codec, raw = codecs.getCodec(found), files.open(found)
     stream = _Stream(raw if codec is None else codec.createInputStream(raw))
     return _Pieces(stream, _LARGEST_PIECE)
-
-
-def write_text(session: SparkSession, path: str, text: str) -> None:
-    """Write a small text file."""
-    files, found = _file_system(session, path)
-    stream = files.create(found, True)
-    try:
-        stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()
 
 
 def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:

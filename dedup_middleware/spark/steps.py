@@ -288,7 +288,7 @@ class Steps:
 
     @written("duplicates")
     def duplicates(self) -> DataFrame:
-        """Dropped pages with their matches; the columns are those of :class:`.Result`."""
+        """Dropped pages with their matches; see ``docs/spark.md``."""
         matches = self.matches
         if self._few is not None and (files := self.stages.local_files("work/matches")):
             pages, own = self._few

@@ -4,7 +4,7 @@ A page that denies what another one says has nearly all of its words. So of each
 are made:
 
 * its **words**: a hash that does not change when a word that turns it round is put in, left out, or
-  replaced by an alternative (see :mod:`dedup_middleware.text.polarity`);
+  replaced by an alternative (see below);
 * its **turn**: the sum of a number for each such word; 0 without any. A name (an occupation, a
   place that jieba's dictionary tags as one) adds its hash.
 
@@ -13,6 +13,25 @@ the war and after the war, a red coat and a blue one. Negations, and words in th
 (all, always, 有; some; must), are no part of the words. That one of several alternatives (before,
 after) is there is part of the words, and which one only of the turn. So a clause to which "for" is
 added has other words, and is only another clause.
+
+Each word that turns a clause round has a **polarity**, a small number. None is a stop word.
+
+    0             none
+    NOT           a negation
+    SO            in the place of a negation, with the opposite sense: all, always, 有
+    NAME          one of many words of which each excludes all others: occupations, goods
+    SOME, MUST    in the place of a negation, each with a sense of its own: some, 部分; must, 必须
+    ALTERNATIVES and above
+                  one of several words that exclude each other: before and after, red and blue;
+                  those of a class follow one another
+
+Five more, above all others, say where a name stands that is in no list. They count only in the
+scripts of :mod:`dedup_middleware.text.scriptclauses`:
+
+    TITLE, PERSON the next word, the next two are a name: company, mayor
+    GIVEN         a given name, which another name follows
+    BODY          what the same word says before it is a name: city, bank
+    SURNAME       a surname
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
 
@@ -23,9 +42,13 @@ dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上�
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from itertools import accumulate
 from typing import Final
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,24 +61,112 @@ from dedup_middleware.text.characters import (
     Codes,
     Flags,
     Hashes,
+    by_code_point,
     code_set,
+    of_code_point,
 )
 from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
 from dedup_middleware.text.numerals import among, is_wrap
-from dedup_middleware.text.polarity import (
-    ALTERNATIVES,
-    BODY,
-    GIVEN,
-    MOST,
-    MUST,
-    NAME,
-    NOT,
-    SOME,
-    has_polarity,
-    polarity,
-    polarity_of,
+
+NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
+MOST: Final = 256  # no polarity is as large
+BODY, SURNAME, GIVEN, PERSON, TITLE = range(MOST - 5, MOST)
+#: languages whose words count in their own texts alone, and what stands before them in the table:
+#: most of them are words of another language too
+MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
+_WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
+_SINGLE: Final = dict(
+    zip(
+        "not so name some must body surname given person title kept".split(),
+        (NOT, SO, NAME, SOME, MUST, BODY, SURNAME, GIVEN, PERSON, TITLE, 0),
+        strict=True,
+    )
 )
+
+
+@attrs.frozen
+class Polarity:
+    """The shipped list.
+
+    :param words: the polarity of each word in normal form, without words that have none.
+    :param own: the same of the languages of `MARKS`, each word behind the mark of its language.
+    :param kept: all words that are no stop words, those without a polarity included.
+    :param classes: the first polarity of each class of alternatives, ascending.
+    """
+
+    words: Mapping[str, int]
+    own: Mapping[str, int]
+    kept: frozenset[str]
+    classes: tuple[int, ...]
+
+
+@cache
+def polarity() -> Polarity:
+    """Read the shipped list.
+
+    :raises ValueError: a word is in two classes.
+    """
+    text = (files("dedup_middleware.text") / "data" / "polarity.txt").read_text("utf-8")
+    lines = [line.split(" ", 2) for line in text.splitlines() if line and line[0] != "#"]
+    sides = dict[str, int]()
+    for _, name, members in lines:
+        if name not in _SINGLE:
+            sides[name] = max(sides.get(name, 0), members.count(" | ") + 1)
+    firsts = dict(zip(sides, accumulate(sides.values(), initial=ALTERNATIVES), strict=False))
+    words, own, kept = dict[str, int](), dict[str, int](), set[str]()
+    for language, name, members in lines:
+        for side, group in enumerate(members.split(" | ")):
+            value = _SINGLE[name] if name in _SINGLE else firsts[name] + side
+            for listed in group.split(" "):
+                word = listed.strip("()").replace("_", " ")
+                table = own if language in MARKS else words
+                if table.setdefault(MARKS.get(language, "") + word, value) != value:
+                    raise ValueError(f"{word} is in two classes, one of them {name}")
+                if word == listed and name != "name" and table is words:
+                    kept.add(word)
+    return Polarity(
+        {word: value for word, value in words.items() if value},
+        own,
+        frozenset(kept),
+        tuple(firsts.values()),
+    )
+
+
+def _ideographs() -> dict[int, int]:
+    """The ideographs that are words with a polarity."""
+    found = polarity().words.items()
+    return {
+        ord(word): value for word, value in found if len(word) == 1 and "\u4e00" <= word < "\uac00"
+    }
+
+
+_VALUES: Final = by_code_point(_ideographs(), np.uint8)
+
+
+def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
+    """A bit for each code point below 2**16 that is one of `codes`, and a word of zeros."""
+    bits = np.zeros(_WORDS + 1, np.uint64)
+    for code in codes:
+        bits[code >> 6] |= np.uint64(1 << (code & 63))
+    return bits
+
+
+_BITS: Final = _bitmap(_ideographs())
+
+
+@subkernel
+def has_polarity(code: np.uint32) -> np.uint8:
+    """1 for an ideograph that has a polarity, else 0; the bits take less memory than the table."""
+    word = _BITS[min(np.uint64(code) >> np.uint64(6), np.uint64(_WORDS))]
+    return np.uint8(word >> (np.uint64(code) & np.uint64(63)) & np.uint64(1))
+
+
+@subkernel
+def polarity_of(code: np.uint32) -> np.uint64:
+    """The polarity of an ideograph; 0 for any other code point."""
+    return np.uint64(of_code_point(_VALUES, code))
+
 
 #: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
 #: written as a word
@@ -153,10 +264,10 @@ def weigh_parts(text: HashedText, first: np.uint64, last: np.uint64) -> tuple[np
 
 def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
     """The length of the longest word that begins with each code point below 2**16."""
-    longest = np.zeros(1 << 16, np.uint8)
+    longest = dict[int, int]()
     for word in words:
-        longest[ord(word[0])] = max(int(longest[ord(word[0])]), len(word))
-    return longest
+        longest[ord(word[0])] = max(longest.get(ord(word[0]), 0), len(word))
+    return by_code_point(longest, np.uint8)
 
 
 _REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own)])
@@ -165,7 +276,7 @@ _REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own
 @subkernel
 def reach(code: np.uint32) -> int:
     """The length of the longest word that begins with a code point."""
-    return np.int64(_REACH[min(np.uint64(code), np.uint64(0xFFFF))])
+    return of_code_point(_REACH, code)
 
 
 @subkernel

@@ -40,9 +40,18 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64_2, U8, U32
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import NUMERAL, SYMBOL, Codes, Flags, Hashes, Places, code_set
+from dedup_middleware.text.characters import (
+    NUMERAL,
+    SYMBOL,
+    Codes,
+    Flags,
+    Hashes,
+    Places,
+    code_set,
+    fold_text,
+    load_characters,
+)
 from dedup_middleware.text.datelines import DATED, mark_dates
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import among, at
 from dedup_middleware.text.places import NamedText, locate
@@ -56,6 +65,7 @@ MEASURES: Final = (
 )
 PARTS: Final = "上中下前后"
 _UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
+_NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in their order
 _HALF, _DECADE = map(ord, "半旬")
 _EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # where those are that count as words
 _OPENING: Final = code_set("([{【〔〖")
@@ -91,17 +101,10 @@ def _is_bracketed(codes: Codes, i: int) -> bool:
 def _part_number(codes: Codes, i: int) -> int:
     """The place in `PARTS`, from 1 on, of the character at i if it numbers a part; else 0."""
     code = np.int64(codes[i])
-    if code == _UPPER:
-        number = 1
-    elif code == _MIDDLE:
-        number = 2
-    elif code == _LOWER:
-        number = 3
-    elif code == _FRONT:
-        number = 4
-    elif code == _BACK:
-        number = 5
-    else:
+    number = 0
+    for part in range(_NUMBERED.size):
+        number = part + 1 if _NUMBERED[part] == code else number
+    if number == 0:
         return 0
     after = at(codes, i + 1)
     counts = number <= 3 and (after == _DECADE or _is_bracketed(codes, i))

@@ -98,8 +98,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 def compose(text: str) -> str:
     """Steps 1 to 3 of the normal form, for text in which neighbours matter.
 
-    Args:
-        text: any string, lone surrogates and unassigned code points included.
+    :param text: any string, lone surrogates and unassigned code points included.
     """
     dropped, mark_run = _patterns()
     text = mark_run.sub(r"\1", dropped.sub("", text))

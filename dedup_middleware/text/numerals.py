@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set
+from dedup_middleware.text.characters import (
+    FIRST_WIDE,
+    Codes,
+    by_code_point,
+    code_set,
+    of_code_point,
+    word_lists,
+)
 
 _NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
 # Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
@@ -26,7 +33,6 @@ _LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
 LETTER_BITS: Final = 5
-_PLACE_BITS: Final = 40  # of a product, below the place
 
 
 def pack(word: str) -> int:
@@ -43,22 +49,10 @@ def sorted_table(values: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.
     return keys, np.array([values[key] for key in keys.tolist()], np.int64)
 
 
-_MONTH_NAMES: Final = (
-    "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug"
-    "|september sept sep|october oct|november nov|december dec"
-)
 MONTHS: Final = {
-    pack(name): number
-    for number, names in enumerate(_MONTH_NAMES.split("|"), 1)
-    for name in names.split()
+    pack(name): number for number in range(1, 13) for name in word_lists()[f"month-{number}"]
 }
 _MONTH_WORDS, _MONTH_NUMBERS = sorted_table(MONTHS)
-_SCALES: Final = {
-    3: "thousand тысяча тысячи тысячу тысяч тысячам тысячами тыс хиляди",
-    6: "million mln mn миллион миллиона миллионов миллионам миллионами милиона милиони млн",
-    9: "billion bn bln миллиард миллиарда миллиардов миллиардам миллиардами милиарда милиарди млрд",
-    12: "trillion trln tn триллион триллиона триллионов трлн",
-}
 # Letters that multiply an amount of money, right behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
 _MONEY: Final = code_set("$€£¥₹₽₩")
@@ -77,24 +71,18 @@ def pack_cyrillic(word: str) -> int:
 def _scales(*, latin: bool) -> dict[int, int]:
     return {
         pack(word) if latin else pack_cyrillic(word): exponent
-        for exponent, words in _SCALES.items()
-        for word in words.split()
+        for exponent in (3, 6, 9, 12)
+        for word in word_lists()[f"scale-{exponent}"]
         if word.isascii() == latin
     }
 
 
 _SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(_scales(latin=True))
 _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = sorted_table(_scales(latin=False))
-_CYRILLIC_PERCENTS: Final = np.array(
-    [
-        pack_cyrillic(word)
-        for word in "процент процента проценту проценте процентов процентам процентами".split()
-    ],
-    np.int64,
+_CYRILLIC_PERCENTS: Final = np.array(list(map(pack_cyrillic, word_lists()["процент"])))
+PERCENT_WORDS, PER, CENT = (  # and one of the last behind one of those before it
+    np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
-PERCENT_WORDS: Final = np.array(list(map(pack, "percent pct prozent procent prosent".split())))
-PER: Final = np.array(list(map(pack, ("per", "pour", "por"))))  # and behind it
-CENT: Final = np.array(list(map(pack, ("cent", "ciento", "cento"))))
 OF: Final = pack("of")
 # Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
 # in front of a formal unit: 陆 and 伍 are words and names.
@@ -114,38 +102,8 @@ def _values() -> dict[int, int]:
     return values
 
 
-def perfect_hash(
-    values: dict[int, int], nothing: int = 0
-) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-    """A multiplier under which no two keys share a place, and the table: keys and values, `nothing`
-    where there is none. It has a power of two of places, 256 or more."""
-    multiplier, size = 0x9E3779B97F4A7C15, 256
-    while size < len(values) ** 2 / 4:  # so that few multipliers must be tried
-        size *= 2
-
-    def place(key: int) -> int:
-        return (key * multiplier >> _PLACE_BITS) & size - 1
-
-    while len(set(map(place, values))) < len(values):
-        multiplier = (multiplier + 0x61C8864680B583EA) % (1 << 64)
-    keys, found = np.full(size, -1, np.int64), np.full(size, nothing, np.int64)
-    for key, value in values.items():
-        keys[place(key)], found[place(key)] = key, value
-    return multiplier, keys, found
-
-
-@subkernel
-def look_up(
-    key: int, multiplier: int, keys: NDArray[np.int64], values: NDArray[np.int64], nothing: int
-) -> int:
-    """The value of `key` in a table of `perfect_hash`."""
-    place = np.uint64(key) * np.uint64(multiplier) >> np.uint64(_PLACE_BITS)
-    place &= np.uint64(keys.size - 1)
-    return values[place] if keys[place] == key else nothing
-
-
 _NOTHING: Final = 100
-_MULTIPLIER, _KEYS, _VALUES = perfect_hash(_values(), _NOTHING)
+_VALUES: Final = by_code_point(_values(), np.int8, _NOTHING)
 
 
 @subkernel
@@ -182,7 +140,7 @@ def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
 
 @subkernel
 def _value(code: int) -> int:
-    return look_up(np.int64(code), _MULTIPLIER, _KEYS, _VALUES, _NOTHING)
+    return of_code_point(_VALUES, code)
 
 
 @subkernel

@@ -40,11 +40,10 @@ ROWS, PAD = 3, 4
 class PathSearch(NamedTuple):
     """Where the best paths through a chunk of n characters are searched for.
 
-    Attributes:
-        found: uint64[ROWS * (n + PAD)], the nodes of one, two and three characters from each
-            position on; in the third row that of a best word of more.
-        score: float64[n + PAD].
-        path: int32, of each character of the text where the best word from it on ends.
+    :param found: uint64[ROWS * (n + PAD)], the nodes of one, two and three characters from each
+        position on; in the third row that of a best word of more.
+    :param score: float64[n + PAD].
+    :param path: int32, of each character of the text where the best word from it on ends.
     """
 
     found: Hashes
@@ -173,8 +172,7 @@ def walk_path(
     """Tokens of the best path through the block that begins at `first`; single letters and digits
     in a row are one, as in jieba. Returns where the block ends, and the number of tokens.
 
-    Args:
-        chunk: where what `found` holds begins, as `best_path` left it.
+    :param chunk: where what `found` holds begins, as `best_path` left it.
     """
     i, stop, n = np.uint64(first), np.uint64(last), np.uint64(count)
     found, path = search.found, search.path

@@ -9,9 +9,8 @@ its value, so that 10:30 and 11:45 stand in the same places.
 A date line (3月2日电) says when an agency sent a report, which differs from one reprint to the
 next: its figures have no place.
 
-Names have places too (see :mod:`dedup_middleware.text.names` and
-:mod:`dedup_middleware.text.capitals`); around a name, other names count as one ideograph each, as
-numerals do.
+Names have places too (see :mod:`dedup_middleware.text.names`); around a name, other names count as
+one ideograph each, as numerals do.
 
 Stars, suns, chess men, Braille and private-use characters say something that no letter says. A
 **run** of such symbols, with white space between them or not, has a place as a figure has, and what
@@ -98,26 +97,6 @@ class NamedText(NamedTuple):
 
 
 @subkernel
-def _beside(text: NamedText, i: int, step: int, value: np.uint64) -> np.uint64:
-    """Take the letters from i on, outwards, into a hash."""
-    left, numeral, base = WIDTH, False, text.keys[TEXT_BASE]
-    end = i + step * REACH
-    while i != end and 0 <= i < text.codes.size and left > 0:
-        code = np.int64(text.codes[i])
-        if text.flags[i] & SYMBOL == NUMERAL:
-            if not numeral:
-                value = value * base + np.uint64(_MASK)
-                left -= WIDE
-            numeral = True
-        elif not text.flags[i] & SEPARATES:
-            value = value * base + np.uint64(code)
-            left -= WIDE if code >= FIRST_WIDE else 1
-            numeral = False
-        i += step
-    return value
-
-
-@subkernel
 def _ends_date_line(codes: Codes, last: int) -> bool:
     """Whether 日电 or 日讯 follows a numeral that ends at `last`."""
     if at(codes, last) != _DAY:
@@ -127,12 +106,14 @@ def _ends_date_line(codes: Codes, last: int) -> bool:
 
 
 @subkernel
-def _beside_name(text: NamedText, name: int, step: int, value: np.uint64) -> tuple[np.uint64, bool]:
-    """`_beside` for a row of `names`, in which other names count as one letter each; and
-    whether there is a letter."""
-    left, numeral, other, some = WIDTH, False, name + step, False
-    base = text.keys[TEXT_BASE]
-    i = np.int64(text.names[name, 0]) - 1 if step < 0 else np.int64(text.names[name, 1])
+def _beside(
+    text: NamedText, i: int, step: int, value: np.uint64, other: int
+) -> tuple[np.uint64, bool]:
+    """Take the letters from i on, outwards, into a hash; and whether there is a letter.
+
+    Names from row `other` on, in the direction of `step`, count as one letter each; -1: none does.
+    """
+    left, numeral, some, base = WIDTH, False, False, text.keys[TEXT_BASE]
     end = i + step * REACH
     while (end - i) * step > 0 and 0 <= i < text.codes.size and left > 0:
         if 0 <= other < text.names.shape[0] and text.names[other, 0] <= i < text.names[other, 1]:
@@ -157,6 +138,16 @@ def _beside_name(text: NamedText, name: int, step: int, value: np.uint64) -> tup
 
 
 @subkernel
+def _around_name(text: NamedText, name: int) -> tuple[np.uint64, bool]:
+    """The hash of the letters on both sides of a row of `names`, and whether there are any."""
+    first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
+    place, left = _beside(text, first - 1, -1, text.keys[FIGURE_START], name - 1)
+    place = place * text.keys[TEXT_BASE] + np.uint64(_SIDE)
+    place, right = _beside(text, last, 1, place, name + 1)
+    return place, left or right
+
+
+@subkernel
 def _entry(place: np.uint64, value: np.uint64) -> np.uint32:
     """16 bits of a place and the lowest 8 of a value."""
     entry = np.uint32(place << np.uint64(8) | (value & np.uint64(0xFF)))
@@ -173,13 +164,8 @@ def _second(place: np.uint64) -> np.uint64:
 def _name_entry(text: NamedText, name: int) -> np.uint32:
     """The entry of a Chinese name. Of three characters and more the last one does not count: it
     may be part of the next word, or be missing."""
-    base, first, last = (
-        text.keys[TEXT_BASE],
-        np.int64(text.names[name, 0]),
-        np.int64(text.names[name, 1]),
-    )
-    place, _ = _beside_name(text, name, -1, text.keys[FIGURE_START])
-    place = mix(_beside_name(text, name, 1, place * base + np.uint64(_SIDE))[0])
+    first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
+    place = mix(_around_name(text, name)[0])
     last = last if last - first < _LONG else last - 1
     value = hash_token(text.codes, first, last, text.keys) >> np.uint64(56)
     return _entry(np.uint64(NAMES) | place >> np.uint64(50), value)
@@ -192,9 +178,8 @@ def _capital_entry(text: NamedText, name: int) -> np.uint32:
     words, base = np.uint64(text.names[name, 2]), text.keys[TEXT_BASE]
     if words == 0 or text.flags[text.names[name, 0]] & SYMBOL == NUMERAL:
         return np.uint32(FREE)
-    place, left = _beside_name(text, name, -1, text.keys[FIGURE_START])
-    place, right = _beside_name(text, name, 1, place * base + np.uint64(_SIDE))
-    if not left and not right:
+    place, some = _around_name(text, name)
+    if not some:
         return np.uint32(FREE)
     place = mix(place * base + words)
     value = mix(place + np.uint64(text.names[name, 3])) >> np.uint64(56)
@@ -279,10 +264,10 @@ def _locate_symbols(
         has_place, value, done = read_symbols(text, i)
         if not has_place:
             continue
-        place = _beside(text, i - 1, -1, start)
+        place, _ = _beside(text, i - 1, -1, start, -1)
         alone = place == start
         before = place * base + np.uint64(_SIDE)
-        place = _beside(text, done, 1, before)
+        place, _ = _beside(text, done, 1, before, -1)
         if alone and place == before:
             continue
         place = mix(place)
@@ -311,12 +296,11 @@ def locate(
     """The entries of the figures outside date lines, two each, of the runs of symbols, two each,
     and of the names that are no credits, one each.
 
-    Args:
-        text: the flags of names of months among the figures become those of numerals, and units.
-        where: what `candidates` gives.
-        rows: what `find_figures` gives.
-        values: the hash of the value of each row.
-        dated: becomes 0 for each row outside date lines.
+    :param text: the flags of names of months among the figures become those of numerals, and units.
+    :param where: what `candidates` gives.
+    :param rows: what `find_figures` gives.
+    :param values: the hash of the value of each row.
+    :param dated: becomes 0 for each row outside date lines.
     """
     codes, flags, names = text.codes, text.flags, text.names
     for row in range(rows.shape[0]):
@@ -338,9 +322,9 @@ def locate(
             state = _NO_LINE
             dated[row] = np.uint8(0)
             placed = _placed_as(rows, row)
-            place = _beside(text, rows[placed, 3] - 1, -1, start)
+            place, _ = _beside(text, rows[placed, 3] - 1, -1, start, -1)
             place = place * base + np.uint64(_SIDE)
-            place = mix(_beside(text, rows[placed, 4], 1, place))
+            place = mix(_beside(text, rows[placed, 4], 1, place, -1)[0])
             value = values[row] >> np.uint64(48)
             lowest = (place >> np.uint64(32)) * np.uint64(SYMBOLS) >> np.uint64(32)
             entries[count] = _entry(lowest, value >> np.uint64(8))

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import I32, R8, R32, int64
-from dedup_middleware.text.characters import Codes, code_set, word_lists
-from dedup_middleware.text.fold import code_points
+from dedup_middleware.base.kerneltypes import I32, R32, int64
+from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -42,7 +41,6 @@ from dedup_middleware.text.pagelines import (
 # but for lines with the sign of the unit kelvin in place of a k, and labels with more than a
 # hundred blanks: these stay.
 
-Table = NDArray[np.uint8]
 _FORM, _NUMBERED, _LABEL, _END = 1, 2, 4, 8
 _BITS: Final = 16  # of a place in the table
 _BASE: Final = 0x9E3779B97F4A7C15
@@ -67,26 +65,25 @@ def _in_any_case(word: str) -> Iterable[str]:
     return map("".join, itertools.product(*letters))
 
 
-def make_table(
-    beginnings: str, numbered: str, labels: Iterable[str], endings: Iterable[str]
-) -> Table:
-    """A table for `suspects` of what lines begin and end with, in small letters.
-
-    :param beginnings: words, _ is a space; of longer ones four characters count
-    :param numbered: the same of lines that end with a numeral
-    :param labels: whole lines, or what stands before a colon
-    """
-    kinds = [(_FORM, word.replace("_", " ")) for word in beginnings.split()]
-    kinds += [(_NUMBERED, word) for word in numbered.split()]
-    kinds += [(_LABEL, label) for label in labels]
+def _make_table() -> NDArray[np.uint8]:
+    """What lines begin and end with, in small letters, by hashes: of words four characters count, _
+    is a space; labels are whole lines, or what stands before a colon."""
+    kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
+    kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
+    kinds += [(_LABEL, label) for label in {*_LABELS, *BUTTONS, "more stories"}]
     table = np.zeros(1 << _BITS, np.uint8)
     for kind, word in kinds:
         for one in _in_any_case(word[:_LONGEST_BEGINNING]):
             table[_hash(map(ord, one))] |= kind
-    for ending in endings:
+    for ending in AGENCIES:
         table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
-    table.flags.writeable = False
     return table
+
+
+_LABELS: Final = frozenset(word_lists()["labels"])
+_LONGEST_LABEL: Final = max(map(len, _LABELS))
+_LONGEST_SUSPECT: Final = max(_LONGEST_LABEL, *map(len, BUTTONS))
+_TABLE: Final = _make_table()
 
 
 @subkernel
@@ -103,13 +100,13 @@ def _is_blank(code: int) -> bool:
 
 
 @subkernel
-def _kinds(raw: Codes, first: int, last: int, begin: int, table: Table) -> int:
+def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
     """What the table says of raw[first:last], of all its beginnings if it is one."""
     value, found = np.uint64(begin), 0
     for i in range(first, last):
         value = (value + _small(raw[i])) * np.uint64(_BASE)
         if i - first + 1 >= _SHORTEST:
-            found |= np.int64(table[value >> np.uint64(64 - _BITS)])
+            found |= np.int64(_TABLE[value >> np.uint64(64 - _BITS)])
     return found
 
 
@@ -145,7 +142,7 @@ def _colon(raw: Codes, first: int, last: int) -> int:
 
 
 @subkernel
-def _is_suspect(raw: Codes, first: int, last: int, table: Table, label: int) -> bool:
+def _is_suspect(raw: Codes, first: int, last: int) -> bool:
     """Whether the line raw[first:last] is to be looked at."""
     while first < last and _is_blank(np.int64(raw[first])):
         first += 1
@@ -161,23 +158,22 @@ def _is_suspect(raw: Codes, first: int, last: int, table: Table, label: int) -> 
         last = end
         while first < last and among(np.int64(raw[first]), _AROUNDS):
             first += 1
-    found = _kinds(raw, first, min(first + _LONGEST_BEGINNING, last), 0, table)
+    found = _kinds(raw, first, min(first + _LONGEST_BEGINNING, last), 0)
+    longest = first + _LONGEST_SUSPECT
     digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
     return (
         credited
         or found & _FORM != 0
         or (found & _NUMBERED != 0 and digit)
-        or (
-            found & _LABEL != 0 and _colon(raw, first, min(end, first + label + 1)) <= first + label
-        )
-        or _kinds(raw, max(first, last - _ENDING), last, _FIRST_END, table) & _END != 0
+        or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
+        or _kinds(raw, max(first, last - _ENDING), last, _FIRST_END) & _END != 0
         or _may_be_address(raw, first, last)
     )
 
 
-# All arrays are made in `suspects` and `make_table`.
-@kernel(int64(R32, R8, int64, I32), check=False)
-def _find(raw: Codes, table: Table, label: int, lines: NDArray[np.int32]) -> int:
+# All arrays are made in `suspects`.
+@kernel(int64(R32, I32), check=False)
+def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
     """Write the numbers of lines to be looked at; how many they are."""
     found, line, i = 0, 0, 0
     while i <= raw.size:
@@ -187,7 +183,7 @@ def _find(raw: Codes, table: Table, label: int, lines: NDArray[np.int32]) -> int
             if raw[i] == _U and i - first > 1:
                 names |= raw[i - 1] == _B and raw[i - 2] == _I
             i += 1
-        if names or _is_suspect(raw, first, i, table, label):
+        if names or _is_suspect(raw, first, i):
             lines[found] = line
             found += 1
         line += 1
@@ -195,26 +191,19 @@ def _find(raw: Codes, table: Table, label: int, lines: NDArray[np.int32]) -> int
     return found
 
 
-def suspects(text: str, table: Table, label: int) -> list[int]:
-    """The numbers of the lines that have to be looked at, ascending.
-
-    :param label: characters of the longest label in the table
-    """
+def suspects(text: str) -> list[int]:
+    """The numbers of the lines that have to be looked at, ascending."""
     lines = np.empty(text.count("\n") + 1, np.int32)
-    found = _find(code_points(text), table, label, lines)
+    found = _find(code_points(text), lines)
     return lines[:found].tolist()
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
-_LABELS: Final = frozenset(word_lists()["labels"])
 _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
-_LONGEST_LABEL: Final = max(map(len, _LABELS))
-_TABLE: Final = make_table(BEGINNINGS, NUMBERED, {*_LABELS, *BUTTONS, "more stories"}, AGENCIES)
-_LONGEST_SUSPECT: Final = max(_LONGEST_LABEL, *map(len, BUTTONS))
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
@@ -283,7 +272,7 @@ def _without_lines(text: str) -> str:
 
     A headline is a short line that is no sentence: it has no full stop at its end.
     """
-    looked_at = suspects(text, _TABLE, _LONGEST_SUSPECT)
+    looked_at = suspects(text)
     if not looked_at:
         return text
     lines = text.split("\n")

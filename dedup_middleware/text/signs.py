@@ -14,9 +14,12 @@ number and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.resources import files
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import FIRST_WIDE, SEPARATES, SYMBOL, Codes, Flags, code_set
@@ -41,98 +44,19 @@ from dedup_middleware.text.numerals import (
 PLAIN, PERCENT, PERMILLE, PART = 0, 1, 2, 3
 KIND: Final = 3
 COMPARISONS: Final = "<>≤≥≠"
-#: for people: the unit, and how it is written besides
-UNITS: Final = (
-    ("USD", "$", "usd us dollar dollars buck bucks", "美元 美金"),
-    ("EUR", "€", "eur euro euros", "欧元 歐元"),
-    ("GBP", "£", "gbp pound pounds", "英镑 英鎊"),
-    ("CNY", "¥", "cny rmb yuan renminbi", "元 圆 圓"),
-    ("JPY", "", "jpy yen", "日元 日圆 円"),
-    ("HKD", "", "hkd hk", "港元 港币 港幣"),
-    ("TWD", "", "twd nt", "台币 新台币 臺幣 新臺幣"),
-    ("AUD", "", "aud a au", "澳元"),
-    ("CAD", "", "cad c ca", "加元"),
-    ("SGD", "", "sgd s sg", "新元"),
-    ("KRW", "₩", "krw", "韩元 韓元 원"),
-    ("INR", "₹", "inr rupee rupees", "卢比 盧比"),
-    ("RUB", "₽", "rub ruble rubles rouble roubles", "卢布 盧布"),
-    ("CHF", "", "chf franc francs", "瑞郎"),
-    ("BTC", "₿", "btc bitcoin bitcoins", ""),
-    ("ILS", "₪", "ils shekel shekels", ""),
-    ("VND", "₫", "vnd", ""),
-    ("UAH", "₴", "uah hryvnia hryvnias", ""),
-    ("TRY", "₺", "lira liras", ""),
-    ("NGN", "₦", "ngn naira", ""),
-    ("PHP", "₱", "php peso pesos", ""),
-    ("¢", "¢", "cent cents", ""),
-)
-#: currencies in Cyrillic letters
-CYRILLIC_UNITS: Final = (
-    ("USD", "доллар доллара долларов долларам долларами долл"),
-    ("EUR", "евро"),
-    ("CNY", "юань юаня юаней"),
-    ("JPY", "иена иены иен йена йены йен"),
-    ("RUB", "рубль рубля рублей рублям рублями руб"),
-    ("UAH", "гривна гривны гривен"),
-)
-CELSIUS, FAHRENHEIT, DEGREE = len(UNITS) + 1, len(UNITS) + 2, len(UNITS) + 3
-#: measures: for people, in Latin letters, in Cyrillic ones, and in ideographs
-MEASURES: Final = tuple(
-    tuple(" ".join(part.split()) for part in line.split("|"))
-    for line in """
-    s | second seconds sec secs sekunden secondes segundos secondi \
-        | секунда секунды секунду секунд сек | 秒
-    min | minute minutes min mins minuten minutos minuti \
-        | минута минуты минуту минут мин | 分钟 分鐘
-    h | hour hours hr hrs stunde stunden heure heures hora horas ore \
-        | час часа часов ч | 小时 小時 个小时 钟头
-    days | day days tag tage tagen jour jours dia dias giorni | день дня дней сутки суток | 天
-    weeks | week weeks woche wochen semaine semaines semana semanas settimane \
-        | неделя недели неделю недель | 周 个星期
-    months | month months monat monate monaten mois mes meses mesi \
-        | месяц месяца месяцев | 个月 個月
-    mm | mm millimetre millimetres millimeter millimeters | мм | 毫米
-    cm | cm centimetre centimetres centimeter centimeters | см | 厘米 釐米
-    m | metre metres meter meters metri metros | метр метра метров м | 米
-    km | km kms kmh kph kilometre kilometres kilometer kilometers kilometros \
-        | км километр километра километров | 公里 千米
-    miles | mile miles mph | миля мили миль | 英里
-    ft | foot feet ft | фут фута футов | 英尺
-    in | inch inches | дюйм дюйма дюймов | 英寸
-    yd | yard yards yds |  |
-    mg | mg milligram milligrams | мг | 毫克
-    g | gram grams gramme grammes | грамм грамма граммов | 克
-    kg | kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes \
-        | кг килограмм килограмма килограммов | 公斤 千克
-    t | ton tons tonne tonnes tonnen toneladas | тонна тонны тонну тонн т | 吨 噸
-    lb | lb lbs |  | 磅
-    oz | oz ounce ounces |  | 盎司
-    jin |  |  | 斤
-    ml | ml millilitre millilitres milliliter milliliters | мл | 毫升
-    l | litre litres liter liters litros litri | литр литра литров л | 升
-    gal | gallon gallons |  | 加仑
-    barrels | barrel barrels bbl bpd | баррель барреля баррелей | 桶
-    acres | acre acres |  | 英亩 英畝
-    ha | ha hectare hectares hektar | га гектар гектара гектаров | 公顷 公頃
-    mu |  |  | 亩 畝
-    m² | sqm |  | 平方米
-    km² |  |  | 平方公
-    m³ |  |  | 立方米
-    kW | kw kilowatt kilowatts | квт | 千瓦
-    MW | mw megawatt megawatts | мвт | 兆瓦
-    GW | gw gigawatt gigawatts | гвт |
-    kWh | kwh |  | 度电
-    MB | mb megabyte megabytes |  |
-    GB | gb gigabyte gigabytes |  |
-    TB | tb terabyte terabytes |  |
-    a.m. | am |  |
-    p.m. | pm |  |
-    """.strip().splitlines()
-)
-NAMES: Final = (
-    *("", *(unit[0] for unit in UNITS), "°C", "°F", "°"),
-    *(measure[0] for measure in MEASURES),
-)
+
+
+def _units() -> tuple[tuple[str, ...], ...]:
+    text = (files("dedup_middleware.text") / "data" / "units.txt").read_text("utf-8")
+    lines = (line for line in text.splitlines() if line[:1] != "#")
+    return tuple(tuple(map(str.strip, line.split("|"))) for line in lines)
+
+
+#: name, symbol, Latin words, Cyrillic words and ideographs of each unit; currencies, degrees, then
+#: measures
+UNITS: Final = _units()
+NAMES: Final = ("", *(unit[0] for unit in UNITS))
+CELSIUS, FAHRENHEIT, DEGREE = map(NAMES.index, ("°C", "°F", "°"))
 # A kind of figure: 2 bits as in `figures`, one of the sign, three of the comparison, and the unit.
 SIGN: Final = 4
 COMPARISON_SHIFT: Final = 3
@@ -140,44 +64,30 @@ UNIT_SHIFT: Final = 6
 _BEFORE_SYMBOL: Final = ("us", "hk", "nt", "a", "au", "c", "ca", "s", "sg")
 
 
-def _latin(*, before_symbol: bool) -> dict[int, int]:
-    """Currencies, and measures if they are not those before a symbol."""
-    units = [(number, unit[2]) for number, unit in enumerate(UNITS, 1)]
-    units += [(number, unit[1]) for number, unit in enumerate(MEASURES, DEGREE + 1)]
-    return {
-        pack(word): number
-        for number, words in units
-        for word in words.split()
-        if (word in _BEFORE_SYMBOL) == before_symbol
-    }
+def _packed(
+    column: int, pack_word: Callable[[str], int], only: Callable[[str], bool] = bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The table of the words in a column of `UNITS`."""
+    return sorted_table(
+        {
+            pack_word(word): number
+            for number, unit in enumerate(UNITS, 1)
+            for word in unit[column].split()
+            if only(word)
+        }
+    )
 
 
-def _cyrillic() -> dict[int, int]:
-    """Words in Cyrillic letters: currencies and measures."""
-    currencies = {unit[0]: number for number, unit in enumerate(UNITS, 1)}
-    units = [(currencies[name], words) for name, words in CYRILLIC_UNITS]
-    units += [(number, measure[2]) for number, measure in enumerate(MEASURES, DEGREE + 1)]
-    return {pack_cyrillic(word): number for number, words in units for word in words.split()}
+def _pack_ideographs(word: str) -> int:
+    """One to three ideographs, 21 bits each."""
+    return sum(ord(one) << 21 * place for place, one in enumerate(reversed(word)))
 
 
-def _ideographs() -> dict[int, int]:
-    """Units of one to three ideographs, 21 bits each."""
-    units = [(number, unit[3]) for number, unit in enumerate(UNITS, 1)]
-    units += [(number, unit[3]) for number, unit in enumerate(MEASURES, DEGREE + 1)]
-    return {
-        sum(ord(one) << 21 * place for place, one in enumerate(reversed(word))): number
-        for number, words in units
-        for word in words.split()
-    }
-
-
-_SYMBOL_KEYS, _SYMBOL_UNITS = sorted_table(
-    {ord(unit[1]): number for number, unit in enumerate(UNITS, 1) if unit[1]}
-)
-_WORD_KEYS, _WORD_UNITS = sorted_table(_latin(before_symbol=False))
-_COUNTRY_KEYS, _COUNTRY_UNITS = sorted_table(_latin(before_symbol=True))
-_CYRILLIC_KEYS, _CYRILLIC_UNITS = sorted_table(_cyrillic())
-_IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = sorted_table(_ideographs())
+_SYMBOL_KEYS, _SYMBOL_UNITS = _packed(1, ord)
+_WORD_KEYS, _WORD_UNITS = _packed(2, pack, lambda word: word not in _BEFORE_SYMBOL)
+_COUNTRY_KEYS, _COUNTRY_UNITS = _packed(2, pack, _BEFORE_SYMBOL.__contains__)
+_CYRILLIC_KEYS, _CYRILLIC_UNITS = _packed(3, pack_cyrillic)
+_IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = _packed(4, _pack_ideographs)
 _COMPARES: Final = np.array(list(map(ord, COMPARISONS)), np.int64)
 _ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these a hyphen joins or divides.
@@ -272,8 +182,7 @@ def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
 def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
     """Whether the hyphen at i is a minus sign.
 
-    Args:
-        unit: whether the number has one behind it.
+    :param unit: whether the number has one behind it.
     """
     before = at(codes, i - 1)
     if before == 0:

@@ -2,7 +2,7 @@
 
 From the English list names, codes of countries, abbreviations and nouns such as computer and fire
 are left out, as they are what a page is about. Of both lists the words that turn a sentence round
-(not, before, 没有) are left out, see :mod:`dedup_middleware.text.polarity`.
+(not, before, 没有) are left out, see :mod:`dedup_middleware.text.clauses`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 import attrs
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.clauses import polarity
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.polarity import polarity
 
 LANGUAGES: Final = ("zh", "en")
 DEFAULT: Final = "zh,en"
@@ -56,13 +56,10 @@ def _shipped(language: str) -> frozenset[str]:
 def stop_words(choice: str | Iterable[str]) -> StopWords:
     """Read the choice of stop words.
 
-    Args:
-        choice: languages of the shipped lists, divided by commas (`"zh,en"`); `""` for none; or
-            any other iterable: the words themselves.
-
-    Raises:
-        ValueError: no list is shipped for a language.
-        TypeError: a stop word is no string.
+    :param choice: languages of the shipped lists, divided by commas (`"zh,en"`); `""` for none; or
+        any other iterable: the words themselves.
+    :raises ValueError: no list is shipped for a language.
+    :raises TypeError: a stop word is no string.
     """
     if isinstance(choice, str):
         names, words = [], set[str]()

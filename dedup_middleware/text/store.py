@@ -49,8 +49,7 @@ def dump(arrays: Arrays) -> bytes:
 def load(buffer: bytes | mmap.mmap) -> Arrays:
     """The arrays of a table file, read-only views of `buffer`.
 
-    Raises:
-        ValueError: it is not a whole and undamaged table file.
+    :raises ValueError: it is not a whole and undamaged table file.
     """
     view = memoryview(buffer)
     if len(view) < _PREAMBLE.size:
@@ -81,9 +80,8 @@ def _map(directory: Path, name: str) -> Arrays | None:
 def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
     """The table `name` from the first cache that holds it, else built (and cached if possible).
 
-    Args:
-        name: file name; whatever the content depends on must be part of it.
-        build: computes the arrays.
+    :param name: file name; whatever the content depends on must be part of it.
+    :param build: computes the arrays.
     """
     for directory in cache_candidates():
         found = _map(directory, name)

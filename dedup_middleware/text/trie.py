@@ -11,12 +11,18 @@ Labels number the characters by frequency, so frequent children lie close togeth
 nodes share a base: the label alone tells whether a slot belongs to a node. `roots` holds the
 node of each first character by code point, with the character's own label in the label's place
 (0: in no word), so that one look-up gives both.
+
+Words come from jieba's dictionary, whose format is `word frequency [tag]` a line, and from a user's
+own. There the frequency may be left out, and jieba then chooses one that keeps the word whole: this
+module repeats that choice (`jieba.load_userdict`). jieba itself is never imported.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import inf, log
 from pathlib import Path
@@ -28,10 +34,151 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, I64, R32, RI64, Tuple, int64
-from dedup_middleware.text import dictionary as words
 from dedup_middleware.text.characters import Hashes
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.store import Arrays, load_or_build
+
+_USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
+_BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
+_ALNUM: Final = re.compile(r"[a-zA-Z0-9]")
+_PROPER: Final = ("nr", "ns", "nt", "nz")  # tags of persons, places, bodies, and other names
+
+
+@attrs.frozen(eq=False)
+class Dictionary:
+    """Frequencies of words, their total as jieba counts it, and the tags of proper nouns."""
+
+    frequencies: dict[str, int]
+    total: int
+    tags: dict[str, str] = attrs.field(factory=dict)
+
+
+def jieba_file(name: str) -> Path:
+    """The path of a data file of the installed jieba, such as its dictionary `dict.txt`.
+
+    :raises FileNotFoundError: jieba is not installed, or without that file.
+    """
+    found = importlib.util.find_spec("jieba")
+    for folder in (found and found.submodule_search_locations) or ():
+        path = Path(folder) / name
+        if path.is_file():
+            return path
+    file = name.rpartition("/")[2]
+    raise FileNotFoundError(f"jieba's {file} is missing: install it with `pip install jieba`")
+
+
+def parse(data: bytes, source: str = "dictionary") -> Dictionary:
+    """Read a whole dictionary (`word frequency [tag]` in every line).
+
+    :raises ValueError: a line has another form; the message names `source` and the line.
+    """
+    frequencies: dict[str, int] = {}
+    tags: dict[str, str] = {}
+    total = 0
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            word, count, *rest = line.strip().decode().split(" ")
+            frequency = int(count)
+            if frequency < 0:
+                raise ValueError(count)
+        except ValueError:
+            raise ValueError(
+                f"{source}, line {number}: {line!r} is not `word frequency [tag]` in UTF-8"
+            ) from None
+        frequencies[word] = frequency
+        total += frequency
+        if rest and rest[0].startswith(_PROPER):
+            tags[word] = rest[0]
+    return Dictionary(frequencies, total, tags)
+
+
+def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictionary:
+    """`dictionary` with a user's words, as `jieba.load_userdict` would add them.
+
+    :raises ValueError: the file is not UTF-8; the message names `source`.
+    """
+    try:
+        lines = [line.strip().decode().lstrip("\ufeff") for line in data.split(b"\n")]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{source} is not UTF-8: save the user dictionary as UTF-8") from error
+    known, tags = _with_prefixes(dictionary.frequencies), dict(dictionary.tags)
+    total = dictionary.total
+    for line in filter(None, lines):
+        match = _USER_LINE.match(line)
+        if match is None:  # white space that only Unicode knows
+            continue
+        word, count = match.group(1), match.group(2)
+        frequency = int(count) if count else _suggest(word, known, total)
+        known[word] = frequency
+        total += frequency
+        tag = (match.group(3) or "").strip()
+        if tag.startswith(_PROPER):
+            tags[word] = tag
+        for end in range(1, len(word)):
+            known.setdefault(word[:end], 0)
+    return Dictionary(known, total, tags)
+
+
+def fold_words(dictionary: Dictionary, fold: Callable[[str], str]) -> Dictionary:
+    """`dictionary` with every word in normal form; of equal words the most frequent counts."""
+    folded: dict[str, int] = {}
+    tags: dict[str, str] = {}
+    for word, frequency in dictionary.frequencies.items():
+        form = fold(word)
+        if form:
+            folded[form] = max(frequency, folded.get(form, 0))
+            if word in dictionary.tags:
+                tags[form] = dictionary.tags[word]
+    return Dictionary(folded, dictionary.total, tags)
+
+
+def _with_prefixes(frequencies: dict[str, int]) -> dict[str, int]:
+    known = dict(frequencies)
+    for word in frequencies:
+        for end in range(1, len(word)):
+            known.setdefault(word[:end], 0)
+    return known
+
+
+def _suggest(word: str, known: dict[str, int], total: int) -> int:
+    """jieba's `suggest_freq(word)`: the least frequency at which the word is not cut into parts."""
+    frequency = 1.0
+    for part in _cut(word, known, total):
+        frequency *= known.get(part, 1) / float(total)
+    return max(int(frequency * total) + 1, known.get(word, 1))
+
+
+def _cut(text: str, known: dict[str, int], total: int) -> Iterator[str]:
+    for block in _BLOCK.split(text):
+        if _BLOCK.match(block):
+            yield from _cut_block(block, known, total)
+        else:
+            yield from block
+
+
+def _cut_block(block: str, known: dict[str, int], total: int) -> Iterator[str]:
+    end = len(block)
+    best = {end: (0.0, end)}
+    for start in range(end - 1, -1, -1):
+        ends = [e for e in range(start + 1, end + 1) if known.get(block[start:e])]
+        best[start] = max(
+            (log(known.get(block[start:e]) or 1) - log(total) + best[e][0], e)
+            for e in ends or [start + 1]
+        )
+    start, letters = 0, ""
+    while start < end:
+        part = block[start : best[start][1]]
+        start = best[start][1]
+        if len(part) == 1 and _ALNUM.match(part):
+            letters += part
+            continue
+        if letters:
+            yield letters
+            letters = ""
+        yield part
+    if letters:
+        yield letters
+
 
 FORMAT: Final = 6
 BASE_BITS: Final = 24
@@ -47,12 +194,11 @@ GUARD: Final = 0x10000
 class TrieArrays(NamedTuple):
     """What kernels read of a dictionary.
 
-    Attributes:
-        roots: uint64, by code point; see the head of the module.
-        hints: uint8, by slot: the lowest byte of the label.
-        nodes: uint64, by slot.
-        values: weights of words, log(frequency) - log(total); the first is -inf, the last that
-            of an unknown character.
+    :param roots: uint64, by code point; see the head of the module.
+    :param hints: uint8, by slot: the lowest byte of the label.
+    :param nodes: uint64, by slot.
+    :param values: weights of words, log(frequency) - log(total); the first is -inf, the last that
+        of an unknown character.
     """
 
     roots: Hashes
@@ -85,18 +231,15 @@ def open_dictionary(
     """The digest of a dictionary, and what loads its trie from the cache or builds it anew (about
     two seconds, and kernels are needed).
 
-    Args:
-        main: a whole dictionary in jieba's format; jieba's own if None.
-        user: further words, in the format of jieba's user dictionaries.
-        fold: applied to every word, so that the words look like normalised text.
-        fold_name: names `fold`; another fold needs another name.
-
-    Raises:
-        FileNotFoundError: a dictionary is missing.
-        ValueError: when it is loaded, a dictionary is malformed; the message names the file and
-            the line.
+    :param main: a whole dictionary in jieba's format; jieba's own if None.
+    :param user: further words, in the format of jieba's user dictionaries.
+    :param fold: applied to every word, so that the words look like normalised text.
+    :param fold_name: names `fold`; another fold needs another name.
+    :raises FileNotFoundError: a dictionary is missing.
+    :raises ValueError: when it is loaded, a dictionary is malformed; the message names the file and
+        the line.
     """
-    path = main or words.jieba_file("dict.txt")
+    path = main or jieba_file("dict.txt")
     extra = b"" if user is None else _read_user(user)
     state = path.stat()
     begun = _begun(path, state.st_mtime_ns, state.st_size, state.st_ino)
@@ -108,11 +251,11 @@ def open_dictionary(
         data = path.read_bytes()
         if _digest(data).digest() != begun.digest():
             raise ValueError(f"{path} changes while it is read: try again")
-        dictionary = words.parse(data, str(path))
+        dictionary = parse(data, str(path))
         if user is not None:
-            dictionary = words.add_user_words(dictionary, extra, str(user))
+            dictionary = add_user_words(dictionary, extra, str(user))
         if fold is not None:
-            dictionary = words.fold_words(dictionary, fold)
+            dictionary = fold_words(dictionary, fold)
         return build_arrays(dictionary)
 
     name = digest.hexdigest()
@@ -140,11 +283,10 @@ def _read_user(path: Path) -> bytes:
         ) from error
 
 
-def build_arrays(dictionary: words.Dictionary) -> dict[str, NDArray[Any]]:
+def build_arrays(dictionary: Dictionary) -> dict[str, NDArray[Any]]:
     """The double array of all words with a frequency above zero.
 
-    Raises:
-        ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
+    :raises ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
     """
     entries = sorted((w, f) for w, f in dictionary.frequencies.items() if f > 0 and w)
     if not entries:

@@ -53,15 +53,14 @@ def locate_values(
 ) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
     """The values of a page, the positions of their words, ascending, and their sorts.
 
-    Args:
-        starts: where each word begins among the code points; `hashes` and `numbers` are its hash
-            and whether it is a numeral written as a word.
-        count: number of words.
-        figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
-            whether it is a year or is in a date line or in a time stamp.
-        names: where each name begins and ends, in order.
-        line: where the date line ends with which the text begins; 0: it has none.
-        whole: one more value of the page, of its first word; 0: there is none.
+    :param starts: where each word begins among the code points; `hashes` and `numbers` are its hash
+        and whether it is a numeral written as a word.
+    :param count: number of words.
+    :param figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
+        whether it is a year or is in a date line or in a time stamp.
+    :param names: where each name begins and ends, in order.
+    :param line: where the date line ends with which the text begins; 0: it has none.
+    :param whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
     capacity = np.uint64(figures.size) + np.uint64(1)
@@ -132,9 +131,8 @@ def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Ha
 def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
     """The distinct anchors of a page, at most `MOST_ANCHORS`: the lead's, and the smallest hashes.
 
-    Args:
-        hashes: of its words; `cuts` says before which of them a clause begins.
-        count: number of words.
+    :param hashes: of its words; `cuts` says before which of them a clause begins.
+    :param count: number of words.
     """
     clauses = _clause_hashes(hashes, cuts, count, keys)
     number = clauses.size

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.journal.access import open_journal
+from dedup_middleware.tools.files import rows as reading
+from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.run import batch_options
 from tests.commands.running import dedup, run
 from tests.texts import article, english
@@ -478,3 +481,21 @@ def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").symlink_to("in.jsonl")
     done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
     assert (done.code, "in.jsonl is no file" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_loses_rows_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """Rows that were there when the run began are not passed over."""
+    source = write(tmp_path / "in.jsonl", rows(9))
+    read = reading.read_jsonl
+
+    def read_and_change(path: Path) -> Iterator[Row]:
+        yield from read(path)
+        os.truncate(path, 100) if is_there else path.unlink()
+
+    monkeypatch.setitem(reading._READERS, "jsonl", read_and_change)
+    done = batch(source, "-o", tmp_path / "kept.jsonl")
+    assert (done.code, f"{source} has changed while it was read" in done.err) == (1, True)
+    assert not (tmp_path / "kept.jsonl").exists()

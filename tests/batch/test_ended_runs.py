@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.files import results
 from dedup_middleware.tools.files.results import Output
 from dedup_middleware.tools.files.rows import BatchError
@@ -165,6 +167,25 @@ def test_no_file_has_its_name_before_all_are_complete(
     assert {path.suffix for path in tmp_path.iterdir() if path != source} == {".part"}
 
 
+def test_a_file_that_appears_under_the_name_of_an_output(tmp_path: Path) -> None:
+    """It is nobody's to replace; one that was there when the run began is (``--overwrite``)."""
+    path = tmp_path / "kept.jsonl"
+    for is_there in (True, False):
+        path.write_text("mine") if is_there else path.unlink()
+        output = Output(path)
+        output.write(b"row")
+        output.complete()
+        if is_there:
+            output.finish()
+            assert path.read_bytes() == b"row\n"
+            continue
+        path.write_text("mine")
+        with pytest.raises(BatchError, match="has appeared"):
+            output.finish()
+        assert (path.read_text(), output.part.read_bytes()) == ("mine", b"row\n")
+        output.close()
+
+
 def test_a_full_disk_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the system reports only when it writes is reported, too."""
 
@@ -186,3 +207,26 @@ def test_files_that_can_not_be_written_are_noticed_at_once(tmp_path: Path, optio
     assert (done.code, "can't be written: No such file" in done.err) == (1, True), done.err
     rejected = tmp_path / "kept.jsonl.rejected.part"
     assert not rejected.exists() or not rejected.stat().st_size
+
+
+def test_a_journal_that_stays_in_its_log_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that fills up while SQLite moves the entries from its log into the file: without
+    the log the file could not be read, and it may be all that is left of the dropped rows."""
+    source, journal = write(tmp_path / "in.jsonl", rows(9)), tmp_path / "journal.db"
+    close, others = SQLiteJournal.close, []
+
+    def close_but_not_as_the_last(self: SQLiteJournal) -> None:
+        if self._db is not None:
+            others.append(sqlite3.connect(self.path))
+            others[-1].execute("SELECT count(*) FROM dropped").fetchone()
+        close(self)
+
+    monkeypatch.setattr(SQLiteJournal, "close", close_but_not_as_the_last)
+    done = batch(source, "-o", tmp_path / "kept.jsonl", "--journal", journal)
+    for other in others:
+        other.close()
+    assert (done.code, f"{journal} can't be written" in done.err) == (1, True)
+    assert not journal.exists()
+    assert not (tmp_path / "kept.jsonl").exists()

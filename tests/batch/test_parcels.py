@@ -14,7 +14,7 @@ import pytest
 from dedup_middleware import Options
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.run import batch_options
-from dedup_middleware.tools.files.signing import Signer, pack, raw_rows, sent_row, sign_rows, unpack
+from dedup_middleware.tools.files.signing import Signer, pack, sign_rows, unpack
 from tests.texts import article
 
 ROWS = [
@@ -52,17 +52,11 @@ def test_what_was_packed_comes_back(method: str, rows: list[Row]) -> None:
         assert found == expected
 
 
-def test_rows_are_sent_without_their_numbers() -> None:
-    """What a row holds arrives, and the reason why it can't be read."""
-    sent = [sent_row(raw) for raw in pickle.loads(pickle.dumps(raw_rows(ROWS)))]
-    assert [(row.raw, row.error) for row in sent] == [(row.raw, row.error) for row in ROWS]
-
-
 def test_a_worker_does_the_same() -> None:
     """What a worker process sends back is what the rows say."""
     options = batch_options(Options())
     signer = Signer(options, 1, texts=True)
-    found = unpack(sign_rows(options, 1, True, raw_rows(ROWS)))
+    found = unpack(sign_rows(options, 1, True, pickle.loads(pickle.dumps(ROWS))))
     for row, one in zip(ROWS, found, strict=True):
         expected = signer(row)
         assert (one.key, one.text, one.error) == (expected.key, expected.text, expected.error)
@@ -73,8 +67,10 @@ def test_workers_load_no_scrapy() -> None:
     script = (
         "import sys\n"
         "from dedup_middleware import Options\n"
+        "from dedup_middleware.tools.files.rows import Row\n"
         "from dedup_middleware.tools.files.signing import sign_rows\n"
-        "rows = [{'url': 'https://a/1', 'text': 'one two three four five six seven eight nine'}]\n"
+        "text = 'one two three four five six seven eight nine'\n"
+        "rows = [Row(1, {'url': 'https://a/1', 'text': text})]\n"
         "assert sign_rows(Options(hash_key='1'), 1, False, rows).rows[0][-1]\n"
         "print(sorted({'scrapy', 'twisted', 'itemadapter'} & set(sys.modules)))\n"
     )

@@ -175,6 +175,53 @@ def test_a_page_that_cant_be_unpacked(tmp_path: Path) -> None:
     assert "its content can't be read" in rejected
 
 
+@pytest.mark.parametrize(
+    ("coding", "page", "is_read"),
+    [
+        ("zstd", b"\x28\xb5\x2f\xfd\x04\x00" + bytes(range(200)), False),
+        ("gzip, br", b"\x8b\x07\x80" + bytes(range(200)), False),
+        ("x-gzip", gzip.compress(html(1)), False),
+        ("zstd", html(1), True),  # a head from before the archive was written
+        ("utf-8", html(1), True),
+    ],
+)
+def test_a_page_in_a_coding_that_is_not_undone(
+    tmp_path: Path, coding: str, page: bytes, *, is_read: bool
+) -> None:
+    """It is no page without text, which would be dropped."""
+    content = warc(page, coding=f"Content-Encoding: {coding}\r\n") + warc(html(2))
+    done, kept = files(tmp_path, "pages.warc", content, "-s", "DEDUP_ON_EMPTY=drop")
+    assert (done.code, len(kept)) == (0, 1 + is_read)
+    rejected = tmp_path / "kept.jsonl.rejected"
+    assert rejected.exists() is not is_read
+    assert is_read or f"it is coded as '{coding}'" in rejected.read_text("utf-8")
+
+
+def test_a_name_that_is_twice_in_a_row(tmp_path: Path) -> None:
+    """A page of which half is read is not judged; what decides nothing is as it was."""
+    same = json.dumps(article(1))
+    rows = (
+        f'{{"url": "https://a/1", "text": {same}}}\n'
+        f'{{"url": "https://a/2", "text": {json.dumps(article(2))}, "text": {same}}}\n'
+        f'{{"url": "https://a/3", "text": {json.dumps(article(3))}, "n": 1, "n": [{{"a": 1}}]}}\n'
+    )
+    done, kept = files(tmp_path, "rows.jsonl", rows.encode())
+    assert (done.code, [row["url"] for row in kept]) == (0, ["https://a/1", "https://a/3"])
+    assert '"n": 1, "n": [' in (tmp_path / "kept.jsonl").read_text("utf-8")
+    (rejected,) = (tmp_path / "kept.jsonl.rejected").read_text("utf-8").splitlines()
+    assert json.loads(rejected)["error"] == "the field 'text' is there twice"
+
+
+def test_a_field_that_the_verdict_takes_the_place_of(tmp_path: Path) -> None:
+    """It is counted with those that could not be kept."""
+    rows = [{"url": f"https://a/{n}", "text": article(1), "dedup": n} for n in range(2)]
+    dropped = tmp_path / "dropped.jsonl"
+    text = "\n".join(map(json.dumps, rows))
+    done, _ = files(tmp_path, "rows.jsonl", text.encode(), "--dropped", str(dropped))
+    assert done.code == 0
+    assert "The field dedup of 1 pages could not be kept." in done.out
+
+
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     """One line names the file; what was written is no complete output."""
     rows = tmp_path / "rows.jsonl"

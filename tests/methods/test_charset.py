@@ -16,11 +16,11 @@ from dedup_middleware.methods.literature.charset import (
     SIZE,
     CharacterSet,
     MachineCode,
+    Planes,
     level_1,
     machine_codes,
     pack,
 )
-from dedup_middleware.methods.literature.counting import Planes
 from tests.methods.inputs import method_input, page, similarity
 
 METHODS = [CharacterSet(), MachineCode(), MachineCode(encoding="gb2312")]

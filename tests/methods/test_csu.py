@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.methods.literature.base import MethodInput
-from dedup_middleware.methods.literature.counting import equal_positions
 from dedup_middleware.methods.literature.csu import (
     FINGERPRINT_SEED,
     Csu,
     class_keys,
+    equal_positions,
     fingerprint,
     fold16,
     sample,

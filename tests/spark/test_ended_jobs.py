@@ -21,6 +21,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from dedup_middleware.spark.__main__ import main
+from dedup_middleware.spark.stages import SparkError, Stages
 from tests.java import JAVA
 from tests.servers import free_port
 from tests.spark.streams import written
@@ -83,6 +84,20 @@ def test_a_killed_job_goes_on_on_this_machine(tmp_path: Path) -> None:
     assert pages.stat().st_mtime_ns == before
     assert not half.exists()
     assert dropped(output) == dropped(whole) != []
+
+
+def test_a_job_that_another_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    """Each would remove tables that the other one reads. When that is over the job goes on."""
+    output = tmp_path / "out"
+    Stages(spark, str(output), print).begin("one")
+    hold = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX)"
+    words = [sys.executable, "-c", f"{hold}; print(flush=True); input()", str(output / "job.json")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(SparkError, match="another job is writing it"):
+            Stages(spark, str(output), print).begin("one")
+    Stages(spark, str(output), print).begin("one")
 
 
 @pytest.mark.usefixtures("spark")

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from warcio.warcwriter import WARCWriter
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
+from dedup_middleware.spark.__main__ import spark_errors
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import SparkError, changed
@@ -107,6 +109,18 @@ def test_parquet_and_who_survives(
     assert sorted(kept) == survivors
     assert sorted(dropped) == [("0", "2"), ("1", "3"), ("4", "2"), ("5", "3")]
     assert sorted(row["more"][0] for row in result.kept.collect()) == [2, 3]
+
+
+def test_a_result_in_the_folder_that_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """It is none of the input, so that the job can go on when it is started again."""
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, pages())))
+    chosen = job(str(tmp_path / "result"))
+    numbers = []
+    for _ in range(2):
+        source = read_files(spark, [str(tmp_path)], OPTIONS, chosen)
+        numbers.append(run(source, OPTIONS, chosen).numbers)
+    assert numbers[0] == numbers[1]
+    assert numbers[0]["read"] == 6
 
 
 def test_csv(spark: SparkSession, tmp_path: Path) -> None:
@@ -200,6 +214,29 @@ def test_legal_csv_is_not_refused(
         source.check()
 
 
+def test_lines_that_end_in_several_ways(spark: SparkSession, tmp_path: Path) -> None:
+    """A file whose first line ends as on Windows and the others do not, as where files were put
+    together: Spark would take all of them for one row."""
+    long = article(1)
+    rows = [f"https://a/{n},{article(n)}" for n in range(4)]
+    text = f'url,text\r\n{rows[0]}\n{rows[1]}\r\n\r\n{rows[2]}\nhttps://a/4,"{long}"\r\n{rows[3]}\n'
+    (tmp_path / "mixed.csv").write_bytes(text.encode())
+    (tmp_path / "lines.csv").write_bytes(b'url,text\r\nhttps://a/5,"one\r\ntwo"\r\n\r\n')
+    chosen = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen), OPTIONS, chosen)
+    assert result.numbers == {"read": 6, "kept": 5, "duplicates": 1, "clusters": 2, "rejects": 0}
+    kept = {row["url"]: row["text"] for row in result.kept.collect()}
+    texts = {f"https://a/{n}": article(n) for n in (0, 2, 3)}
+    found = [url for url in ("https://a/1", "https://a/4") if url in kept]
+    assert kept == {**texts, found[0]: long, "https://a/5": "one\r\ntwo"}
+    (tmp_path / "one.csv").write_bytes(b"text\r\nsome words\r\n\r\nother ones\n")
+    chosen = job(str(tmp_path / "other"))
+    source = read_files(spark, [str(tmp_path / "one.csv")], OPTIONS, chosen)
+    assert [row["text"] for row in run(source, OPTIONS, chosen).kept.collect()] == [
+        "some words", "other ones"
+    ]  # fmt: skip
+
+
 def test_java_hands_over_large_pieces(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +298,26 @@ def test_warc(spark: SparkSession, tmp_path: Path) -> None:
     assert keys(result) == EXPECTED
     assert [row["reason"][:20] for row in result.rejects.collect()] == ["the rest of the file"]
     assert bytes(result.kept.first()["html"]).startswith(b"<html>")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_changes_while_it_is_read(
+    spark: SparkSession, tmp_path: Path, *, is_there: bool
+) -> None:
+    """Rows that were there when the job began are not passed over."""
+    path, chosen = tmp_path / "pages.jsonl", job(str(tmp_path / "result"))
+    path.write_text("\n".join(map(json.dumps, pages())))
+    source = read_files(spark, [str(path)], OPTIONS, chosen)
+
+    def change() -> None:
+        path.write_text(json.dumps(pages()[0])) if is_there else path.unlink()
+
+    message = "has changed while it was read" if is_there else "does not exist"
+    with (
+        pytest.raises(SparkError, match=message),
+        spark_errors("the job"),
+    ):
+        run(attrs.evolve(source, check=change), OPTIONS, chosen)
 
 
 def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> None:

@@ -82,6 +82,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert "cut.jsonl.gz" in failed.err
     assert "Unexpected end of input stream" in failed.err
     assert "Traceback" not in failed.err
+    (tmp_path / "list.json").write_text("[\n{}\n]\n")
+    words = ("spark", str(tmp_path / "list.json"), "-o", str(tmp_path / "list"))
+    rejected = dedup(*words, "--master", "local[2]")
+    assert (rejected.code, "3 rejected" in rejected.out) == (1, True)
+    assert f"the reasons are in {tmp_path / 'list' / 'rejects'}" in rejected.err
 
 
 @pytest.mark.parametrize("submitted", [False, True])

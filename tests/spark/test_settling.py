@@ -76,7 +76,7 @@ def test_rows_become_open_pages() -> None:
     rows = pa.table(
         [pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)], [*columns]
     )
-    opened = OpenPages(rows, {3: [9, 4]})
+    opened = OpenPages(rows, [(3, 9), (3, 4)])
     assert list(opened) == [3, 7]
     assert opened.kept == {1: 1, 5: 5}
     assert 5 not in opened
@@ -87,7 +87,7 @@ def test_rows_become_open_pages() -> None:
     assert judged.candidates.orders.tolist() == [3, 5]
     assert judged.candidates.content["simhash"].tolist() == [2, 2]
     assert list(judged.candidates.payloads) == [b"", b"five"]
-    assert list(OpenPages(rows.slice(0, 0), {})) == []
+    assert list(OpenPages(rows.slice(0, 0), [])) == []
 
 
 def test_pages_of_sure_edges_are_plain() -> None:

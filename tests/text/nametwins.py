@@ -9,21 +9,31 @@ import unicodedata
 import attrs
 import numpy as np
 
-from dedup_middleware.text import cutting, dictionary
-from dedup_middleware.text.capitals import ARTICLES, GERMAN, MANY, MOST, NOUNS
-from dedup_middleware.text.capitals import CREDITS as CAPITAL_CREDITS
+from dedup_middleware.text import cutting
+from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     LETTER,
     NUMERAL,
     SEPARATES,
     SYMBOL,
+    fold_text,
+    load_characters,
     word_classes,
 )
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
-from dedup_middleware.text.names import CREDITS, GIVEN_NAMES, SURNAMES
+from dedup_middleware.text.names import (
+    ARTICLES,
+    CAPITAL_CREDITS,
+    CREDITS,
+    GERMAN,
+    GIVEN_NAMES,
+    MANY,
+    MOST,
+    NOUNS,
+    SURNAMES,
+)
 from dedup_middleware.text.normalize import compose, needs_context, normalize, special
 from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
 from tests.text.oracles import BLOCK, MASK, folded_jieba, load_trie, mix

@@ -19,16 +19,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from uniseg.wordbreak import word_break, words
 
-from dedup_middleware.text import cutting, dictionary
+from dedup_middleware.text import cutting
+from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     EMOJI,
     SA,
     SEPARATOR,
     SINGLE,
+    code_points,
     word_classes,
 )
-from dedup_middleware.text.fold import code_points
 from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary

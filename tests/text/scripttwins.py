@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 
 from dedup_middleware.text import scriptclauses as module
 from dedup_middleware.text.characters import CLASS_MASK, EXTEND, SEPARATES, SYMBOL, word_classes
-from dedup_middleware.text.clauses import TURNS, WORDS
-from dedup_middleware.text.hashing import constants
-from dedup_middleware.text.polarity import (
+from dedup_middleware.text.clauses import (
     BODY,
     GIVEN,
     MARKS,
@@ -17,8 +15,11 @@ from dedup_middleware.text.polarity import (
     PERSON,
     SURNAME,
     TITLE,
+    TURNS,
+    WORDS,
     polarity,
 )
+from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.stopwords import MONTHS, NUMBER_WORDS, stop_words
 from tests.text.nametwins import unwrapped
 from tests.text.oracles import MASK, hash_word, mix

@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_classes
-from dedup_middleware.text.clauses import TURNS, WORDS
-from dedup_middleware.text.hashing import constants
-from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.polarity import (
+from dedup_middleware.text.clauses import (
     ALTERNATIVES,
     BODY,
     GIVEN,
@@ -26,8 +23,12 @@ from dedup_middleware.text.polarity import (
     SOME,
     SURNAME,
     TITLE,
+    TURNS,
+    WORDS,
     polarity,
 )
+from dedup_middleware.text.hashing import constants
+from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text import characters, normalize
-from dedup_middleware.text.characters import word_classes
-from dedup_middleware.text.fold import code_points, fold_text, load_characters
+from dedup_middleware.text.characters import code_points, fold_text, load_characters, word_classes
 from tests.text import generate_character_classes
 from tests.text.oracles import texts
 

@@ -16,9 +16,10 @@ from dedup_middleware.text.characters import (
     REGIONAL,
     SEPARATES,
     SYMBOL,
+    fold_text,
+    load_characters,
 )
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, constants
 from dedup_middleware.text.places import (
     DIVIDERS,

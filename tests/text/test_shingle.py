@@ -343,12 +343,12 @@ def test_threads() -> None:
 
 def test_one_compilation() -> None:
     """Whatever the text and the segmenter, the kernel is compiled for one signature."""
-    from dedup_middleware.text.shingle import _shingle
+    from dedup_middleware.text.shingle import read_text
 
     for segmenter in ("jieba", "fmm", "words", "char"):
         for text in ("", "a", CHINESE, "e\u0301"):
             Shingler(segmenter=segmenter)(text)
-    assert len(_shingle.signatures) == 1  # type: ignore[attr-defined]
+    assert len(read_text.signatures) == 1  # type: ignore[attr-defined]
 
 
 def test_collisions() -> None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.text.characters import fold_text, load_characters
 from dedup_middleware.text.figures import canonical, find_figures
-from dedup_middleware.text.fold import fold_text, load_characters
 from dedup_middleware.text.signs import (
+    CELSIUS,
     COMPARISON_SHIFT,
     COMPARISONS,
-    MEASURES,
+    DEGREE,
     NAMES,
     SIGN,
     UNIT_SHIFT,
@@ -22,7 +23,7 @@ from dedup_middleware.text.signs import (
 
 _LATIN = {
     word: name
-    for name, _, words, _ in UNITS
+    for name, _, words, _, _ in UNITS[: CELSIUS - 1]
     for word in words.split()
     if word not in {"us", "hk", "nt", "a", "au", "c", "ca", "s", "sg"}
 }
@@ -30,10 +31,12 @@ _COUNTRIES = {
     "us": "USD", "hk": "HKD", "nt": "TWD", "a": "AUD", "au": "AUD", "c": "CAD", "ca": "CAD",
     "s": "SGD", "sg": "SGD",
 }  # fmt: skip
-_SYMBOLS = {symbol: name for name, symbol, _, _ in UNITS if symbol}
-_IDEOGRAPHS = {word: name for name, _, _, words in (*UNITS, *MEASURES) for word in words.split()}
+_SYMBOLS = {symbol: name for name, symbol, *_ in UNITS if symbol}
+_IDEOGRAPHS = {word: name for name, *_, words in UNITS for word in words.split()}
 _MEASURES = {
-    word: name for name, latin, cyrillic, _ in MEASURES for word in f"{latin} {cyrillic}".split()
+    word: name
+    for name, _, latin, cyrillic, _ in UNITS[DEGREE:]
+    for word in f"{latin} {cyrillic}".split()
 }
 _WIDE = "[\u2e80-\U0010ffff]"
 

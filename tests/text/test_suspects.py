@@ -16,7 +16,7 @@ _ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…x7", max_size=
 
 
 def _found(text: str) -> list[int]:
-    return relevant.suspects(text, relevant._TABLE, relevant._LONGEST_SUSPECT)
+    return relevant.suspects(text)
 
 
 @given(

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.base import cachefolder
-from dedup_middleware.text import dictionary, store
-from dedup_middleware.text.dictionary import Dictionary
+from dedup_middleware.text import store
+from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.trie import (
     BASE_BITS,
@@ -18,6 +18,7 @@ from dedup_middleware.text.trie import (
     LABEL_SHIFT,
     NO_LABEL,
     VALUE_SHIFT,
+    Dictionary,
     Trie,
     TrieArrays,
     build_arrays,

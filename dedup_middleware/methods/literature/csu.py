@@ -7,7 +7,8 @@
 2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one
    SIMD register.
 3. Pages that have a value in common form a class; only inside a class pages are compared.
-4. The comparison counts the equal values (:mod:`.counting`): similarity = equal / M.
+4. The comparison counts the equal values: similarity = equal / M. Eight values of 16 bits fill a
+   register of 128 bits, and one instruction compares them all.
 
 The patent names neither n nor the threshold, and calls pages of one class alike. Ours: n = 1024,
 so that nearly all pages are compared by all of their shingles; half of the values must agree;
@@ -19,16 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base import kerneltypes as types
+from dedup_middleware.base.jit import compiler, kernel
+from dedup_middleware.base.kerneltypes import U8
 from dedup_middleware.base.settingfields import one_of, whole
 from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.signature._vector import operation
 from dedup_middleware.text.hashing import mixed
 
 if TYPE_CHECKING:
@@ -137,6 +142,74 @@ def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
 
 
+# Equal positions.
+
+(ir,) = compiler("llvmlite.ir")
+LANES: Final = 8  # positions in a register
+
+_R16: Final = types.Array(types.uint16, 1, readonly=True)
+_ZERO = np.uint64(0)
+_LANES = np.uint64(LANES)
+
+
+@operation("uint64")
+def _equal_lanes(builder: Any, array: Any, start: Any, query: Any, offset: Any) -> Any:
+    """How many of ``array[start:start + 8]`` equal their counterpart in ``query[offset:]``."""
+    lanes = ir.VectorType(ir.IntType(16), LANES)
+    loaded = []
+    for one, first in ((array, start), (query, offset)):
+        pointer = builder.gep(one.data, [first])
+        register = builder.load(builder.bitcast(pointer, lanes.as_pointer()))
+        register.align = 2
+        loaded.append(register)
+    equal = builder.bitcast(builder.icmp_unsigned("==", *loaded), ir.IntType(8))
+    return builder.zext(builder.ctpop(equal), ir.IntType(64))
+
+
+@kernel(U8(_R16, _R16))
+def _equal_positions(rows: NDArray[np.uint16], query: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    width = np.uint64(query.size)
+    count = np.uint64(rows.size) // width
+    out = np.empty(count, np.uint8)
+    # Unsigned indices: signed ones would be checked for wrap-around in every turn.
+    for row in range(count):
+        total = _ZERO
+        for unit in range(_ZERO, width, _LANES):
+            total += _equal_lanes(rows, row * width + unit, query, unit)
+        out[row] = total
+    return out
+
+
+def registers(fingerprints: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Fingerprints, shape (n, M), with zeros behind them that fill the last register."""
+    count, positions = fingerprints.shape
+    if positions % LANES == 0:
+        return np.ascontiguousarray(fingerprints, np.uint16)
+    filled = np.zeros((count, -(-positions // LANES) * LANES), np.uint16)
+    filled[:, :positions] = fingerprints
+    return filled
+
+
+def equal_positions(
+    fingerprints: NDArray[np.uint16], query: NDArray[np.uint16]
+) -> NDArray[np.uint8]:
+    """Number of positions at which each fingerprint equals the query, uint8[n].
+
+    :param fingerprints: uint16, shape (n, M)
+    :param query: uint16, shape (M,), M from 1 to 255
+    :raises ValueError: shapes that do not fit
+    """
+    if fingerprints.ndim != 2 or query.shape != fingerprints.shape[1:] or not 0 < query.size < 256:
+        raise ValueError(
+            "fingerprints must have shape (n, M) and query (M,) with M from 1 to 255, got "
+            f"{fingerprints.shape} and {query.shape}"
+        )
+    rows, row = registers(fingerprints), registers(query[np.newaxis])
+    padding = rows.shape[1] - len(query)
+    equal = _equal_positions(rows.reshape(-1), row[0])
+    return np.asarray(equal - np.uint8(padding), np.uint8)
+
+
 # The method.
 
 
@@ -205,7 +278,6 @@ class Csu(KeyedMethod):
     def similarities(
         self, own: Signature, gathered: tuple[int, list[int], NDArray[np.void]]
     ) -> NDArray[np.float64]:
-        from dedup_middleware.methods.literature.counting import equal_positions
         from dedup_middleware.signature.minhash import jaccards
 
         pages, places, records = gathered

@@ -1,8 +1,7 @@
 """Methods whose signature is a digest: two pages are duplicates when one digest is equal.
 
-MD5 of the body (a method that the paper on character sets compares with), text profiles, feature
-lists, rules over keywords, and I-Match. Most are described in 網頁排重演算法, a survey of
-fingerprint rules (2009).
+MD5 of the body (a method that the paper on character sets compares with), and four of a survey of
+fingerprint rules (網頁排重演算法, 2009): text profiles, feature lists, keyword rules and I-Match.
 """
 
 from __future__ import annotations
@@ -81,10 +80,9 @@ class Md5(TextDigestMethod):
         return page.text if page.text.strip() else ""
 
 
-# Fuzzy feature vector and MD5, in the shape of Apache Nutch's TextProfileSignature.
-#
-# 網頁排重演算法, a survey of fingerprint rules (2009). Counts are rounded down to multiples of a
-# quantum, so that a word more or less changes few of them; what is below the quantum is left out.
+# Fuzzy feature vector and MD5, in the shape of Apache Nutch's TextProfileSignature. Counts are
+# rounded down to multiples of a quantum, so that a word more or less changes few of them; what is
+# below the quantum is left out.
 
 
 def quantum(most: int, rate: float = 0.01) -> int:
@@ -125,10 +123,8 @@ class TextProfile(TextDigestMethod):
         return "\n".join(f"{word} {count}" for word, count in profile)
 
 
-# Rules over the description, the keywords and their weights.
-#
-# 網頁排重演算法, a survey of fingerprint rules (2009). Des is the page's description, else the
-# first 512 bytes of its text; T are its N = 10 heaviest keywords, W their weights; D is the
+# Rules over the description, the keywords and their weights. Des is the page's description, else
+# the first 512 bytes of its text; T are its N = 10 heaviest keywords, W their weights; D is the
 # distance of two lists of weights, ``|Wi - Wj|**2 / (|Wi|**2 + |Wj|**2)``. Two pages are duplicates
 # if
 #
@@ -248,14 +244,12 @@ class FeatureList(TextDigestMethod):
         return "\n".join(feature_list(page.tokens))
 
 
-# I-Match: the terms of a page that are rare elsewhere, hashed as one string.
-#
-# 網頁排重演算法, a survey of fingerprint rules (2009): keep the 70 % of the terms with the largest
-# IDF, in falling order. A. Chowdhury et al.: Collection statistics for fast duplicate document
-# detection, ACM TOIS 20(2), 2002. One more rare word changes the string; so, after A. Kołcz,
-# A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection via
-# lexicon randomization, KDD 2004, further strings are made with lexicons that lack a random part of
-# all terms, and one equal string of any lexicon is enough.
+# I-Match: the terms of a page that are rare elsewhere, hashed as one string: the 70 % with the
+# largest IDF, in falling order. A. Chowdhury et al.: Collection statistics for fast duplicate
+# document detection, ACM TOIS 20(2), 2002. One more rare word changes the string; so, after A.
+# Kołcz, A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection
+# via lexicon randomization, KDD 2004, further strings are made with lexicons that lack a random
+# part of all terms, and one equal string of any lexicon is enough.
 
 NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that has none of the page's terms
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.text.dictionary import jieba_file
+from dedup_middleware.text.trie import jieba_file
 
 _FORMAT = 2  # of the built table
 

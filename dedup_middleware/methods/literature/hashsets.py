@@ -22,8 +22,6 @@ from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.normalize import normalize
 
-# Signatures that are a set of 64-bit hashes, bounded in size however large the page is.
-#
 # Of a set with more than ``limit`` members the smallest are kept; they are a random sample that is
 # the same for equal sets, from which the Jaccard index is estimated (bottom-k sketch; A. Broder:
 # On the resemblance and containment of documents, 1997). Up to the limit it is exact.
@@ -79,7 +77,9 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) ->
 
 _CLOSING: Final = "”’」』)）\\]】》\"'"
 # A full stop of Latin script ends a sentence only in front of white space: 3.5 has none.
-_END: Final = re.compile(rf"(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+")
+_SENTENCE: Final = re.compile(
+    rf"(?s:.)*?(?:(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+|\Z)"
+)
 FULL_STOP: Final = re.compile(r"。|\.(?=\s|$)")
 
 
@@ -89,13 +89,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("一共3.5吨。真的？是。")
     ['一共3.5吨。', '真的？', '是。']
     """
-    found = []
-    start = 0
-    for end in _END.finditer(text):
-        found.append(text[start : end.end()].strip())
-        start = end.end()
-    found.append(text[start:].strip())
-    return [sentence for sentence in found if sentence]
+    return [sentence for found in _SENTENCE.findall(text) if (sentence := found.strip())]
 
 
 def without_space(text: str) -> str:
@@ -227,11 +221,10 @@ class FeatureString(HashSetMethod):
         return [keyed_hash(string, self.hash_key) for string in strings]
 
 
-# Segment signatures: a page is cut into n pieces, each is signed, m equal ones decide.
-#
-# 網頁排重演算法, a survey of fingerprint rules (2009). It cuts by position, where one character
-# more at the front changes every piece. Ours: cuts are made between sentences where there are
-# enough of them, and the signatures are compared as sets.
+# Segment signatures: a page is cut into n pieces, each is signed, m equal ones decide. The source,
+# 網頁排重演算法, a survey of fingerprint rules (2009), cuts by position, where one character more
+# at the front changes every piece. Ours: cuts are made between sentences where there are enough of
+# them, and the signatures are compared as sets.
 
 
 def segments(text: str, count: int) -> list[str]:

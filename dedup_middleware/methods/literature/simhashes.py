@@ -23,14 +23,12 @@ from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, s
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.text.dictionary import jieba_file
+from dedup_middleware.text.trie import jieba_file
 
-# Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison.
-#
-# Two fingerprints that differ in at most three of 64 bits have one of four blocks in common
-# (G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007). The keys
-# are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C, 11D``, the
-# number of a block and the block.
+# Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison. Two
+# fingerprints that differ in at most three of 64 bits have one of four blocks in common (Manku et
+# al.). The keys are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C,
+# 11D``, the number of a block and the block.
 
 BITS: Final = 64
 BLOCKS: Final = 4
@@ -82,10 +80,8 @@ class OneSimHash(KeyedMethod):
         return 1 - differing_bits(a, b) / BITS
 
 
-# SimHash of words with the feature hashes of the lecture.
-#
-# 罗刚: 搜索引擎开发实践, lecture 13, 文档排重; G. Manku, A. Jain, A. Das Sarma: Detecting
-# near-duplicates for web crawling, WWW 2007.
+# SimHash of words with the feature hashes of a lecture (罗刚: 搜索引擎开发实践, lecture 13,
+# 文档排重).
 #
 # The lecture's own two feature hashes are here for fidelity. Both bias bits: they repeat the few
 # bits of an ordinal or of a short word, so a bit of the fingerprint is one of at most b votes. The
@@ -216,10 +212,8 @@ class Luogang(OneSimHash):
         return simhash_signature(signed.value | zeros)
 
 
-# Weighted SimHash: words count by how informative they are.
-#
-# 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). The paper improves the weight of a word but
-# does not print the formula. Ours:
+# Weighted SimHash: words count by how informative they are. The paper of 周游 and 贾创辉 improves
+# the weight of a word but does not print the formula. Ours:
 #
 #     w = (1 + ln tf) * idf * length factor * title factor
 #
@@ -273,11 +267,9 @@ class WeightedSimHash(OneSimHash):
         return None if signed is None else simhash_signature(signed.value)
 
 
-# Random projection: a random vector of +1 and -1 for each token, summed up; its signs are kept.
-#
-# 網頁排重演算法, a survey of fingerprint rules (2009), after M. Charikar: Similarity estimation
-# techniques from rounding algorithms, STOC 2002. The vectors are the bits of a keyed hash of the
-# token, so none is kept in memory and every process has the same.
+# Random projection, of 網頁排重演算法, a survey of fingerprint rules (2009), after Charikar: a
+# random vector of +1 and -1 for each token, summed up; its signs are kept. The vectors are the bits
+# of a keyed hash of the token, so none is kept in memory and every process has the same.
 
 SIGNS: Final = 384
 SIGN_BYTES: Final = SIGNS // 8

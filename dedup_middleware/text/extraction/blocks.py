@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
+from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
 
 # Flags of a container. What is inside furniture or comments belongs to them too. FURNITURE is named
@@ -29,23 +30,8 @@ FIXED = 16
 # Characters of a name that are looked at.
 _NAME_SIZE = 300
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
-_FURNITURE_WORDS = frozenset(
-    """
-    ad ads adv gg banner banners dfp nav subnav menu submenu tool tools pager rail foot share shares
-    sharing shared follow tag tags keywords author authors byline meta timestamp hot rank ranking
-    vote votes rating slide slides slider caption icon icons btn button buttons modal popup overlay
-    tooltip login signup player editor disclaimer statement trending noprint hidden hide viewport
-    promo promos widget copyright weixin weibo visually userinfo pubdate taglist tuijian xiangguan
-    """.split()
-)
-# Beginnings of words, for their plurals and for compounds written as one.
-_FURNITURE_STARTS = (
-    *("advert", "sponsor", "outbrain", "taboola", "criteo", "breadcrumb", "crumb", "paginat"),
-    *("masthead", "sidebar", "footer", "newsletter", "subscri", "cookie", "consent", "addthis"),
-    *("bdshare", "related", "recommend", "popular", "suggest", "lightbox", "carousel", "gallery"),
-    *("attachment", "profile", "syndication", "sharebar", "sharebox", "toolba", "toolbo", "topbar"),
-    *("navi", "navb", "hotnews", "hotlist", "teaser", "social", "qrcode"),
-)
+_FURNITURE_WORDS = frozenset(word_lists()["furniture"])
+_FURNITURE_STARTS = word_lists()["furniture-starts"]
 _PAIRS = re.compile(
     r"(?:most|next|also|read|more|side|tag|source|user|screen|post|publish|pub)[-_]"
     r"(?:read|viewed|on|from|stories|news|next|more|post|like|bar|list|info|reader|date|time)\b"

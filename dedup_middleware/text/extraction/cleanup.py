@@ -8,22 +8,13 @@ nothing.
 
 import re
 
+from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction.blocks import Blocks
 
 _NOT_WORD = re.compile(r"\W+")
 
 # Words of notices. A block is one when it is short for the number of different ones in it.
-_LEGAL = (
-    *("版权", "版權", "著作权", "著作權", "转载", "轉載", "授权", "授權", "镜像", "摘编", "备案"),
-    *("许可证", "違法和不良", "违法和不良", "举报", "舉報", "本站", "本网", "本網", "不代表本"),
-    *("责任自负", "侵权", "侵權", "免责", "免責", "网安备", "声明：", "聲明：", "热线", "客服"),
-    *("联系我们", "聯絡我們", "关于我们", "關於我們", "京icp", "icp备", "icp证", "登录后"),
-    *("客户端",),
-    *("copyright", "©", "(c)", "rights reserved", "registered in", "privacy policy"),
-    *("terms of", "terms and conditions", "cookie", "sign up", "signing up", "newsletter"),
-    *("subscribe", "unsubscribe", "log in", "your email", "contact us", "about us"),
-    *("without permission", "written consent", "registered office", "trademark"),
-)
+_LEGAL = word_lists()["legal"]
 _LEGAL_ASCII = tuple(word for word in _LEGAL if word.isascii())
 # UTF-8 bytes of a notice for each of the words.
 _LEGAL_RATE = 120

@@ -92,13 +92,17 @@ class Files(Subcommand):
             "peak_bytes": peak_memory(),
         }
         context.say(state, lambda: _sentences(state, plan.rejected))
-        if report.rejected and report.rejected == report.read:
-            raise CommandError(
-                f"all {report.read:,} rows were rejected; the reasons are in {plan.rejected}. Name "
-                "the fields of your rows (DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or "
-                "their --format"
-            )
+        check_rejected(report.rejected, report.read, plan.rejected)
         return OK
+
+
+def check_rejected(rejected: int, read: int, where: object) -> None:
+    """Refuse to call it done where no row could be read; ``where`` are the reasons."""
+    if rejected and rejected == read:
+        raise CommandError(
+            f"all {read:,} rows were rejected; the reasons are in {where}. Name the fields of your "
+            "rows (DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or their --format"
+        )
 
 
 def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
@@ -172,7 +176,8 @@ class Spark(Subcommand):
         "The verdicts are those of a crawl with the pages in the same order. The result is\n"
         "a folder of Parquet tables: kept, duplicates, clusters and rejects. A job that was ended\n"
         "goes on where it was when it is started again. Needs Java 17 and the extra [spark].\n"
-        "Exit codes: 0; 1: something can't be read or written, or Spark is missing."
+        "Exit codes: 0; 1: something can't be read or written, all rows were rejected, or Spark\n"
+        "is missing."
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -191,4 +196,5 @@ class Spark(Subcommand):
             ) from error
         state = await work.run(arguments, context.options, arguments.master, quiet=context.json)
         context.say(state, lambda: work.sentences(state))
+        check_rejected(state["rejects"], state["read"], f"{arguments.output}/rejects")
         return OK

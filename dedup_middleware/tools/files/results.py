@@ -38,7 +38,7 @@ from dedup_middleware.tools.files.signing import Signed, fields_of
 #: what the name of a file ends in until the run is complete
 PART = ".part"
 _BATCH = 1000  # entries of the journal in one transaction
-_BESIDE = ("-wal", "-shm")  # endings of what SQLite has next to its file
+_BESIDE = ("-wal", "-shm", "-journal")  # endings of what SQLite has next to its file
 
 
 class Output:
@@ -51,6 +51,7 @@ class Output:
     def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
         self._path = path
         self.part = path.with_name(path.name + PART)
+        self._replaces = path.exists()
         self.rows = 0
         try:
             _check_free(self.part)
@@ -98,6 +99,8 @@ class Output:
             # Two runs that begin at the same moment see no file of each other.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
+            if self._path.exists() and not self._replaces:
+                raise FileExistsError(f"a file of this name has appeared; the rows: {self.part}")
             if self.rows or keep_empty:
                 self.part.replace(self._path)
             else:
@@ -183,6 +186,10 @@ class JournalOutput(Output):
         """Write what is left, so that only the name is missing."""
         self._flush()
         self._journal.close()
+        log = Path(f"{self.part}{_BESIDE[0]}")
+        # SQLite does not say that it could not move the entries into the file.
+        if log.exists():
+            raise self._failure(OSError(f"entries are left in {log}, as on a full disk"))
         super().complete()
 
     def finish(self, *, keep_empty: bool = True) -> None:
@@ -246,8 +253,9 @@ class Lines:
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict) -> bytes:
         """A dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
-        fields = self._plain(fields_of(row), signed)
-        return _line({**fields, self._options.mark_field: as_dict(verdict)})
+        fields, mark = self._plain(fields_of(row), signed), self._options.mark_field
+        self.left_out.update({mark} & fields.keys())
+        return _line({**fields, mark: as_dict(verdict)})
 
     def _plain(self, raw: dict[str, Any], signed: Signed) -> dict[str, Any]:
         """Fields as JSON values; the text of a page takes the place of its bytes."""

@@ -85,9 +85,15 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
 
 
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
-    """All rows of a file."""
+    """All rows of a file.
+
+    :raises BatchError: it can't be read, or is gone or shorter at the end
+    """
     try:
+        size = path.stat().st_size
         yield from _READERS[file_format](path)
+        if not path.is_file() or path.stat().st_size < size:
+            raise BatchError(f"{path} has changed while it was read: start again when it stays")
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise BatchError(f"{path} can't be read: {error}") from error
 
@@ -311,6 +317,7 @@ def _values(array: Any, types: Any) -> list[Any]:
 
 
 _LARGEST = 50_000_000  # bytes of a page
+_CODED = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has these
 _HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
 
 
@@ -346,6 +353,10 @@ def read_warc(path: Path) -> Iterator[Row]:
                     page = record.content_stream().read(_LARGEST)
                 except Exception as fault:  # of warcio, or of what it unpacks the page with
                     page, error = b"", f"its content can't be read: {fault}"
+                coding = headers.get_header("Content-Encoding")
+                # warcio leaves a page as it is in a coding that it does not know.
+                if coding and not error and _CODED.search(page, 0, 1000):
+                    page, error = b"", f"its content can't be read: it is coded as {coding!r}"
                 # A page longer than the limit is cut on purpose.
                 missing = len(page) < _LARGEST and _missing_bytes(record)
                 if missing:

@@ -39,7 +39,6 @@ from dedup_middleware.tools.files.signing import (
     Parcel,
     Signed,
     end_with_parent,
-    raw_rows,
     sign_rows,
     unpack,
 )
@@ -222,7 +221,7 @@ def _parts(
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
-        before += path.stat().st_size
+        before += done
 
 
 def _length(fields: dict[str, Any]) -> int:
@@ -247,10 +246,10 @@ async def _signed(
         has_room = len(waiting) < _AHEAD * (others + 1)
         if part is not None and has_room and executor is not None and busy < _AHEAD * others:
             with _ctrl_c_blocked():
-                work = executor.submit(sign, raw_rows(part[1]))
+                work = executor.submit(sign, part[1])
         elif part is not None and has_room and not (waiting and waiting[0][-1].done()):
             work = Future()
-            work.set_result(sign(raw_rows(part[1])))
+            work.set_result(sign(part[1]))
         else:
             path, rows, done, work = waiting.popleft()
             yield path, rows, unpack(await result_of(work, executor)), done

@@ -1,7 +1,7 @@
 """From rows to fingerprints, in worker processes, where most of the time goes.
 
-Rows and fingerprints travel between processes in columns: an object a page would cost more to send
-than a page costs to judge.
+Fingerprints travel between processes in columns: an object a page would cost more to send than a
+page costs to judge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import json
 import multiprocessing
 import os
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -53,13 +54,17 @@ class Signer:
         self._options = options
         self._fingerprinter = Fingerprinter(options, hash_key)
         self._texts = texts
+        names = options.field_names
+        self._decide = {
+            names.key, names.title, names.text, names.html, names.charset, names.description,
+        }  # fmt: skip
 
     def __call__(self, row: Row) -> Signed:
         """The page of a row; never raises for any row."""
         if row.error:
             return Signed(error=row.error)
         try:
-            fields = fields_of(row)
+            fields = fields_of(row, self._decide)
         except ValueError as error:
             return Signed(error=str(error))
         options = self._options
@@ -80,13 +85,24 @@ class Signer:
         return Signed(read.key, read.title, text, self._fingerprinter(read))
 
 
-def fields_of(row: Row) -> dict[str, Any]:
-    """Fields of a row."""
+def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
+    """Fields of a row.
+
+    :param once: names that a line of JSON may not have twice, where the last one would count
+    :raises ValueError: what is wrong with the row
+    """
     if not isinstance(row.raw, bytes):
         return row.raw
+    given: list[tuple[str, Any]] = []
+
+    def of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal given
+        given = pairs  # at last those of the row itself
+        return dict(pairs)
+
     try:
         # Of bytes it would guess the encoding, and a line of UTF-16 would be a row of the output.
-        fields = json.loads(row.raw.decode("utf-8"))
+        fields = json.loads(row.raw.decode("utf-8"), object_pairs_hook=of_pairs)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:
@@ -95,6 +111,10 @@ def fields_of(row: Row) -> dict[str, Any]:
         raise ValueError(f"it is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ValueError("it is no JSON object")
+    if len(given) > len(fields):
+        for name, count in Counter(name for name, _ in given).items():
+            if count > 1 and name in once:
+                raise ValueError(f"the field {name!r} is there twice")
     return fields
 
 
@@ -120,16 +140,6 @@ class Parcel:
     rows: list[tuple[str, str, str | None, str, bool]]
     plain: list[list[Any]]
     arrays: list[NDArray[Any]]
-
-
-def raw_rows(rows: Sequence[Row]) -> list[Any]:
-    """Rows as they are sent to a worker: what a row holds, or the row if that can't be read."""
-    return [row if row.error else row.raw for row in rows]
-
-
-def sent_row(raw: Any) -> Row:
-    """A row as it came from :func:`raw_rows`; its number stays behind."""
-    return raw if isinstance(raw, Row) else Row(0, raw)
 
 
 def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
@@ -170,10 +180,9 @@ def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
     return Signer(options, hash_key, texts=texts)
 
 
-def sign_rows(options: Options, hash_key: int, texts: bool, raws: Sequence[Any]) -> Parcel:
+def sign_rows(options: Options, hash_key: int, texts: bool, rows: Sequence[Row]) -> Parcel:
     """Called in a worker process for each part of the input."""
-    signer = _signer(options, hash_key, texts)
-    signed = [signer(sent_row(raw)) for raw in raws]
+    signed = list(map(_signer(options, hash_key, texts), rows))
     return pack(signed, sketched=not options.keeps_evidence)
 
 
