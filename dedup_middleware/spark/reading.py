@@ -11,7 +11,7 @@ import csv
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -142,21 +142,31 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Data
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
     separator = _separator(files)
-    names, ends = _csv_names(session, files, separator)
+    names, by_end = _csv_names(session, files, separator)
     if not names:
         nothing = StructType().add(FILE, StringType()).add(BASE, LongType())
         return session.createDataFrame([], nothing)
-    # Spark would want all lines of a file to end as the first one. Of CR LF it leaves the CR, also
-    # in the last name.
-    read = [*names[:-1], names[-1] + "\r" * any("\r\n" in end for end in ends)]
-    ending = {} if "\r" in ends else {"lineSep": "\n"}
+    # Spark would want all lines of all files to end in one way.
+    tables = [
+        _csv_rows(session, some, separator, names, end) for end, some in sorted(by_end.items())
+    ]
+    return reduce(DataFrame.unionAll, tables)
+
+
+def _csv_rows(
+    session: SparkSession, files: list[str], separator: str, names: list[str], end: str
+) -> DataFrame:
+    """Rows of files whose lines of names end alike; behind CR LF the others may end in LF."""
+    # Spark leaves the CR of CR LF in the last value, also in the last name.
+    read = [*names[:-1], names[-1] + "\r" * (end == "\r\n")]
     schema = StructType()
     for name in [*read, FAULT]:
         schema = schema.add(name, StringType())
     # Spark would replace what is no UTF-8, so that different texts become alike: bytes are read.
+    # By itself it would take the first end of a line for that of rows, also within a cell.
     rows = session.read.options(
         header=True, multiLine=True, escape='"', sep=separator, enforceSchema=True,
-        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1", **ending,
+        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1", lineSep=end[-1],
     ).schema(schema).csv(_literal(files))  # fmt: skip
     columns = [F.coalesce(F.col(quoted(name)), F.lit("")) for name in read]
     # An empty line.
@@ -234,21 +244,28 @@ def _refused(separator: str, names: Mapping[str, str]) -> Callable[[Iterable[Any
     return work
 
 
+def _noted(lines: Iterable[str], parts: list[str]) -> Iterator[str]:
+    """The lines; those that were asked for are appended to a list."""
+    for line in lines:
+        parts.append(line)
+        yield line
+
+
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
-) -> tuple[list[str], set[Any]]:
+) -> tuple[list[str], dict[str, list[str]]]:
     """The names of the columns, in the first line of each file, none if all files are empty; and
-    how the first lines of each file end.
+    the files that are not, by how this line ends: LF, CR LF or CR.
 
     :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
-    ends = set()
+    by_end: dict[str, list[str]] = {}
     for file in files:
+        parts: list[str] = []  # of the line of names, where names have ends of lines in them
         try:
             with csv_text(opened(session, file)) as text:
-                names = next(filter(None, csv_rows(text, separator, file)), [])
-                ends.add(text.newlines or "")
+                names = next(filter(None, csv_rows(_noted(text, parts), separator, file)), [])
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
@@ -256,15 +273,19 @@ def _csv_names(
             raise SparkError(f"{file}: its line of names can't be read: {error}") from None
         except UnicodeEncodeError:
             raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
+        if not names:
+            continue
         names = named_columns(names)
-        if first[1] and names and names != first[1]:
+        if first[1] and names != first[1]:
             raise SparkError(
                 f"the columns of {file} ({', '.join(names)}) are not those of {first[0]} "
                 f"({', '.join(first[1])}): read files with the same first line at a time"
             )
         first = first if first[1] else (file, names)
+        end = parts[-1][len(parts[-1].rstrip("\r\n")) :] or "\n"
+        by_end.setdefault(end, []).append(file)
     check_names(first[1])
-    return first[1], ends
+    return first[1], by_end
 
 
 def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:

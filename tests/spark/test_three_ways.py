@@ -1,10 +1,13 @@
 """A crawl's deduplicator, `scrapy dedup files` and Spark decide the same, page for page, on mixed
-made-up pages: of two languages, with and without titles and keys, as texts and as HTML."""
+made-up pages: of two languages, with and without titles and keys, as texts and as HTML; and the
+latter two find the same rows in CSV."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,8 @@ from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.job import run
 from dedup_middleware.spark.reading import read_files
+from dedup_middleware.spark.signing import FAULT, FILE, PREFIX
+from dedup_middleware.tools.files.rows import read_csv
 from dedup_middleware.tools.files.run import Plan, batch_options, run_batch
 from tests.spark.streams import HOSTS, Row
 from tests.texts import article, english, sentences
@@ -173,3 +178,65 @@ async def test_every_page(
     # It names matches by their keys, which several rows may have.
     without = {n: (*one[:2], *one[3:]) for n, one in expected.items()}
     assert await of_files(path, rows, options) == without
+
+
+# Texts of CSV files, by their names: rows end in LF, CR LF or CR, which cells may have too.
+CSV = {
+    "lf": 'url,text\nu1,"one\r\ncell"\n\nu2,two\nu3,"a\rb"\n',
+    "crlf": 'url,text\r\nu1,"one\ncell"\r\n\r\nu2,"two\r\n, ""more"""\r\nu3,three\r\n',
+    "cr": 'url,text\ru1,"one"\r\ru2,two\ru3,three\r',
+    "cr-lf-in-cell": 'url,text\ru1,"one\ncell"\ru2,"two\r\n"\ru3,three',
+    "cr-far-lf": "url,text\r" + "u1,some words\r" * 900 + 'u2,"one\ncell"\r',
+    "cr-lf-in-name": '"url","te\nxt"\ru1,"one\ncell"\ru2,two\r',
+    "lf-cr-in-name": '"url","te\rxt"\nu1,"one\rcell"\nu2,two\n',
+    "crlf-then-lf": 'url,text\r\nu1,"one"\nu2,two\r\n\nu3,"th\nree"\n',
+    "names-only": "url,text",
+    "empty": "",
+}
+
+
+def csv_rows_of_spark(session: SparkSession, path: Path, folder: Path) -> list[dict[str, str]]:
+    """Rows of some files, in their order."""
+    rows = read_files(session, [str(path)], Options(), Job(output=str(folder / "out"))).rows
+    shown = [row.asDict() for row in rows.collect()]
+    assert [row for row in shown if row.get(FAULT)] == []
+    shown.sort(key=lambda row: str(row[FILE]))
+    return [{name: row[name] for name in row if not name.startswith(PREFIX)} for row in shown]
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_rows_of_csv(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """None is lost or cut, however rows end and whatever ends of lines are within cells."""
+    path = tmp_path / f"{name}.csv"
+    path.write_bytes(CSV[name].encode())
+    expected = [row.raw for row in read_csv(path)]
+    assert csv_rows_of_spark(spark, path, tmp_path) == expected
+
+
+@contextmanager
+def logged(session: SparkSession) -> Iterator[Any]:
+    """What Java logs meanwhile, as one text of Java."""
+    machine: Any = session._jvm
+    log = machine.org.apache.logging.log4j
+    written = machine.java.io.StringWriter()
+    make = log.core.appender.WriterAppender.createAppender
+    root, appender = log.LogManager.getRootLogger(), make(None, None, written, "test", False, True)
+    appender.start()
+    root.addAppender(appender)
+    try:
+        yield written
+    finally:
+        root.removeAppender(appender)
+
+
+def test_rows_of_csv_files_that_end_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of a folder are each read by their own ends; Spark does not warn of their names."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, text in CSV.items():
+        if "name" not in name:
+            (folder / f"{name}.csv").write_bytes(text.encode())
+    expected = [row.raw for path in sorted(folder.iterdir()) for row in read_csv(path)]
+    with logged(spark) as log:
+        assert csv_rows_of_spark(spark, folder, tmp_path) == expected
+    assert "does not conform" not in log.toString()
