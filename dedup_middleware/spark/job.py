@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import attrs
 import numpy as np
@@ -45,9 +44,9 @@ from dedup_middleware.spark.stages import (
     Stages,
     exists,
     file_states,
+    files_in,
     fingerprint_of,
     job_options,
-    listed,
 )
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.portable import Imported, import_index
@@ -220,7 +219,7 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     :param key: the whole key of the index that it is for
     :raises DedupError: the file can't be written
     """
-    names = listed(steps.index.sparkSession, steps.stages.path("work/index"))
+    names = files_in(steps.index.sparkSession, steps.stages.path("work/index"))
     if not key and steps.job.against is not None:
         key = read_portable(steps.job.against).parameters[HASH_KEY]
     options, method = steps.options, steps.method
@@ -239,9 +238,8 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
 
 
 def _batches(path: str) -> Iterator[Any]:
-    parts = urlsplit(path)
-    if parts.scheme in {"", "file"}:
-        with pq.ParquetFile(unquote(parts.path)) as file:
+    if path.startswith("file:"):
+        with pq.ParquetFile(path.removeprefix("file:")) as file:
             yield from file.iter_batches(_ROWS)
         return
     from pyarrow.fs import FileSystem

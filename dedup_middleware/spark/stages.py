@@ -282,7 +282,7 @@ class Stages:
             raise SparkError(
                 f"output={self.folder!r} can't be used: the folder is not empty; name another one"
             )
-        made = files.create(files.makeQualified(found).suffix(f"/{_STATE}"), False)
+        made = files.create(_file_system(self.session, path)[1], False)
         try:
             made.write(bytearray(json.dumps({"job": fingerprint}).encode()))
         finally:
@@ -367,7 +367,19 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 def listed(session: SparkSession, path: str) -> list[str]:
     """Files at a path, a pattern among them; hidden ones are left out."""
     files, found = _file_system(session, path)
-    waiting = list(files.globStatus(found) or ())
+    names = _files_at(files, list(files.globStatus(found) or ()))
+    if not names:
+        raise SparkError(f"there is no file at {path}: name what is to be read")
+    return names
+
+
+def files_in(session: SparkSession, folder: str) -> list[str]:
+    """Files in a folder, whose name is no pattern; hidden ones are left out."""
+    files, found = _file_system(session, folder)
+    return _files_at(files, [files.getFileStatus(found)])
+
+
+def _files_at(files: Any, waiting: list[Any]) -> list[str]:
     names: list[str] = []
     while waiting:
         status = waiting.pop()
@@ -380,8 +392,6 @@ def listed(session: SparkSession, path: str) -> list[str]:
             ]
         else:
             names.append(str(own.toString()))
-    if not names:
-        raise SparkError(f"there is no file at {path}: name what is to be read")
     return names
 
 

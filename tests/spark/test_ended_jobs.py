@@ -6,6 +6,7 @@ in the Java of the other tests, which has loaded Spark.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -98,6 +99,14 @@ def test_a_job_that_another_process_does(spark: SparkSession, tmp_path: Path) ->
         with pytest.raises(SparkError, match="another job is writing it"):
             Stages(spark, str(output), print).begin("one")
     Stages(spark, str(output), print).begin("one")
+
+
+@pytest.mark.parametrize("name", ["out-17:05", "out:1", "a b%20#c[1]", "out/"])
+def test_names_of_folders(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """A folder of any name is taken, and found again."""
+    for _ in range(2):
+        Stages(spark, f"{tmp_path}/{name}", print).begin("one")
+    assert json.loads((tmp_path / name / "job.json").read_text()) == {"job": "one"}
 
 
 @pytest.mark.usefixtures("spark")

@@ -12,7 +12,7 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark import Job
-from dedup_middleware.spark.job import finish, load, start, with_key_of_index
+from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
 from dedup_middleware.spark.signing import BASE, Source
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.portable import export_index
@@ -86,3 +86,12 @@ async def test_a_new_index_needs_a_key(tmp_path: Path) -> None:
         pass
     known = await with_key_of_index(options, open_index(options))
     assert int(known.hash_key, 16) > 1
+
+
+@pytest.mark.parametrize("name", ["out-17:05", "a b%20#c"])
+def test_folders_of_any_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """The index file is made of the tables in them."""
+    job = Job(output=str(tmp_path / name), partitions=2)
+    steps = steps_of(spark, stream(20, seed=3), Options(hash_key="5"), job)
+    kept = finish(steps).numbers["kept"]
+    assert write_index_file(steps, tmp_path / "index.parquet").pages == kept
