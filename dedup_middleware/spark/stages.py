@@ -246,10 +246,14 @@ class Stages:
         """Keep other processes from the folder, which would remove what this one reads; on file
         systems of this machine, as long as there is this object or the process."""
         path = self._local(_STATE)
-        # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
-        if path is None or not path.exists():
+        if path is None:
             return
-        held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            # It can only be read, so this process removes nothing; or with LC_ALL=C Java writes
+            # letters beyond ASCII otherwise, so that it is not found here.
+            return
         weakref.finalize(self, os.close, held)
         try:
             fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,6 +6,7 @@ in the Java of the other tests, which has loaded Spark.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -107,6 +109,22 @@ def test_names_of_folders(spark: SparkSession, tmp_path: Path, name: str) -> Non
     for _ in range(2):
         Stages(spark, f"{tmp_path}/{name}", print).begin("one")
     assert json.loads((tmp_path / name / "job.json").read_text()) == {"job": "one"}
+
+
+def test_a_result_that_can_only_be_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of another user, or on a medium that is mounted so: it can be opened again."""
+    Stages(spark, str(tmp_path / "out"), print).begin("one")
+    opened = os.open
+
+    def read_only(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY) and Path(path).is_relative_to(tmp_path):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", read_only)
+    Stages(spark, str(tmp_path / "out"), print).begin("one")
 
 
 @pytest.mark.usefixtures("spark")
