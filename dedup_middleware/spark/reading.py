@@ -8,6 +8,7 @@ Spark cuts it up: files by name, rows in their order.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,13 +92,16 @@ def read_files(
     :param paths: files, folders or patterns, at any address that Spark can read; files of the
         result are left out
     :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
-    :raises SparkError: there are no such files, or their endings name no format or several
+    :raises SparkError: there are no other files, or their endings name no format or several
     """
-    own = f"{qualified(session, job.output)}/"
+    own = f"{_without_links(qualified(session, job.output))}/"
     found = {file for path in paths for file in listed(session, path)}
-    files = sorted(file for file in found if not file.startswith(own))
+    files = sorted(file for file in found if not _without_links(file).startswith(own))
     if not files:
-        raise SparkError(f"there are no files at {', '.join(paths)}: name what is to be read")
+        raise SparkError(
+            f"all files at {', '.join(paths)} are in the output folder {job.output}: name another "
+            "one for the result"
+        )
     if len(files) >= _MOST_FILES:
         raise SparkError(f"{len(files):,} files are too many: put them together into fewer")
     try:
@@ -119,6 +123,11 @@ def read_files(
         identity=fingerprint_of(states, kind),
         states=states,
     )
+
+
+def _without_links(file: str) -> str:
+    """The name of a file as it is without symbolic links, if it is on this machine."""
+    return os.path.realpath(file.removeprefix("file:")) if file.startswith("file:") else file
 
 
 def _as_spark_names_it(session: SparkSession, file: str) -> str:

@@ -320,6 +320,21 @@ def test_a_file_that_changes_while_it_is_read(
         run(attrs.evolve(source, check=change), OPTIONS, chosen)
 
 
+def test_a_result_in_a_folder_behind_a_link(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of the result are no input, by whatever name the folder is given; others are."""
+    folder, link = tmp_path / "in", tmp_path / "link"
+    (folder / "out" / "kept").mkdir(parents=True)
+    link.symlink_to(folder)
+    for path in (folder / "pages.jsonl", folder / "out" / "kept" / "part.jsonl"):
+        path.write_text(json.dumps(pages()[0]))
+    for read, output in ((folder, folder), (link, folder), (folder, link), (link, link)):
+        source = read_files(spark, [str(read)], OPTIONS, job(f"{output}/out"))
+        assert [Path(file).name for file in source.files] == ["pages.jsonl"]
+    message = r"all files at .*link are in the output folder .*in: name"
+    with pytest.raises(SparkError, match=message):
+        read_files(spark, [str(link)], OPTIONS, job(str(folder)))
+
+
 def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> None:
     """The message names the argument and the way out."""
     chosen = job(str(tmp_path / "result"))
