@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import attrs
 import numpy as np
@@ -82,9 +83,12 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     :raises OptionsError: the method is none that runs in a batch
     """
     signing.check_names(df.columns)
-    states = file_states(df.sparkSession, sorted(df.inputFiles()))
+    # Addresses, with % before what those can't have.
+    files = sorted(df.inputFiles())
+    states = file_states(df.sparkSession, [unquote(file) for file in files])
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
-    identity = fingerprint_of(states, plan) if states else uuid.uuid4().hex
+    named = [(file, *state[1:]) for file, state in zip(files, states, strict=True)]
+    identity = fingerprint_of(named, plan) if named else uuid.uuid4().hex
     rows = df.withColumn(signing.BASE, F.monotonically_increasing_id())
     return run(Source(rows=rows, identity=identity, states=states), options, job, note)
 

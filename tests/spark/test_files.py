@@ -320,6 +320,14 @@ def test_a_file_that_changes_while_it_is_read(
         run(attrs.evolve(source, check=change), OPTIONS, chosen)
 
 
+def test_a_table_of_files_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark names the files of a table as addresses, with % before what those can't have."""
+    for row, name in zip(pages(), ("a b", "a%20c", "a%", "a#b?c", "a[1]", "网页é+,;"), strict=True):
+        (tmp_path / f"{name}.json").write_text(json.dumps(row))
+    chosen = job(str(tmp_path / "result"))
+    assert deduplicate(spark.read.json(str(tmp_path)), OPTIONS, chosen).numbers["read"] == 6
+
+
 def test_a_result_in_a_folder_behind_a_link(spark: SparkSession, tmp_path: Path) -> None:
     """Files of the result are no input, by whatever name the folder is given; others are."""
     folder, link = tmp_path / "in", tmp_path / "link"
