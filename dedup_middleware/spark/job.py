@@ -43,7 +43,6 @@ from dedup_middleware.spark.stages import (
     Note,
     SparkError,
     Stages,
-    exists,
     file_states,
     files_in,
     fingerprint_of,
@@ -123,23 +122,27 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
 
     pages = stages.table("work/pages", signed, _adapted(source, job))
     if is_read:
-        _check_unchanged(rows.sparkSession, source)
+        check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
 
 
-def _check_unchanged(session: SparkSession, source: Source) -> None:
+def check_unchanged(session: SparkSession, source: Source) -> None:
     """Refuse what was read of files that have changed meanwhile: rows may be missing.
 
     The job is not the same when it is started again, since its identity has the states.
     """
-    for before in source.states:
-        path = before[0]
-        if not exists(session, path) or file_states(session, [path]) != [before]:
-            raise SparkError(
-                f"{path} has changed while it was read: start again with another output folder "
-                "when it stays"
-            )
+    try:
+        states = file_states(session, [path for path, *_ in source.states])
+        pairs = zip(source.states, states, strict=True)
+        other = next((before[0] for before, state in pairs if before != state), None)
+    except FileNotFoundError as error:
+        other = error.filename
+    if other is not None:
+        raise SparkError(
+            f"{other} has changed while it was read: start again with another output folder when "
+            "it stays"
+        )
 
 
 def _adapted(source: Source, job: Job) -> dict[str, str]:

@@ -5,6 +5,7 @@ A step is a table that is written down, so that a job that was ended goes on whe
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import json
@@ -24,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -359,11 +361,22 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
 
 
 def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Names, bytes and times of change of files."""
+    """Names, bytes and times of change of files.
+
+    :raises FileNotFoundError: one is not there
+    """
+    machine: Any = session._jvm
+    make = machine.org.apache.hadoop.fs.Path
+    settings = session._jsparkSession.sessionState().newHadoopConf()
     states = []
     for path in paths:
-        files, found = _file_system(session, path)
-        status = files.getFileStatus(found)
+        found = make(path)
+        try:
+            status = found.getFileSystem(settings).getFileStatus(found)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() != "FileNotFoundException":
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
         states.append((path, int(status.getLen()), int(status.getModificationTime())))
     return states
 

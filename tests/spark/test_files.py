@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -21,7 +22,7 @@ from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
 from dedup_middleware.spark.__main__ import spark_errors
-from dedup_middleware.spark.job import run
+from dedup_middleware.spark.job import check_unchanged, run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import SparkError, changed
 from tests.spark.streams import Row
@@ -318,6 +319,32 @@ def test_a_file_that_changes_while_it_is_read(
         spark_errors("the job"),
     ):
         run(attrs.evolve(source, check=change), OPTIONS, chosen)
+
+
+def test_files_are_looked_at_with_few_calls(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call of Java takes a part of a millisecond, one that makes a configuration several. A
+    file that is gone is named."""
+    for number in range(50):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(pages()[0]))
+    source = read_files(spark, [str(tmp_path)], OPTIONS, job(str(tmp_path / "result")))
+    calls = []
+    client: Any = spark._sc._gateway._gateway_client
+    send = client.send_command
+
+    def counted(command: str, *more: Any, **named: Any) -> Any:
+        calls.append(command)
+        return send(command, *more, **named)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    check_unchanged(spark, source)
+    asked = [call for call in calls if not call.startswith("m\n")]  # others free memory of Java
+    assert sum("newHadoopConf" in call for call in asked) == 1
+    assert len(asked) < 50 * 8
+    (tmp_path / "7.jsonl").unlink()
+    with pytest.raises(SparkError, match=r"/7\.jsonl has changed while it was read"):
+        check_unchanged(spark, source)
 
 
 def test_a_table_of_files_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
