@@ -177,6 +177,17 @@ def changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None
                 session.conf.set(key, old)
 
 
+class _Lock:
+    """A descriptor that is open as long as there is this object or the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        weakref.finalize(self, os.close, descriptor)
+
+
+# By the numbers of the device and of the file.
+_LOCKS: weakref.WeakValueDictionary[tuple[int, int], _Lock] = weakref.WeakValueDictionary()
+
+
 @attrs.frozen
 class Stages:
     """Tables of one job under one folder."""
@@ -186,6 +197,7 @@ class Stages:
     note: Note
     # Of tables made or read before: to ask a file for its schema is a job of its own.
     _schemas: dict[str, StructType] = attrs.field(factory=dict, init=False)
+    _locks: list[_Lock] = attrs.field(factory=list, init=False)
 
     def path(self, name: str) -> str:
         """Where a table is."""
@@ -251,14 +263,23 @@ class Stages:
         if path is None:
             return
         try:
-            held = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             # It can only be read, so this process removes nothing; or with LC_ALL=C Java writes
             # letters beyond ASCII otherwise, so that it is not found here.
             return
-        weakref.finalize(self, os.close, held)
+        status = os.fstat(descriptor)
+        lock, place = _Lock(descriptor), (status.st_dev, status.st_ino)
+        held = _LOCKS.get(place)  # of another job of this process
+        if held is None:
+            self._lock(descriptor)
+            held = _LOCKS[place] = lock
+        self._locks.append(held)
+
+    def _lock(self, descriptor: int) -> None:
         try:
-            fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Unlike a lock of lockf it stays when the process closes the file somewhere else.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             raise SparkError(
                 f"output={self.folder!r} can't be used: another job is writing it; wait until it "

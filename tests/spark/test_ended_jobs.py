@@ -7,6 +7,7 @@ in the Java of the other tests, which has loaded Spark.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -30,6 +31,8 @@ from tests.servers import free_port
 from tests.spark.streams import written
 
 ROOT = Path(__file__).parents[2]
+# A program's beginning, as far as the way of locking.
+LOCK = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.flock(file, fcntl.LOCK_EX"
 
 
 def dropped(output: Path) -> list[tuple[str, str]]:
@@ -93,14 +96,40 @@ def test_a_job_that_another_process_does(spark: SparkSession, tmp_path: Path) ->
     """Each would remove tables that the other one reads. When that is over the job goes on."""
     output = tmp_path / "out"
     Stages(spark, str(output), print).begin("one")
-    hold = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX)"
-    words = [sys.executable, "-c", f"{hold}; print(flush=True); input()", str(output / "job.json")]
+    words = [sys.executable, "-c", f"{LOCK}); print(flush=True); input()", str(output / "job.json")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(SparkError, match="another job is writing it"):
-            Stages(spark, str(output), print).begin("one")
+        refused = []
+        for _ in range(2):
+            with pytest.raises(SparkError, match="another job is writing it") as error:
+                Stages(spark, str(output), print).begin("one")
+            refused.append(error)  # with what it held
     Stages(spark, str(output), print).begin("one")
+
+
+def test_two_jobs_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """The folder is kept from other processes until the last one of them is over, whoever else
+    reads job.json meanwhile."""
+    output = str(tmp_path / "out")
+    first, second = (Stages(spark, output, print) for _ in range(2))
+    first.begin("one")
+    second.begin("one")
+    assert not is_free(tmp_path / "out")
+    del second
+    gc.collect()
+    assert not is_free(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "job.json").read_text()) == {"job": "one"}
+    assert not is_free(tmp_path / "out")
+    del first
+    gc.collect()
+    assert is_free(tmp_path / "out")
+
+
+def is_free(folder: Path) -> bool:
+    """Whether another process may write a result there."""
+    words = [sys.executable, "-c", f"{LOCK} | fcntl.LOCK_NB)", str(folder / "job.json")]
+    return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["out-17:05", "out:1", "a b%20#c[1]", "out/"])
