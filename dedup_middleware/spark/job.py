@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -30,12 +30,17 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.parameters import HASH_KEY, RECORD, RecordLayout
+from dedup_middleware.index.parameters import (
+    HASH_KEY,
+    RECORD,
+    RecordLayout,
+    differences,
+    hash_key_of,
+)
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.columns import flat, to_content
-from dedup_middleware.spark.reading import hash_key_in_use, with_key_of
 from dedup_middleware.spark.signing import PREFIX, Source, Task, quoted, sign
 from dedup_middleware.spark.stages import (
     BATCH_BYTES,
@@ -271,6 +276,29 @@ def _pages(batch: Any, keep_address: bool) -> Pages:
         bucket_keys.astype(np.uint64),
         starts,
     )
+
+
+def with_key_of(options: Options, path: str) -> Options:
+    """Options with the hash key of an exported index, so that its pages can be compared."""
+    parameters = read_portable(path).parameters
+    own = dict(Fingerprinter(options, 0).parameters)
+    theirs = {name: value for name, value in parameters.items() if name in own}
+    lines = differences(theirs, own)
+    if lines:
+        raise IndexRefusedError(
+            f"the pages of {path} can't be compared with new ones, it was made with other "
+            "parameters:\n  " + "\n  ".join(lines) + "\nGive the settings of the file."
+        )
+    return attrs.evolve(options, hash_key=hash_key_in_use(parameters))
+
+
+def hash_key_in_use(parameters: Mapping[str, str]) -> str:
+    """The part of an index's key that hashes are made with: its lower 64 bits, in hexadecimal.
+
+    >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
+    '2a'
+    """
+    return f"{hash_key_of(parameters, 'the index'):x}"
 
 
 async def with_key_of_index(options: Options, index: Index) -> Options:

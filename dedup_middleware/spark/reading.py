@@ -29,10 +29,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
-from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.spark.columns import NO_SIEVE, batch_of, words
 from dedup_middleware.spark.signing import (
     BASE,
@@ -367,29 +364,6 @@ _STORED = pa.schema({
     "slots": pa.list_(pa.int64()), "payload": "binary",
 })  # fmt: skip
 _ROW = "row"
-
-
-def with_key_of(options: Options, path: str) -> Options:
-    """Options with the hash key of an exported index, so that its pages can be compared."""
-    parameters = read_portable(path).parameters
-    own = dict(Fingerprinter(options, 0).parameters)
-    theirs = {name: value for name, value in parameters.items() if name in own}
-    lines = differences(theirs, own)
-    if lines:
-        raise IndexRefusedError(
-            f"the pages of {path} can't be compared with new ones, it was made with other "
-            "parameters:\n  " + "\n  ".join(lines) + "\nGive the settings of the file."
-        )
-    return attrs.evolve(options, hash_key=hash_key_in_use(parameters))
-
-
-def hash_key_in_use(parameters: Mapping[str, str]) -> str:
-    """The part of an index's key that hashes are made with: its lower 64 bits, in hexadecimal.
-
-    >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
-    '2a'
-    """
-    return f"{hash_key_of(parameters, 'the index'):x}"
 
 
 def stored_pages(session: SparkSession, path: str) -> DataFrame:
