@@ -66,7 +66,7 @@ class Files(Subcommand):
 
         kept = arguments.output
         check_output(kept)
-        same = ("dropped", "journal", "clusters", "near", "workers")
+        same = ("dropped", "journal", "clusters", "near", "workers", "overwrite")
         plan = Plan(
             inputs=tuple(arguments.files),
             kept=kept,
