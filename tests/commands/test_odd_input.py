@@ -208,15 +208,17 @@ def test_a_page_in_a_coding_that_is_not_undone(
 
 
 def test_a_name_that_is_twice_in_a_row(tmp_path: Path) -> None:
-    """A page of which half is read is not judged; what decides nothing is as it was."""
+    """A page of which half is read is not judged; what decides nothing, or is the same, is as it
+    was."""
     same = json.dumps(article(1))
     rows = (
         f'{{"url": "https://a/1", "text": {same}}}\n'
         f'{{"url": "https://a/2", "text": {json.dumps(article(2))}, "text": {same}}}\n'
         f'{{"url": "https://a/3", "text": {json.dumps(article(3))}, "n": 1, "n": [{{"a": 1}}]}}\n'
+        f'{{"url": "https://a/4", "text": {json.dumps(article(4))}, "url": "https://a/4"}}\n'
     )
     done, kept = files(tmp_path, "rows.jsonl", rows.encode())
-    assert (done.code, [row["url"] for row in kept]) == (0, ["https://a/1", "https://a/3"])
+    assert (done.code, [row["url"][-1] for row in kept]) == (0, ["1", "3", "4"])
     assert '"n": 1, "n": [' in (tmp_path / "kept.jsonl").read_text("utf-8")
     (rejected,) = (tmp_path / "kept.jsonl.rejected").read_text("utf-8").splitlines()
     assert json.loads(rejected)["error"] == "the field 'text' is there twice"
