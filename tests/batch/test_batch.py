@@ -350,6 +350,11 @@ def test_an_unfinished_output_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "kept.jsonl").symlink_to(tmp_path / "there" / "kept.jsonl")
     done = batch(source, "--format", "jsonl", "-o", tmp_path / "kept.jsonl", "--overwrite")
     assert (done.code, "rename the one" in done.err, source.exists()) == (1, True, True)
+    linked = tmp_path / "new.jsonl.part"
+    linked.symlink_to(tmp_path / "there" / "rejected")
+    other = write(tmp_path / "in.jsonl", [*rows(3), {"url": "https://bad.example/"}])
+    done = batch(other, "-o", tmp_path / "new.jsonl", "--rejected", linked, "--overwrite")
+    assert (done.code, "rename the one" in done.err, linked.is_symlink()) == (1, True, True)
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
     for name in names[len(plan.inputs) :]:
         if names.count(name) > 1:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")
-    names += map(_in_its_folder, plan.inputs)
+    names += map(_in_its_folder, (*plan.inputs, *outputs))
     for path in outputs:
         beside = JournalOutput.beside if path == plan.journal else ()
         for ending in (*beside, PART, *(PART + ending for ending in beside)):
