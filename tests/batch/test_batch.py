@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import gzip
 import io
@@ -23,7 +24,7 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.tools.files import rows as reading
 from dedup_middleware.tools.files.rows import Row
-from dedup_middleware.tools.files.run import batch_options
+from dedup_middleware.tools.files.run import Plan, batch_options, run_batch
 from tests.commands.running import dedup, run
 from tests.texts import article, english
 
@@ -493,6 +494,17 @@ def test_files_without_rows(tmp_path: Path) -> None:
     (tmp_path / "in.warc").write_bytes(record)
     done = batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl")
     assert (done.code, "of WARC only responses of status 200" in done.out) == (0, True)
+
+
+def test_progress_counts_what_is_no_row(tmp_path: Path) -> None:
+    """An archive of pictures has been read, too, when the next one begins."""
+    warc(tmp_path / "1.warc", [("https://a/1", "200 OK", "image/png", b"\x89PNG" * 9999)])
+    warc(tmp_path / "2.warc", [("https://a/2", "200 OK", "text/html", PAGE % b"x")])
+    inputs = [tmp_path / "1.warc", tmp_path / "2.warc"]
+    plan = Plan(inputs=tuple(inputs), kept=tmp_path / "k", dropped=None, rejected=tmp_path / "r")
+    shown: list[float] = []
+    asyncio.run(run_batch(plan, Options(), shown.append))
+    assert shown == [sum(path.stat().st_size for path in inputs)]
 
 
 @pytest.mark.parametrize("first", ["", " ", ",,"])

@@ -233,7 +233,7 @@ def _parts(
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
-        before += done
+        before += path.stat().st_size  # the last row may not be its end
 
 
 def _length(fields: dict[str, Any]) -> int:
