@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import gzip
 import io
@@ -23,7 +24,7 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.tools.files import rows as reading
 from dedup_middleware.tools.files.rows import Row
-from dedup_middleware.tools.files.run import batch_options
+from dedup_middleware.tools.files.run import Plan, batch_options, run_batch
 from tests.commands.running import dedup, run
 from tests.texts import article, english
 
@@ -315,6 +316,48 @@ def test_an_input_that_has_the_name_of_an_unfinished_output_is_kept(tmp_path: Pa
     assert len(lines(source)) == 3
 
 
+@pytest.mark.parametrize("ending", ["-journal", "-wal", ".part-shm"])
+def test_files_that_a_journal_has_next_to_it(tmp_path: Path, ending: str) -> None:
+    """They would be removed as its own: no input, and no other output, may have such a name."""
+    other, kept = tmp_path / f"crawl{ending}", ("-o", tmp_path / "kept.jsonl")
+    journal = ("--journal", tmp_path / "crawl")
+    source = write(tmp_path / "in.jsonl", [*rows(3), {"url": "https://bad.example/"}])
+    whole = source.read_bytes()
+    other.write_bytes(whole)
+    done = batch(other, "--format", "jsonl", *kept, *journal, "--overwrite")
+    assert (done.code, "rename the one" in done.err, other.read_bytes()) == (1, True, whole)
+    done = batch(source, *kept, *journal, "--rejected", other, "--overwrite")
+    assert (done.code, "rename the one" in done.err) == (1, True)
+
+
+def test_a_file_that_looks_like_the_log_of_a_journal(tmp_path: Path) -> None:
+    """It is not replaced without --overwrite, and a folder is noticed at once."""
+    source, other = write(tmp_path / "in.jsonl", rows(3)), tmp_path / "crawl-journal"
+    arguments = (source, "-o", tmp_path / "kept.jsonl", "--journal", tmp_path / "crawl")
+    other.write_text("mine")
+    done = batch(*arguments)
+    assert (done.code, f"{other} exists" in done.err, other.read_text()) == (1, True, "mine")
+    assert batch(*arguments, "--overwrite").code == 0
+    assert not other.exists()
+    other.mkdir()
+    done = batch(*arguments, "--overwrite")
+    assert (done.code, f"{other} is no file" in done.err) == (1, True)
+
+
+def test_an_unfinished_output_behind_a_link(tmp_path: Path) -> None:
+    """It is next to the link."""
+    (tmp_path / "there").mkdir()
+    source = write(tmp_path / "kept.jsonl.part", rows(3))
+    (tmp_path / "kept.jsonl").symlink_to(tmp_path / "there" / "kept.jsonl")
+    done = batch(source, "--format", "jsonl", "-o", tmp_path / "kept.jsonl", "--overwrite")
+    assert (done.code, "rename the one" in done.err, source.exists()) == (1, True, True)
+    linked = tmp_path / "new.jsonl.part"
+    linked.symlink_to(tmp_path / "there" / "rejected")
+    other = write(tmp_path / "in.jsonl", [*rows(3), {"url": "https://bad.example/"}])
+    done = batch(other, "-o", tmp_path / "new.jsonl", "--rejected", linked, "--overwrite")
+    assert (done.code, "rename the one" in done.err, linked.is_symlink()) == (1, True, True)
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     """Without --overwrite; and never an input."""
     source = write(tmp_path / "in.jsonl", rows(3))
@@ -326,6 +369,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert "is named twice" in batch(source, "-o", source, "--overwrite").err
     for no_file in (".", tmp_path, "/dev/null"):
         done = batch(source, "-o", no_file, "--overwrite")
+        assert (done.code, "is no file" in done.err) == (1, True)
+        done = batch(source, "-o", tmp_path / "new.jsonl", "--journal", no_file, "--overwrite")
         assert (done.code, "is no file" in done.err) == (1, True)
     assert len(lines(source)) == 3
     assert dedup("files", str(source), "-o", "x", "--workers", "-1").code == 2
@@ -449,6 +494,17 @@ def test_files_without_rows(tmp_path: Path) -> None:
     (tmp_path / "in.warc").write_bytes(record)
     done = batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl")
     assert (done.code, "of WARC only responses of status 200" in done.out) == (0, True)
+
+
+def test_progress_counts_what_is_no_row(tmp_path: Path) -> None:
+    """An archive of pictures has been read, too, when the next one begins."""
+    warc(tmp_path / "1.warc", [("https://a/1", "200 OK", "image/png", b"\x89PNG" * 9999)])
+    warc(tmp_path / "2.warc", [("https://a/2", "200 OK", "text/html", PAGE % b"x")])
+    inputs = [tmp_path / "1.warc", tmp_path / "2.warc"]
+    plan = Plan(inputs=tuple(inputs), kept=tmp_path / "k", dropped=None, rejected=tmp_path / "r")
+    shown: list[float] = []
+    asyncio.run(run_batch(plan, Options(), shown.append))
+    assert shown == [sum(path.stat().st_size for path in inputs)]
 
 
 @pytest.mark.parametrize("first", ["", " ", ",,"])

@@ -12,16 +12,20 @@ import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dedup_middleware import Options
+from dedup_middleware.index.base import Index
+from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.files import results
 from dedup_middleware.tools.files.results import Output
 from dedup_middleware.tools.files.rows import BatchError
-from dedup_middleware.tools.files.run import executor_of, result_of
+from dedup_middleware.tools.files.run import Outputs, executor_of, result_of
 from tests.batch.test_batch import batch, lines, rows, write
 
 
@@ -184,6 +188,61 @@ def test_a_file_that_appears_under_the_name_of_an_output(tmp_path: Path) -> None
             output.finish()
         assert (path.read_text(), output.part.read_bytes()) == ("mine", b"row\n")
         output.close()
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_journal_that_appears_during_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, replaces: bool
+) -> None:
+    """As of a crawl that begins meanwhile. It is whole, with its log, and no output has its name;
+    with --overwrite it is replaced, as one that was there before."""
+    source, journal = write(tmp_path / "in.jsonl", rows(9)), tmp_path / "journal.db"
+    finish, others = Outputs.finish, []
+
+    async def finish_late(self: Outputs, index: Index) -> None:
+        others.append(sqlite3.connect(journal, isolation_level=None))
+        others[0].execute("PRAGMA journal_mode=wal")
+        others[0].execute("CREATE TABLE of_a_crawl (page)")
+        others[0].execute("INSERT INTO of_a_crawl VALUES ('a drop')")
+        assert (tmp_path / "journal.db-wal").stat().st_size
+        await finish(self, index)
+
+    monkeypatch.setattr(Outputs, "finish", finish_late)
+    arguments = (
+        source, "-o", tmp_path / "kept.jsonl", "--dropped", tmp_path / "dropped.jsonl",
+        "--journal", journal, "--clusters", tmp_path / "clusters.csv",
+    )  # fmt: skip
+    done = batch(*arguments, *["--overwrite"] * replaces)
+    if replaces:
+        assert done.code == 0, done.err
+        with open_journal(Options(journal=str(journal))) as opened:
+            assert len(list(opened.drops())) == 3
+    else:
+        assert (done.code, f"{journal} can't be written: a file of this" in done.err) == (1, True)
+        with closing(sqlite3.connect(journal)) as db:
+            assert db.execute("SELECT page FROM of_a_crawl").fetchall() == [("a drop",)]
+        names = {"kept.jsonl", "kept.jsonl.rejected", "dropped.jsonl", "journal.db", "clusters.csv"}
+        there = {path.name for path in tmp_path.iterdir()}
+        assert {name for name in there if name.endswith(".part")} == {f"{n}.part" for n in names}
+        assert there & names == {"journal.db"}
+    others[0].close()
+
+
+def test_a_file_of_rejected_rows_that_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in nobody's way, and stays, where the run has rejected no row."""
+    source, rejected = write(tmp_path / "in.jsonl", rows(3)), tmp_path / "kept.jsonl.rejected"
+    finish = Outputs.finish
+
+    async def finish_late(self: Outputs, index: Index) -> None:
+        rejected.write_text("mine")
+        await finish(self, index)
+
+    monkeypatch.setattr(Outputs, "finish", finish_late)
+    done = batch(source, "-o", tmp_path / "kept.jsonl")
+    assert (done.code, rejected.read_text()) == (0, "mine"), done.err
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_a_full_disk_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

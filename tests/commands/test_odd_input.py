@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +182,23 @@ def test_a_page_that_cant_be_unpacked(tmp_path: Path) -> None:
         ("zstd", b"\x28\xb5\x2f\xfd\x04\x00" + bytes(range(200)), False),
         ("gzip, br", b"\x8b\x07\x80" + bytes(range(200)), False),
         ("x-gzip", gzip.compress(html(1)), False),
+        ("gzip", gzip.compress(gzip.compress(html(1))), False),
         ("zstd", html(1), True),  # a head from before the archive was written
+        ("zstd", html(1).decode().encode("utf-16"), True),
+        ("zstd", b"\x00" + html(1), True),
+        ("gzip", html(1).decode().encode("utf-16"), True),
+        ("gzip", gzip.compress(html(1).decode().encode("utf-16")), True),
+        ("gzip", gzip.compress(b"<!doctype html>\x00\n" + html(1)), True),
+        ("deflate", zlib.compress(b"\x1a" + html(1)), True),
         ("utf-8", html(1), True),
+        ("utf-8", html(1).decode().encode("utf-16"), True),
+        ("Identity", b"\x00" * 99 + html(1), True),
     ],
 )
 def test_a_page_in_a_coding_that_is_not_undone(
     tmp_path: Path, coding: str, page: bytes, *, is_read: bool
 ) -> None:
-    """It is no page without text, which would be dropped."""
+    """It is no page without text, which would be dropped; UTF-16 and odd bytes are no coding."""
     content = warc(page, coding=f"Content-Encoding: {coding}\r\n") + warc(html(2))
     done, kept = files(tmp_path, "pages.warc", content, "-s", "DEDUP_ON_EMPTY=drop")
     assert (done.code, len(kept)) == (0, 1 + is_read)
@@ -198,15 +208,17 @@ def test_a_page_in_a_coding_that_is_not_undone(
 
 
 def test_a_name_that_is_twice_in_a_row(tmp_path: Path) -> None:
-    """A page of which half is read is not judged; what decides nothing is as it was."""
+    """A page of which half is read is not judged; what decides nothing, or is the same, is as it
+    was."""
     same = json.dumps(article(1))
     rows = (
         f'{{"url": "https://a/1", "text": {same}}}\n'
         f'{{"url": "https://a/2", "text": {json.dumps(article(2))}, "text": {same}}}\n'
         f'{{"url": "https://a/3", "text": {json.dumps(article(3))}, "n": 1, "n": [{{"a": 1}}]}}\n'
+        f'{{"url": "https://a/4", "text": {json.dumps(article(4))}, "url": "https://a/4"}}\n'
     )
     done, kept = files(tmp_path, "rows.jsonl", rows.encode())
-    assert (done.code, [row["url"] for row in kept]) == (0, ["https://a/1", "https://a/3"])
+    assert (done.code, [row["url"][-1] for row in kept]) == (0, ["1", "3", "4"])
     assert '"n": 1, "n": [' in (tmp_path / "kept.jsonl").read_text("utf-8")
     (rejected,) = (tmp_path / "kept.jsonl.rejected").read_text("utf-8").splitlines()
     assert json.loads(rejected)["error"] == "the field 'text' is there twice"

@@ -435,6 +435,7 @@ def test_value_of_another_type_in_the_file(
         journal.append([make_drop(1), make_drop(2)], [], {})
         with sqlite3.connect(path) as db:
             db.execute(f"UPDATE dropped SET {column} = ? WHERE id = 1", (value,))
+        db.close()
         found = list(journal.drops(bodies=True))
         assert found[-1] == attrs.evolve(make_drop(2), id="2")
         if column in {"body", "bytes"}:
@@ -463,6 +464,7 @@ def test_counter_of_another_type_in_the_file(
             db.execute("UPDATE activity SET host = CAST('b' AS BLOB) WHERE host = 'b'")
             db.execute("UPDATE total SET value = 'x' WHERE name = 'kept'")
             db.execute("UPDATE kept SET number = 'x'")
+        db.close()
         assert journal.hours() == [Hour(0, "a", 0, 0, {}), Hour(0, "b", 3, 0, {})]
         assert journal.size().kept == 1
         assert journal.kept(make_drop(1)) is None
@@ -480,6 +482,7 @@ def test_text_of_another_encoding_in_the_file(tmp_path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("UPDATE dropped SET title = CAST(x'ff41' AS TEXT) WHERE id = 1")
             db.execute("UPDATE activity SET host = x'ff' WHERE host = 'a'")
+        db.close()
         assert next(drop.title for drop in journal.drops()) == "\ufffdA"
         assert {hour.host: hour.seen for hour in journal.hours()} == {"\ufffd": 2, "b": 3}
 

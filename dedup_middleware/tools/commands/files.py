@@ -8,7 +8,7 @@ import resource
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,6 +23,9 @@ from dedup_middleware.tools.commands.context import (
     left_out_lines,
 )
 from dedup_middleware.tools.files.rows import FORMATS
+
+if TYPE_CHECKING:
+    from dedup_middleware.tools.files.run import Plan
 
 _OTHERS = "parquet csv tsv warc"
 
@@ -65,8 +68,9 @@ class Files(Subcommand):
         from dedup_middleware.tools.files.run import Plan, run_batch
 
         kept = arguments.output
-        check_output(kept)
-        same = ("dropped", "journal", "clusters", "near", "workers")
+        for name in ("output", "dropped", "rejected", "journal", "clusters"):
+            check_output(getattr(arguments, name))
+        same = ("dropped", "journal", "clusters", "near", "workers", "overwrite")
         plan = Plan(
             inputs=tuple(arguments.files),
             kept=kept,
@@ -77,10 +81,8 @@ class Files(Subcommand):
         rows = [plan.kept, plan.dropped, plan.rejected]
         for path in rows:
             check_format(path, "rows are written as lines of JSON", ".jsonl or .jsonl.gz", _OTHERS)
-        outputs = [*rows, plan.journal, plan.clusters]
-        _check_names(plan.inputs, outputs)
-        for path in outputs:
-            check_output(path, overwrite=arguments.overwrite)
+        outputs = [path for path in (*rows, plan.journal, plan.clusters) if path is not None]
+        _check_names(plan, outputs, overwrite=arguments.overwrite)
         if plan.near and plan.clusters is None:
             raise CommandError("--near adds to the clusters: name their file by --clusters")
         total = sum(path.stat().st_size for path in plan.inputs if path.is_file())
@@ -105,21 +107,32 @@ def check_rejected(rejected: int, read: int, where: object) -> None:
         )
 
 
-def _check_names(inputs: tuple[Path, ...], outputs: list[Path | None]) -> None:
-    """Refuse an output that would replace another file of the run."""
-    from dedup_middleware.tools.files.results import PART
+def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
+    """Refuse an output that would replace another file of the run, or one that was there."""
+    from dedup_middleware.tools.files.results import PART, JournalOutput
 
     # Of a link that leads to itself, Path.resolve() would raise an error.
-    names = [Path(os.path.realpath(path)) for path in (*inputs, *outputs) if path is not None]
-    for name in names[len(inputs) :]:
+    names = [os.path.realpath(path) for path in (*plan.inputs, *outputs)]
+    for name in names[len(plan.inputs) :]:
         if names.count(name) > 1:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")
-        part = name.with_name(name.name + PART)
-        if part in names:
-            raise CommandError(
-                f"{part} is where {name} is written until the run is complete: rename the one, or "
-                "name another output"
-            )
+    names += map(_in_its_folder, (*plan.inputs, *outputs))
+    for path in outputs:
+        beside = JournalOutput.beside if path == plan.journal else ()
+        for ending in (*beside, PART, *(PART + ending for ending in beside)):
+            other = path.with_name(path.name + ending)
+            if _in_its_folder(other) in names:
+                raise CommandError(
+                    f"{other} is needed for {path} until the run is complete: rename the one, or "
+                    "name another output"
+                )
+        for ending in ("", *beside):
+            check_output(path.with_name(path.name + ending), overwrite=overwrite)
+
+
+def _in_its_folder(path: Path) -> str:
+    """A file by the folder that it is in; a link is not followed."""
+    return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
 def _workers(text: str) -> int:

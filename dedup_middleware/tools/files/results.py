@@ -38,7 +38,6 @@ from dedup_middleware.tools.files.signing import Signed, fields_of
 #: what the name of a file ends in until the run is complete
 PART = ".part"
 _BATCH = 1000  # entries of the journal in one transaction
-_BESIDE = ("-wal", "-shm", "-journal")  # endings of what SQLite has next to its file
 
 
 class Output:
@@ -46,12 +45,25 @@ class Output:
 
     :param mode: of the file, less what the umask takes away
     :param packs: whether a name that ends with ``.gz`` says that the file is packed
+    :param keeps_empty: whether a file without rows gets its name
+    :param replaces: also a file of this name that appears during the run
     """
 
-    def __init__(self, path: Path, mode: int = SHARED, *, packs: bool = True) -> None:
+    beside: tuple[str, ...] = ()  # endings of other files that belong to one of this name
+
+    def __init__(
+        self,
+        path: Path,
+        mode: int = SHARED,
+        *,
+        packs: bool = True,
+        keeps_empty: bool = True,
+        replaces: bool = False,
+    ) -> None:
         self._path = path
         self.part = path.with_name(path.name + PART)
-        self._replaces = path.exists()
+        self._keeps_empty = keeps_empty
+        self._replaces = replaces or os.path.lexists(path)
         self.rows = 0
         try:
             _check_free(self.part)
@@ -93,22 +105,39 @@ class Output:
         except OSError as error:
             raise self._failure(error) from error
 
-    def finish(self, *, keep_empty: bool = True) -> None:
-        """Give the complete file its name; without it the next run begins anew."""
+    def check_name(self) -> None:
+        """Refuse to finish what would replace a file that is not this run's to replace."""
         try:
             # Two runs that begin at the same moment see no file of each other.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
-            if self._path.exists() and not self._replaces:
-                raise FileExistsError(f"a file of this name has appeared; the rows: {self.part}")
-            if self.rows or keep_empty:
+            if not self._replaces and self._gets_its_name and os.path.lexists(self._path):
+                raise FileExistsError(
+                    "a file of this name has appeared; what this run has written is complete "
+                    f"under the names that end in {PART}: rename them, or start again"
+                )
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def finish(self) -> None:
+        """Give the complete file its name; without it the next run begins anew."""
+        self.check_name()
+        try:
+            if self._gets_its_name:
+                for ending in self.beside:  # of an earlier file of this name
+                    Path(f"{self._path}{ending}").unlink(missing_ok=True)
                 self.part.replace(self._path)
             else:
                 self.part.unlink()
-                self._path.unlink(missing_ok=True)  # that of an earlier run
+                if self._replaces:
+                    self._path.unlink(missing_ok=True)  # that of an earlier run
         except OSError as error:
             raise self._failure(error) from error
         self.close()
+
+    @property
+    def _gets_its_name(self) -> bool:
+        return self._keeps_empty or self.rows > 0
 
     def close(self) -> None:
         """Close the file, complete or not."""
@@ -145,10 +174,13 @@ def _lock(file: int) -> None:
 class JournalOutput(Output):
     """A journal of its own for a run, complete or absent."""
 
-    def __init__(self, path: Path, options: Options) -> None:
-        super().__init__(path, PRIVATE, packs=False)  # SQLite writes it by its name
+    beside = ("-wal", "-shm", "-journal")  # of SQLite
+
+    def __init__(self, path: Path, options: Options, *, replaces: bool = False) -> None:
+        # SQLite writes it by its name.
+        super().__init__(path, PRIVATE, packs=False, replaces=replaces)
         self._options = options
-        for ending in _BESIDE:
+        for ending in self.beside:
             Path(f"{self.part}{ending}").unlink(missing_ok=True)
         self._journal = SQLiteJournal(self.part, max_bytes=options.journal_max_bytes)
         self._journal.open(create=True)
@@ -186,17 +218,11 @@ class JournalOutput(Output):
         """Write what is left, so that only the name is missing."""
         self._flush()
         self._journal.close()
-        log = Path(f"{self.part}{_BESIDE[0]}")
+        log = Path(f"{self.part}{self.beside[0]}")
         # SQLite does not say that it could not move the entries into the file.
         if log.exists():
             raise self._failure(OSError(f"entries are left in {log}, as on a full disk"))
         super().complete()
-
-    def finish(self, *, keep_empty: bool = True) -> None:
-        """Give the complete file its name."""
-        for ending in _BESIDE:  # of an earlier file of this name
-            Path(f"{self._path}{ending}").unlink(missing_ok=True)
-        super().finish(keep_empty=keep_empty)
 
     def close(self) -> None:
         """Close the file, complete or not."""
@@ -207,9 +233,9 @@ class JournalOutput(Output):
 class ClusterOutput(Output):
     """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``."""
 
-    def __init__(self, path: Path, options: Options, *, near: bool) -> None:
+    def __init__(self, path: Path, options: Options, *, near: bool, replaces: bool = False) -> None:
         self._encode = encoder(path)
-        super().__init__(path)
+        super().__init__(path, replaces=replaces)
         self._options = attrs.evolve(options, journal_keep_texts=False)
         self._clusters = Clusters(near=near)
         self._unnamed: list[Drop] = []  # the verdict has the page id of the stored page alone

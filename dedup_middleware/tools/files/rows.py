@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from dedup_middleware.base.errors import DedupError
+from dedup_middleware.text.decode import codec_of, decode
 from dedup_middleware.tools.portable.parquetpages import BYTE_ARRAY, read_groups
 
 _ENDINGS = {
@@ -317,7 +318,10 @@ def _values(array: Any, types: Any) -> list[Any]:
 
 
 _LARGEST = 50_000_000  # bytes of a page
-_CODED = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has these
+_LOOKED_AT = 1000  # bytes of a page
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has many of these
+_CONTROLS_IN = 50  # characters, of which one may be such; of packed ones every tenth is
+_PACKED = b"\x1f\x8b"  # begins what gzip has packed
 _HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
 
 
@@ -350,12 +354,12 @@ def read_warc(path: Path) -> Iterator[Row]:
                 url = record.rec_headers.get_header("WARC-Target-URI") or ""
                 error = ""
                 try:
-                    page = record.content_stream().read(_LARGEST)
+                    content = record.content_stream()
+                    page = content.read(_LARGEST)
                 except Exception as fault:  # of warcio, or of what it unpacks the page with
                     page, error = b"", f"its content can't be read: {fault}"
-                coding = headers.get_header("Content-Encoding")
-                # warcio leaves a page as it is in a coding that it does not know.
-                if coding and not error and _CODED.search(page, 0, 1000):
+                coding, charset = headers.get_header("Content-Encoding"), _charset(parameters)
+                if coding and not error and _is_coded(page, coding, charset, content):
                     page, error = b"", f"its content can't be read: it is coded as {coding!r}"
                 # A page longer than the limit is cut on purpose.
                 missing = len(page) < _LARGEST and _missing_bytes(record)
@@ -364,7 +368,7 @@ def read_warc(path: Path) -> Iterator[Row]:
                 fields = {
                     "url": url.strip("<>"),
                     "html": page,
-                    "charset": _charset(parameters),
+                    "charset": charset,
                     "date": record.rec_headers.get_header("WARC-Date"),
                 }
                 error = error or ("" if page else "the page is empty")
@@ -372,6 +376,24 @@ def read_warc(path: Path) -> Iterator[Row]:
         except (failure, AttributeError, EOFError, OSError, ValueError, zlib.error) as fault:
             # warcio raises any of these where a record has no address or ends in its head.
             raise BatchError(f"{path} can't be read: record {number + 1}: {fault}") from fault
+
+
+def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bool:
+    """Whether a page is not what the coding of its head was to be undone to.
+
+    Heads name charsets as codings, and codings that whoever wrote the archive has undone.
+
+    :param content: that the page was read from
+    """
+    if coding.strip().lower() in {"identity", "none"} or codec_of(coding) is not None:
+        return False
+    if page.startswith(_PACKED):
+        return True
+    # warcio leaves a page as it is in a coding that it does not know, or that it can't undo.
+    if getattr(content, "decompressor", None) is not None:
+        return False
+    text = decode(page[:_LOOKED_AT], charset).text
+    return len(_CONTROLS.findall(text)) * _CONTROLS_IN > len(text)
 
 
 def _missing_bytes(record: Any) -> int:

@@ -75,6 +75,7 @@ class Plan:
     """What a run reads and writes.
 
     :ivar workers: processes that make fingerprints, this one among them; 0: this one
+    :ivar overwrite: replace also a file of an output's name that appears during the run
     """
 
     inputs: tuple[Path, ...]
@@ -86,6 +87,7 @@ class Plan:
     near: bool = False
     file_format: str | None = None
     workers: int = 1
+    overwrite: bool = False
 
 
 @attrs.frozen
@@ -136,18 +138,26 @@ class Outputs:
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
-        opened, closed = closing.enter_context, contextlib.closing
+        opened, closed, replaces = closing.enter_context, contextlib.closing, plan.overwrite
         # First, because it may refuse its file when no other is open.
         self._clusters = (
             None
             if plan.clusters is None
-            else opened(closed(ClusterOutput(plan.clusters, options, near=plan.near)))
+            else opened(
+                closed(ClusterOutput(plan.clusters, options, near=plan.near, replaces=replaces))
+            )
         )
-        self._kept = opened(closed(Output(plan.kept)))
-        self._dropped = None if plan.dropped is None else opened(closed(Output(plan.dropped)))
-        self._rejected = opened(closed(Output(plan.rejected)))
+        self._kept = opened(closed(Output(plan.kept, replaces=replaces)))
+        self._dropped = (
+            None
+            if plan.dropped is None
+            else opened(closed(Output(plan.dropped, replaces=replaces)))
+        )
+        self._rejected = opened(closed(Output(plan.rejected, keeps_empty=False, replaces=replaces)))
         self._journal = (
-            None if plan.journal is None else opened(closed(JournalOutput(plan.journal, options)))
+            None
+            if plan.journal is None
+            else opened(closed(JournalOutput(plan.journal, options, replaces=replaces)))
         )
         self._lines = Lines(options)
         self._drops = 0
@@ -188,7 +198,9 @@ class Outputs:
         for one in files:
             one.complete()
         for one in files:
-            one.finish(keep_empty=one is not self._rejected)
+            one.check_name()
+        for one in files:
+            one.finish()
 
     def report(self, seconds: float) -> Report:
         """What was done."""
@@ -221,7 +233,7 @@ def _parts(
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
-        before += done
+        before += path.stat().st_size  # the last row may not be its end
 
 
 def _length(fields: dict[str, Any]) -> int:
