@@ -204,6 +204,10 @@ class Deduplicator:
                     self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
 
+    def end_waits(self) -> None:
+        """Let no page wait for a like one that is on its way any longer: these pass unchecked."""
+        self._claims.waits_end = time.monotonic()
+
     async def close(self) -> None:
         """Check pages that passed unchecked, release open claims, close the index.
 

@@ -57,8 +57,9 @@ _NOT_IN_FEED = (
     "in dedup/claim/no-feed"
 )
 _CLOSED = (
-    "An item that was sent when the index had been closed passes without a check, and is not "
-    "entered into the index. Further such items are counted in dedup/skipped/closed"
+    "An item that was sent, or still being decided, when the index had been closed passes without "
+    "a check, and is not entered into the index. Further such items are counted in "
+    "dedup/skipped/closed"
 )
 _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
 _PAUSE = 0.02  # seconds between two looks at them
@@ -275,6 +276,9 @@ class DedupPipeline:
         while self._deciding or (slot is not None and slot.itemproc_size):
             if time.monotonic() > ends:
                 break
+            if self._deduplicator is not None and (slot is None or not slot.itemproc_size):
+                # No signal will come that settles what those being decided wait for.
+                self._deduplicator.end_waits()
             await asyncio.sleep(_PAUSE)
 
     async def process_item(self, item: Any) -> Any:
@@ -287,8 +291,7 @@ class DedupPipeline:
             self._reports.count("skipped/no-item")
             return item
         if self._is_closed:
-            self._reports.count("skipped/closed")
-            self._reports.warn_once(_CLOSED)
+            self._pass_closed()
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
@@ -304,6 +307,10 @@ class DedupPipeline:
             self._inflight.send_on(flying)
             self._deciding -= 1
         return item
+
+    def _pass_closed(self) -> None:
+        self._reports.count("skipped/closed")
+        self._reports.warn_once(_CLOSED)
 
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
         """An item that comes, None if it is not to be checked, and its fields."""
@@ -385,6 +392,10 @@ class DedupPipeline:
             fill(page.adapter, read, page.names)
             self._inflight.filled(flying, page.read())
         verdict = await self._deduplicator.decide(read)
+        if flying.item is None:  # closing has waited for it long enough
+            self._pass_closed()
+            await self._settle(Ending(verdict, stored=False))
+            return read, None
         if not self._is_changed(flying, page):
             return read, verdict
         await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
