@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -219,3 +221,29 @@ async def test_an_item_that_takes_longer_than_closing_waits_passes(
     assert (crawl.stat("skipped/closed"), crawl.stat("committed")) == (1, 0)
     (warning,) = warnings(caplog)
     assert "still being decided" in warning
+
+
+async def test_the_index_of_a_closed_crawl_is_freed() -> None:
+    """At once: Scrapy's objects of a crawl refer to each other, so that they are garbage only for
+    the collector of cycles, which may not look for long, or are still used."""
+    gc.disable()
+    try:
+        crawl = await opened()
+        for host in "ab":
+            await crawl.item({"url": f"https://{host}/1", "text": article(1)})
+        assert (crawl.stat("committed"), crawl.stat("dropped")) == (1, 1)
+        assert crawl.pipeline._deduplicator is not None
+        counted = crawl.pipeline._deduplicator._index
+        freed = [weakref.ref(counted), weakref.ref(counted._index)]  # type: ignore[attr-defined]
+        del counted
+        await crawl.pipeline.close_spider()
+        for _ in range(1000):  # a thread may still hold what it ran last
+            if not any(one() for one in freed):
+                break
+            await asyncio.sleep(0.01)
+        assert not any(one() for one in freed)
+    finally:
+        gc.enable()
+    item = {"url": "https://c/1", "text": article(1)}
+    assert await crawl.item(item) is item
+    assert (crawl.stat("skipped/closed"), crawl.stat("error/internal")) == (1, 0)

@@ -250,6 +250,8 @@ class DedupPipeline:
                 await self._deduplicator.close()
         except Exception:
             self._reports.failure("closing the index")
+        # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
+        self._deduplicator = None
         if self._action.journal is not None:
             await asyncio.to_thread(self._action.journal.close)
             self._count_journal()
@@ -287,11 +289,11 @@ class DedupPipeline:
         :raises NearDuplicate: what the item says is stored already
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
-        if self._deduplicator is None:
-            self._reports.count("skipped/no-item")
-            return item
         if self._is_closed:
             self._pass_closed()
+            return item
+        if self._deduplicator is None:
+            self._reports.count("skipped/no-item")
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
@@ -386,15 +388,18 @@ class DedupPipeline:
         self, flying: ItemInFlight, page: PageItem, document: Document
     ) -> tuple[Document, Verdict | None]:
         """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
-        assert self._deduplicator is not None
-        read = await self._deduplicator.read(document)
+        deduplicator = self._deduplicator
+        if deduplicator is None:
+            self._pass_closed()
+            return document, None
+        read = await deduplicator.read(document)
         if read is not document and self.options.fill_text and not self._is_changed(flying, page):
             fill(page.adapter, read, page.names)
             self._inflight.filled(flying, page.read())
-        verdict = await self._deduplicator.decide(read)
+        verdict = await deduplicator.decide(read)
         if flying.item is None:  # closing has waited for it long enough
             self._pass_closed()
-            await self._settle(Ending(verdict, stored=False))
+            await deduplicator.release(verdict)
             return read, None
         if not self._is_changed(flying, page):
             return read, verdict
@@ -410,7 +415,8 @@ class DedupPipeline:
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
         """Have the index forget what an item that goes on to storage will replace there."""
-        assert self._deduplicator is not None
+        if self._deduplicator is None:
+            return verdict
         try:
             return await self._deduplicator.supersede(verdict)
         except Exception:
@@ -459,14 +465,16 @@ class DedupPipeline:
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
-        assert self._deduplicator is not None
-        verdict = ending.verdict
+        deduplicator, verdict = self._deduplicator, ending.verdict
+        if deduplicator is None:  # it has released its claims when it was closed
+            return
         try:
             if ending.stored:
-                if await self._deduplicator.commit(verdict):
+                if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
                         self._feeds.committed(verdict.claim.page_id)
-                    await self._announce_superseded(item, verdict)
+                    keys = await deduplicator.superseded(verdict)
+                    await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -474,14 +482,12 @@ class DedupPipeline:
             if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
                 self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
-            await self._deduplicator.release(verdict)
+            await deduplicator.release(verdict)
         except Exception:
             self._reports.failure(f"settling {verdict.key}")
 
-    async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
+    async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
         """Tell storage which stored pages an item takes the place of."""
-        assert self._deduplicator is not None
-        keys = await self._deduplicator.superseded(verdict)
         if keys:
             await self.crawler.signals.send_catch_log_async(
                 dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
