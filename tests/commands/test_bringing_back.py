@@ -109,6 +109,8 @@ def test_lone_surrogates_come_back(tmp_path: Path) -> None:
     out = tmp_path / "b.jsonl"
     assert dedup("restore", "-o", str(out), "--all", **made).code == 0
     assert lines(out) == [{"url": "https://b/\ud800", "text": text}]
+    explained = dedup("explain", "--json", "https://b/\ud800", **made).json
+    assert "\ud800" in json.dumps(explained, ensure_ascii=False)
 
 
 def test_restore_to_standard_output(settings: dict[str, Any]) -> None:

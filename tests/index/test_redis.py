@@ -30,6 +30,7 @@ from dedup_middleware.model.claims import (
     Known,
 )
 from dedup_middleware.model.records import State
+from tests.index.bulk import some_pages
 from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike
 from tests.index.harness import PARAMETERS, ClusterHarness, RedisHarness, entry
 from tests.index.proxy import Proxy
@@ -73,6 +74,24 @@ async def test_damaged_counter_of_pages(
     found = await verify(index, None)
     assert (found.committed, await index.count()) == (5, 1)
     assert found.counters == ("committed: the counter says 1, there are 5",)
+    await harness.close()
+
+
+@pytest.mark.parametrize("raw", [b"3\xf1", b"", b"-7", b"9" * 40])
+async def test_damaged_counter_when_pages_go_or_come(raw: bytes, redis_server: RedisServer) -> None:
+    """Pages are forgotten and loaded all the same; it counts anew, and never below 0."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    claims = [await claimed(index) for _ in range(2)]
+    for claim in claims:
+        assert await index.commit(claim)
+    harness.admin.set(harness.prefix + b"committed", raw)
+    assert await index.forget([claims[0].page_id]) == 1
+    assert await index.count() == 0
+    harness.admin.set(harness.prefix + b"committed", raw)
+    assert await index.load(some_pages(3)) == 3
+    assert await index.count() == 3
+    assert (await verify(index, None)).committed == 4
     await harness.close()
 
 

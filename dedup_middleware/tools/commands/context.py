@@ -49,8 +49,11 @@ class Context:
         """Print a result: ``state`` as JSON, or what ``table`` makes of it for people."""
         if self.json:
             encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-            escaped = encoding not in {"utf-8", "utf8"}
-            print(json.dumps(state, ensure_ascii=escaped, default=str))
+            printed = json.dumps(state, ensure_ascii=False, default=str)
+            # Half of a pair of surrogates, such as a cut emoji, is not UTF-8 either.
+            if encoding not in {"utf-8", "utf8"} or _has_surrogates(printed):
+                printed = json.dumps(state, default=str)
+            print(printed)
             return
         shown = table()
         # Brackets in the text of a page are no markup; an address that is cut in two lines could
@@ -72,6 +75,10 @@ class Context:
         with progress_bars(console) as progress:
             task = progress.add_task(what, total=total)
             yield lambda done, total=None: progress.update(task, completed=done, total=total)
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class Subcommand(ABC):

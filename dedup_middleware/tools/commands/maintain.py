@@ -159,7 +159,10 @@ class Clear(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
         async with existing_index(options) as index, former_index(options) as former:
-            if not _confirmed(context, arguments, f"all {await index.count():,} pages"):
+            # The number is for the question alone.
+            if not arguments.yes and not _confirmed(
+                context, arguments, f"all {await index.count():,} pages"
+            ):
                 return FAILED
             if former is not None:
                 await former.forget_span(0.0, _EVER)

@@ -26,9 +26,7 @@ for i = 1, #pages do
   answers[i] = answer
 end
 if #ours > 0 then
-  local counter = redis.call('GET', KEYS[2]) or ''
-  -- Damaged, it begins anew: no commit fails because of it.
-  local committed = (#counter < 16 and string.find(counter, '^%d+$') and counter or 0) + #ours
+  local committed = counted(KEYS[2]) + #ours
   -- All is read before the first write: a lease that is ended, and no page that is committed, would be
   -- a page stored that no copy of it finds.
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'

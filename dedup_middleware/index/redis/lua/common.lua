@@ -46,6 +46,12 @@ local function fields_of(all, size)
   return fields
 end
 
+-- The number of committed pages in a key; damaged, it begins anew: nothing fails because of it.
+local function counted(key)
+  local counter = redis.call('GET', key) or ''
+  return #counter < 16 and string.find(counter, '^%d+$') and tonumber(counter) or 0
+end
+
 -- Whether bucket i is what was read of it: its length is the i-th one, and its last bytes are the guard.
 local function unchanged(value, lengths, i, guard)
   return value and #value == struct.unpack('<I4', lengths, 4 * i - 3) and string.sub(value, -#guard) == guard

@@ -75,7 +75,6 @@ for i = 1, #KEYS - FIRST do
 end
 if forgotten > 0 then
   -- With the rights of a crawl alone, which forgets what storage replaces.
-  local count = tonumber(redis.call('GET', KEYS[3]) or 0) - forgotten
-  redis.call('SET', KEYS[3], string.format('%.0f', count))
+  redis.call('SET', KEYS[3], string.format('%.0f', math.max(0, counted(KEYS[3]) - forgotten)))
 end
 return forgotten

@@ -21,7 +21,7 @@ if not counters then
 end
 local some = PREFIX .. 's' .. struct.pack('<I4', 0)
 if not (may('SET', KEYS[2], '') and may('HSET', KEYS[5], '', '') and may('SETRANGE', some, 0, '')
-  and may('APPEND', some, '') and may('INCRBY', KEYS[3], 0)) then
+  and may('APPEND', some, '') and may('SET', KEYS[3], '')) then
   return redis.error_reply(REFUSED)
 end
 local time = now()
@@ -146,5 +146,5 @@ for i = 1, #ARGV[8] / 5 do
     committed = committed + 1
   end
 end
-redis.call('INCRBY', KEYS[3], committed)
+redis.call('SET', KEYS[3], string.format('%.0f', counted(KEYS[3]) + committed))
 return ''
