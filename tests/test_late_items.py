@@ -14,7 +14,7 @@ import pytest
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 
-from dedup_middleware import DedupPipeline, Document, Options, Verdict
+from dedup_middleware import DedupPipeline, Document, Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.plugin import pipeline
 from tests.itemcrawl import SETTINGS, Crawled, crawl
@@ -195,22 +195,24 @@ async def test_closing_waits_for_no_signal_that_scrapy_does_not_send(
     assert not warnings(caplog)
 
 
+@pytest.mark.parametrize("call", ["read", "decide"])
 async def test_an_item_that_takes_longer_than_closing_waits_passes(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """It is not said to have changed, and is counted with those that came too late."""
+    """It is not said to have changed, nor that the index is away; it is counted with those that
+    came too late."""
     monkeypatch.setattr(pipeline, "_LATE_ITEMS", 0.2)
-    crawl = await opened()
+    crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     deduplicator = crawl.pipeline._deduplicator
     assert deduplicator is not None
-    may_go_on, decide = asyncio.Event(), deduplicator.decide
+    may_go_on, fast = asyncio.Event(), getattr(deduplicator, call)
 
-    async def slow(document: Document) -> Verdict:
-        verdict = await decide(document)
+    async def slow(document: Document) -> Any:
+        result = await fast(document)
         await may_go_on.wait()
-        return verdict
+        return result
 
-    monkeypatch.setattr(deduplicator, "decide", slow)
+    monkeypatch.setattr(deduplicator, call, slow)
     item = {"url": "https://a/1", "text": article(1)}
     sent = asyncio.create_task(crawl.pipeline.process_item(item))
     await asyncio.wait_for(crawl.pipeline.close_spider(), 20)
@@ -218,6 +220,7 @@ async def test_an_item_that_takes_longer_than_closing_waits_passes(
     assert await sent is item
     await crawl.signal(signals.item_scraped, item)
     assert (crawl.stat("claim/unsure"), crawl.stat("error/internal")) == (0, 0)
+    assert crawl.stat("error/index") == 0
     assert (crawl.stat("skipped/closed"), crawl.stat("committed")) == (1, 0)
     (warning,) = warnings(caplog)
     assert "still being decided" in warning

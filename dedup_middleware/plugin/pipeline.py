@@ -387,7 +387,8 @@ class DedupPipeline:
     async def _decide(
         self, flying: ItemInFlight, page: PageItem, document: Document
     ) -> tuple[Document, Verdict | None]:
-        """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
+        """The verdict; None if the item has changed meanwhile, so that it says nothing of it, or
+        the index was closed."""
         deduplicator = self._deduplicator
         if deduplicator is None:
             self._pass_closed()
@@ -396,14 +397,14 @@ class DedupPipeline:
         if read is not document and self.options.fill_text and not self._is_changed(flying, page):
             fill(page.adapter, read, page.names)
             self._inflight.filled(flying, page.read())
-        verdict = await deduplicator.decide(read)
+        if flying.item is not None:
+            verdict = await deduplicator.decide(read)
+            if flying.item is not None and not self._is_changed(flying, page):
+                return read, verdict
+            doubt = None if flying.item is None else Doubt.REUSED
+            await self._settle(Ending(verdict, stored=False, doubt=doubt))
         if flying.item is None:  # closing has waited for it long enough
             self._pass_closed()
-            await deduplicator.release(verdict)
-            return read, None
-        if not self._is_changed(flying, page):
-            return read, verdict
-        await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
         return read, None
 
     def _is_changed(self, flying: ItemInFlight, page: PageItem) -> bool:
@@ -473,8 +474,8 @@ class DedupPipeline:
                 if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
                         self._feeds.committed(verdict.claim.page_id)
-                    keys = await deduplicator.superseded(verdict)
-                    await self._announce_superseded(item, verdict, keys)
+                    if keys := await deduplicator.superseded(verdict):
+                        await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -488,10 +489,9 @@ class DedupPipeline:
 
     async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
         """Tell storage which stored pages an item takes the place of."""
-        if keys:
-            await self.crawler.signals.send_catch_log_async(
-                dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
-            )
+        await self.crawler.signals.send_catch_log_async(
+            dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
+        )
 
 
 def _has_event_loop() -> bool:
