@@ -9,14 +9,13 @@ import random
 import time
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
-from dedup_middleware.base import jit
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
@@ -458,21 +457,21 @@ async def test_fingerprint_that_could_not_be_checked_is_entered_later() -> None:
 async def test_many_in_one_process_leave_garbage_to_be_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the first one suspends the collector of cycles, which begins to count anew each time:
-    else a process of many crawls would keep each of them, with 16 MB."""
-    suspended = 0
+    """Only the first one, which may load or compile the kernels, has the collector of cycles count
+    anew: else a process of many crawls would keep the garbage of each of them."""
+    frozen = 0
 
-    @contextlib.contextmanager
-    def garbage_kept() -> Iterator[None]:
-        nonlocal suspended
-        suspended += 1
-        yield
+    def freeze() -> None:
+        nonlocal frozen
+        frozen += 1
 
-    monkeypatch.setattr(jit, "garbage_kept", garbage_kept)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)  # conftest.py has frozen the tests
+    monkeypatch.setattr(gc, "freeze", freeze)
+    monkeypatch.setattr(gc, "unfreeze", lambda: None)
     for lease in (61.0, 62.0, 63.0):  # tests use the kernels once for options that are equal
         async with Deduplicator(attrs.evolve(OPTIONS, lease=lease)):
             pass
-    assert suspended <= 1
+    assert frozen <= 1
 
 
 async def test_a_closed_one_is_freed() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ import pytest
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 
-from dedup_middleware import DedupPipeline, Options
+from dedup_middleware import DedupPipeline, Document, Options
 from dedup_middleware.index.opening import open_index
+from dedup_middleware.plugin import pipeline
 from tests.itemcrawl import SETTINGS, Crawled, crawl
 from tests.test_pipeline import opened
 from tests.texts import article
@@ -24,6 +27,15 @@ async def send(crawler: Crawler, host: str, seed: int) -> None:
     assert crawler.engine is not None
     item = {"url": f"https://{host}.example/{seed}", "text": article(seed)}
     await crawler.engine.scraper.start_itemproc_async(item, response=None)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Those of the plugin."""
+    return [
+        one.getMessage()
+        for one in caplog.records
+        if one.name.startswith("dedup") and one.levelno >= logging.WARNING
+    ]
 
 
 class Collector:
@@ -105,10 +117,8 @@ async def test_items_sent_at_the_end_are_checked_or_pass(
     stats = crawler.stats.get_stats()
     assert (stats["dedup/committed"], stats["dedup/skipped/closed"]) == (4, 2)
     assert "dedup/unchecked" not in stats
-    warnings = [one.getMessage() for one in caplog.records if one.name.startswith("dedup")
-                and one.levelno >= logging.WARNING]  # fmt: skip
-    assert len(warnings) == 1
-    assert "had been closed" in warnings[0]
+    (warning,) = warnings(caplog)
+    assert "had been closed" in warning
     async with open_index(Options(index_url=url)) as index:
         await index.attach()
         counts = await index.stats()
@@ -167,3 +177,76 @@ async def test_items_that_scrapy_does_not_wait_for_are_decided_first() -> None:
     await crawl.pipeline.close_spider()
     await asyncio.gather(*sent)
     assert (crawl.stat("new"), crawl.stat("unchecked"), crawl.stat("claim/unsure")) == (3, 0, 0)
+
+
+async def test_closing_waits_for_no_signal_that_scrapy_does_not_send(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of two like items of `scrapy parse --pipelines` the second one would wait for the end of the
+    first one, of which nothing is heard. Nothing is said of objects that changed."""
+    crawl = await opened(DEDUP_PENDING_WAIT=60)
+    items = [{"url": f"https://{host}/1", "text": article(1)} for host in "abc"]
+    sent = [asyncio.create_task(crawl.pipeline.process_item(one)) for one in items]
+    await asyncio.sleep(0)  # all of them have come
+    await asyncio.wait_for(crawl.pipeline.close_spider(), 20)
+    assert await asyncio.gather(*sent) == items
+    assert (crawl.stat("new"), crawl.stat("pending/timeout")) == (1, 2)
+    assert (crawl.stat("claim/unsure"), crawl.stat("error/internal")) == (0, 0)
+    assert not warnings(caplog)
+
+
+@pytest.mark.parametrize("call", ["read", "decide"])
+async def test_an_item_that_takes_longer_than_closing_waits_passes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It is not said to have changed, nor that the index is away; it is counted with those that
+    came too late."""
+    monkeypatch.setattr(pipeline, "_LATE_ITEMS", 0.2)
+    crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    deduplicator = crawl.pipeline._deduplicator
+    assert deduplicator is not None
+    may_go_on, fast = asyncio.Event(), getattr(deduplicator, call)
+
+    async def slow(document: Document) -> Any:
+        result = await fast(document)
+        await may_go_on.wait()
+        return result
+
+    monkeypatch.setattr(deduplicator, call, slow)
+    item = {"url": "https://a/1", "text": article(1)}
+    sent = asyncio.create_task(crawl.pipeline.process_item(item))
+    await asyncio.wait_for(crawl.pipeline.close_spider(), 20)
+    may_go_on.set()
+    assert await sent is item
+    await crawl.signal(signals.item_scraped, item)
+    assert (crawl.stat("claim/unsure"), crawl.stat("error/internal")) == (0, 0)
+    assert crawl.stat("error/index") == 0
+    assert (crawl.stat("skipped/closed"), crawl.stat("committed")) == (1, 0)
+    (warning,) = warnings(caplog)
+    assert "still being decided" in warning
+
+
+async def test_the_index_of_a_closed_crawl_is_freed() -> None:
+    """At once: Scrapy's objects of a crawl refer to each other, so that they are garbage only for
+    the collector of cycles, which may not look for long, or are still used."""
+    gc.disable()
+    try:
+        crawl = await opened()
+        for host in "ab":
+            await crawl.item({"url": f"https://{host}/1", "text": article(1)})
+        assert (crawl.stat("committed"), crawl.stat("dropped")) == (1, 1)
+        assert crawl.pipeline._deduplicator is not None
+        counted = crawl.pipeline._deduplicator._index
+        freed = [weakref.ref(counted), weakref.ref(counted._index)]  # type: ignore[attr-defined]
+        del counted
+        await crawl.pipeline.close_spider()
+        for _ in range(1000):  # a thread may still hold what it ran last
+            if not any(one() for one in freed):
+                break
+            await asyncio.sleep(0.01)
+        assert not any(one() for one in freed)
+    finally:
+        gc.enable()
+    item = {"url": "https://c/1", "text": article(1)}
+    assert await crawl.item(item) is item
+    assert (crawl.stat("skipped/closed"), crawl.stat("error/internal")) == (1, 0)

@@ -49,7 +49,16 @@ async def test_titles_of_other_types_are_different() -> None:
     await crawl.pipeline.close_spider()
 
 
-@pytest.mark.parametrize("key", [[], (), " ", [" "], {}])
+_NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *([], (), " ", [" "], {}, ["", " "], [None], (None, ""), [[]], set(), b"", b" "),
+        *(_NAN, [_NAN], np.float32("nan")),
+    ],
+)
 async def test_a_key_that_names_nothing_is_none(key: Any) -> None:
     """As a selector leaves it that finds no address: such pages are no versions of one page, and a
     second crawl finds all of them."""

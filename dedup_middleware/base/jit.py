@@ -18,6 +18,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _P = ParamSpec("_P")
 _compiling = threading.RLock()
 
+_MANY = 10_000  # objects; 5,400 where kernels come compiled, millions where numba is loaded
+
 # A uint64 inside a kernel; NumPy's stubs mistake the arithmetic numba does with it.
 Word = Any
 
@@ -137,14 +139,19 @@ def compile_all(*kernels: Any) -> None:
 @contextlib.contextmanager
 def garbage_kept() -> Iterator[None]:
     """Suspend the cyclic garbage collector, which takes a seventh of the time of a compilation:
-    numba makes millions of objects and keeps nearly all of them."""
+    numba makes millions of objects and keeps nearly all of them.
+
+    They count as old then, so that the next collection does not search them. That has the collector
+    count anew, so it is not done where little was made: a process of many crawls, each of which
+    comes here, would never search for the garbage of earlier ones.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # what was made counts as old: it is not searched now
+            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -66,8 +66,6 @@ class Deduplicator:
 
     Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`.
     """
-
-    _is_first: ClassVar[bool] = True  # in this process
 
     def __init__(
         self,
@@ -165,9 +163,7 @@ class Deduplicator:
         from dedup_middleware.base import jit  # numba stays lazy
         from dedup_middleware.text import extract
 
-        # Once: the collector counts anew behind it, and would never find the crawls of a process.
-        is_first, Deduplicator._is_first = Deduplicator._is_first, False
-        with jit.garbage_kept() if is_first else contextlib.nullcontext():
+        with jit.garbage_kept():
             self._index.warm()
             extract.warm()
             count = 2 * self.options.min_features + 40
@@ -203,6 +199,10 @@ class Deduplicator:
                     beat = self._settlement.keep_alive(self.options.lease)
                     self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
+
+    def end_waits(self) -> None:
+        """Let no page wait for a like one that is on its way any longer: these pass unchecked."""
+        self._claims.waits_end = time.monotonic()
 
     async def close(self) -> None:
         """Check pages that passed unchecked, release open claims, close the index.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from numbers import Number
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,11 +81,23 @@ def _key_of(value: Any) -> str:
 
     Otherwise all such pages would be versions of one page.
     """
+    if _names_nothing(value):
+        return ""
     if _is_texts(value) and len(value) == 1:
         (value,) = value
-    is_nothing = value is None or (isinstance(value, (list, tuple, dict)) and not value)
-    key = "" if is_nothing else str(value)
+    key = str(value)
     return key if key.strip() else ""
+
+
+def _names_nothing(value: Any) -> bool:
+    """Whether no part of a value says anything; NaN is how tables hold that there is none."""
+    if isinstance(value, (str, bytes)):
+        return not value.strip()
+    if isinstance(value, Number):
+        return str(value).lower() == "nan"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_names_nothing, value))
+    return value is None or (isinstance(value, dict) and not value)
 
 
 def _is_texts(value: Any) -> bool:

@@ -57,8 +57,9 @@ _NOT_IN_FEED = (
     "in dedup/claim/no-feed"
 )
 _CLOSED = (
-    "An item that was sent when the index had been closed passes without a check, and is not "
-    "entered into the index. Further such items are counted in dedup/skipped/closed"
+    "An item that was sent, or still being decided, when the index had been closed passes without "
+    "a check, and is not entered into the index. Further such items are counted in "
+    "dedup/skipped/closed"
 )
 _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
 _PAUSE = 0.02  # seconds between two looks at them
@@ -249,6 +250,8 @@ class DedupPipeline:
                 await self._deduplicator.close()
         except Exception:
             self._reports.failure("closing the index")
+        # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
+        self._deduplicator = None
         if self._action.journal is not None:
             await asyncio.to_thread(self._action.journal.close)
             self._count_journal()
@@ -275,6 +278,9 @@ class DedupPipeline:
         while self._deciding or (slot is not None and slot.itemproc_size):
             if time.monotonic() > ends:
                 break
+            if self._deduplicator is not None and (slot is None or not slot.itemproc_size):
+                # No signal will come that settles what those being decided wait for.
+                self._deduplicator.end_waits()
             await asyncio.sleep(_PAUSE)
 
     async def process_item(self, item: Any) -> Any:
@@ -283,12 +289,11 @@ class DedupPipeline:
         :raises NearDuplicate: what the item says is stored already
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
+        if self._is_closed:
+            self._pass_closed()
+            return item
         if self._deduplicator is None:
             self._reports.count("skipped/no-item")
-            return item
-        if self._is_closed:
-            self._reports.count("skipped/closed")
-            self._reports.warn_once(_CLOSED)
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
@@ -304,6 +309,10 @@ class DedupPipeline:
             self._inflight.send_on(flying)
             self._deciding -= 1
         return item
+
+    def _pass_closed(self) -> None:
+        self._reports.count("skipped/closed")
+        self._reports.warn_once(_CLOSED)
 
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
         """An item that comes, None if it is not to be checked, and its fields."""
@@ -378,16 +387,24 @@ class DedupPipeline:
     async def _decide(
         self, flying: ItemInFlight, page: PageItem, document: Document
     ) -> tuple[Document, Verdict | None]:
-        """The verdict; None if the item has changed meanwhile, so that it says nothing of it."""
-        assert self._deduplicator is not None
-        read = await self._deduplicator.read(document)
+        """The verdict; None if the item has changed meanwhile, so that it says nothing of it, or
+        the index was closed."""
+        deduplicator = self._deduplicator
+        if deduplicator is None:
+            self._pass_closed()
+            return document, None
+        read = await deduplicator.read(document)
         if read is not document and self.options.fill_text and not self._is_changed(flying, page):
             fill(page.adapter, read, page.names)
             self._inflight.filled(flying, page.read())
-        verdict = await self._deduplicator.decide(read)
-        if not self._is_changed(flying, page):
-            return read, verdict
-        await self._settle(Ending(verdict, stored=False, doubt=Doubt.REUSED))
+        if flying.item is not None:
+            verdict = await deduplicator.decide(read)
+            if flying.item is not None and not self._is_changed(flying, page):
+                return read, verdict
+            doubt = None if flying.item is None else Doubt.REUSED
+            await self._settle(Ending(verdict, stored=False, doubt=doubt))
+        if flying.item is None:  # closing has waited for it long enough
+            self._pass_closed()
         return read, None
 
     def _is_changed(self, flying: ItemInFlight, page: PageItem) -> bool:
@@ -399,7 +416,8 @@ class DedupPipeline:
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
         """Have the index forget what an item that goes on to storage will replace there."""
-        assert self._deduplicator is not None
+        if self._deduplicator is None:
+            return verdict
         try:
             return await self._deduplicator.supersede(verdict)
         except Exception:
@@ -448,14 +466,16 @@ class DedupPipeline:
 
     async def _settle(self, ending: Ending, item: Any = None) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
-        assert self._deduplicator is not None
-        verdict = ending.verdict
+        deduplicator, verdict = self._deduplicator, ending.verdict
+        if deduplicator is None:  # it has released its claims when it was closed
+            return
         try:
             if ending.stored:
-                if await self._deduplicator.commit(verdict):
+                if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
                         self._feeds.committed(verdict.claim.page_id)
-                    await self._announce_superseded(item, verdict)
+                    if keys := await deduplicator.superseded(verdict):
+                        await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -463,18 +483,15 @@ class DedupPipeline:
             if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
                 self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
-            await self._deduplicator.release(verdict)
+            await deduplicator.release(verdict)
         except Exception:
             self._reports.failure(f"settling {verdict.key}")
 
-    async def _announce_superseded(self, item: Any, verdict: Verdict) -> None:
+    async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
         """Tell storage which stored pages an item takes the place of."""
-        assert self._deduplicator is not None
-        keys = await self._deduplicator.superseded(verdict)
-        if keys:
-            await self.crawler.signals.send_catch_log_async(
-                dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
-            )
+        await self.crawler.signals.send_catch_log_async(
+            dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
+        )
 
 
 def _has_event_loop() -> bool:

@@ -201,12 +201,12 @@ class _Counted:
         self._count = count
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._index, name)
+        found, count = getattr(self._index, name), self._count
         if name not in CALLS:
             return found
 
-        def call(*arguments: Any, **named: Any) -> Any:
-            self._count("index/calls", 1)
+        def call(*arguments: Any, **named: Any) -> Any:  # it refers to no self, which keeps it
+            count("index/calls", 1)
             return found(*arguments, **named)
 
         setattr(self, name, call)  # made once
