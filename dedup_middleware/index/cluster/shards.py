@@ -32,12 +32,7 @@ from dedup_middleware.index.parameters import EMPTIED, WHOLE, Parameters, Record
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import RowLayout, script
-from dedup_middleware.index.redis.server_index import (
-    OWN_SCHEMA,
-    Opened,
-    ServerIndex,
-    milliseconds,
-)
+from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex, milliseconds
 from dedup_middleware.model.buckets import cut_address, width_of
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import PAGE_ID_MASK, State, joined_records

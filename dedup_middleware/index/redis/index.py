@@ -40,7 +40,7 @@ from dedup_middleware.index.redis.scripts import (
     script,
     split_text,
 )
-from dedup_middleware.index.redis.server_index import Opened, ServerIndex, count_of, milliseconds
+from dedup_middleware.index.redis.server_index import Opened, ServerIndex, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
@@ -264,16 +264,7 @@ class RedisIndex(ServerIndex):
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
-        result = await self._link.submit(Call((b"GET", self._key("committed"))))
-        count = count_of(result.reply or b"0")
-        if count is not None:
-            return count
-        logger.warning(
-            "The counter of stored pages is damaged and counts as 0 (key %r); decisions do not use "
-            "it, and `scrapy dedup verify` counts the pages",
-            self._key("committed"),
-        )
-        return 0
+        return self._committed(await self.ask(b"GET", self._key("committed")) or b"0")
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         async for found in upkeep.rows(self):

@@ -252,28 +252,27 @@ class ServerIndex(Index):
         finally:
             self._claimed.pop(claim, None)
 
-    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+    async def _commit(self, claims: list[Claim], *stamps: bytes) -> list[bool | Exception]:
+        """Commit claims on one shard.
+
+        :param stamps: those of all the pages; none: they are stored now
+        """
         raw = b"".join(self._local(one.page_id) + _token(one) for one in claims)
         page_ids = [one.page_id for one in claims]
         result = await self._link.submit(
-            self._rows_call("commit", page_ids, raw, keys=("committed",))
+            self._rows_call("commit", page_ids, raw, *stamps, keys=("committed",))
         )
         # 0: it is gone; 1: committed now; 2: it was committed already. If the call may have been
         # carried out before, 2 may mean by this very call; but the server may also have lost its
         # last writes and given the id to another page.
         pairs = list(zip(claims, result.reply, strict=True))
         doubtful = [one for one, flag in pairs if flag == 2 and result.again]
-        are_ours = await self._are([(one.page_id, self._claimed.get(one)) for one in doubtful])
-        ours = {one for one, is_ours in zip(doubtful, are_ours, strict=True) if is_ours}
+        ours: set[Claim] = set()
+        if doubtful:
+            found = await self.fetch(np.array([one.page_id for one in doubtful], np.uint64))
+            kept = zip(doubtful, self.layout.record.pack(found.content), strict=True)
+            ours = {one for one, raw in kept if raw.tobytes() == self._claimed.get(one)}
         return [flag == 1 or one in ours for one, flag in pairs]
-
-    async def _are(self, pages: Sequence[tuple[int, bytes | None]]) -> list[bool]:
-        """Whether page ids belong to pages with these contents."""
-        if not pages:
-            return []
-        found = await self.fetch(np.array([page_id for page_id, _ in pages], np.uint64))
-        kept = self.layout.record.pack(found.content)
-        return [one.tobytes() == content for one, (_, content) in zip(kept, pages, strict=True)]
 
     async def release(self, claim: Claim) -> bool:
         self._claimed.pop(claim, None)
@@ -290,6 +289,17 @@ class ServerIndex(Index):
         return self._rows_call("renew", page_ids, milliseconds(lease), *pairs)
 
     # Rows
+
+    def _committed(self, raw: bytes) -> int:
+        """The number of stored pages that a counter holds; a damaged one counts as 0."""
+        if raw.isdigit() and len(raw) <= 15:
+            return int(raw)
+        self._log.warning(
+            "A counter of stored pages is damaged and counts as 0 (%s); decisions do not use it, "
+            "and `scrapy dedup verify` counts the pages",
+            self._name,
+        )
+        return 0
 
     def _seen(
         self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
@@ -317,8 +327,3 @@ def _token(claim: Claim) -> bytes:
 def milliseconds(seconds: float) -> int:
     """A lease as the scripts take it."""
     return max(1, round(seconds * 1000))
-
-
-def count_of(raw: bytes) -> int | None:
-    """The number of stored pages that a counter holds; None: it is damaged."""
-    return int(raw) if raw.isdigit() and len(raw) <= 15 else None
