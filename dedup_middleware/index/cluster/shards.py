@@ -29,7 +29,6 @@ from dedup_middleware.index.cluster.spread import (
     groups_of,
 )
 from dedup_middleware.index.parameters import EMPTIED, WHOLE, Parameters, RecordLayout, check_schema
-from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex, milliseconds
@@ -314,10 +313,8 @@ class ClusterShards(ServerIndex):
 
         :param later: how many generations after them are read as well
         """
-        ends = [b""]
-        if self.window:
-            live = self.moment().live
-            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
+        live = self.moment().live
+        ends = self.ends(range(live[0], live[-1] + 1 + later))
         data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
         words = np.array(buckets, np.uint64)
         shards = self.spread.of_buckets(words).tolist()

@@ -15,7 +15,7 @@ from dedup_middleware.index.base import Progress
 from dedup_middleware.index.cluster.shards import ClusterShards, ids
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.pages import Living
-from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
+from dedup_middleware.index.redis.expiry import counters_of, drop
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import compact_all, compact_some, pages_of
@@ -99,8 +99,7 @@ async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[Sha
 
 def bucket_hashes(index: ClusterShards, generations: Iterable[int]) -> list[bytes]:
     """Names of the hashes of all buckets, without the prefix of a shard."""
-    ends = [end_of(one) for one in generations] if index.window else [b""]
-    return [group_hash(group, end) for group in GROUPS for end in ends]
+    return [group_hash(group, end) for group in GROUPS for end in index.ends(generations)]
 
 
 async def pages(index: ClusterShards) -> AsyncIterator[PageRecords]:
@@ -121,7 +120,7 @@ async def chunks(
     """
     found = await states(index)
     rows, spread = index.layout.rows, index.spread
-    starts = [min(one.firsts.values(), default=1) if index.window else 1 for one in found]
+    starts = [min(one.firsts.values(), default=1) for one in found]
     lasts = [one.counters[0] for one in found]
     for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
         own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]

@@ -144,23 +144,12 @@ class RedisIndex(ServerIndex):
         names = [*map(self._key, keys), *more_keys]
         return Call(arguments, names, script(name, self.layout), session or self._session)
 
-    def _places(
-        self, bucket_keys: Iterable[BucketKey], generation: int
-    ) -> tuple[list[bytes], bytes]:
-        """The hash of each bucket, and the fields of all."""
-        end = expiry.end_of(generation) if self._window.seconds else b""
-        hashes, fields = [], []
-        for bucket_key in bucket_keys:
-            hashes.append(expiry.hash_of(self.prefix, bucket_key.table, end))
-            fields.append(expiry.field_of(bucket_key.bucket))
-        return hashes, b"".join(fields)
-
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         if not bucket_keys:
             return []
-        places = [self._places(bucket_keys, one) for one in self.moment().live]
-        names = [name for hashes, _ in places for name in hashes]
-        fields = b"".join(fields for _, fields in places)
+        ends = self.ends(self.moment().live)
+        names = [expiry.hash_of(self.prefix, one.table, end) for end in ends for one in bucket_keys]
+        fields = b"".join(expiry.field_of(one.bucket) for one in bucket_keys) * len(ends)
         call = self._script("read", ("leases",), fields, more_keys=names)
         data = (await self._link.submit(call)).reply
         # All bucket keys of the oldest generation, then all of the next one.
@@ -207,8 +196,8 @@ class RedisIndex(ServerIndex):
         tokens, lease = new_tokens(pages), milliseconds(pages[0].lease)  # of all pages of a call
         for _ in range(_TURNS):
             moment, session = self.moment(), self._session
-            windowed = bool(self._window.seconds)
-            sent = request(pages, tokens, session.prefix, moment, self.layout, windowed=windowed)
+            ends = self.ends(reversed(moment.live))
+            sent = request(pages, tokens, session.prefix, ends, self.layout)
             call = self._script(
                 "propose",
                 ("leases", "counters", "generations"),
@@ -271,9 +260,7 @@ class RedisIndex(ServerIndex):
             yield upkeep.pages_of(found, self.layout)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return upkeep.walk_buckets(
-            self, (lambda: self.moment().live) if self._window.seconds else None
-        )
+        return upkeep.walk_buckets(self, lambda: self.ends(self.moment().live))
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         return await upkeep.forget_page_ids(self, page_ids)
@@ -282,13 +269,13 @@ class RedisIndex(ServerIndex):
         return await upkeep.forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:
-        firsts = await expiry.first_numbers(self) if self._window.seconds else {}
+        firsts = await expiry.first_numbers(self)
         first = min((page_id for page_id, _ in firsts.values()), default=1)
         return range(first, (await expiry.counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove records of pages that are gone, and chunks that hold no other pages."""
-        return await upkeep.compact(self, progress, windowed=bool(self._window.seconds))
+        return await upkeep.compact(self, progress)
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
@@ -304,9 +291,7 @@ class RedisIndex(ServerIndex):
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await expiry.estimate_bytes(
-                self, issued - gone, text, windowed=bool(self._window.seconds)
-            ),
+            bytes=await expiry.estimate_bytes(self, issued - gone, text),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),
@@ -348,7 +333,7 @@ class RedisSteps(Steps):
     async def add(self, records: Records) -> None:
         if not records.buckets:
             return
-        end = expiry.end_of(self._generation) if self._span_ms else b""
+        (end,) = self._index.ends([self._generation])
         hashes = [expiry.hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
         sizes = np.diff(records.cuts)
         for start, stop in upkeep.cuts(sizes.tolist(), _BYTES, len(sizes)):

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -32,6 +32,7 @@ from dedup_middleware.index.parameters import (
     layout_of,
     missing,
 )
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Link, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
 from dedup_middleware.model.buckets import BucketKey
@@ -205,6 +206,10 @@ class ServerIndex(Index):
             work = self._remove_expired(self.moment().oldest)
             self._sweeper = asyncio.get_running_loop().create_task(work)
 
+    def ends(self, generations: Iterable[int]) -> list[bytes]:
+        """How the names of hashes of generations end; without a window there is one, b""."""
+        return [end_of(one) for one in generations] if self._window.seconds else [b""]
+
     @abstractmethod
     async def _remove_expired(self, oldest: int) -> None:
         """Remove the generations before one."""
@@ -266,7 +271,7 @@ class ServerIndex(Index):
         # carried out before, 2 may mean by this very call; but the server may also have lost its
         # last writes and given the id to another page.
         pairs = list(zip(claims, result.reply, strict=True))
-        doubtful = [one for one, flag in pairs if flag == 2 and result.again]
+        doubtful = [one for one, flag in pairs if flag == 2 and (result.again or stamps)]
         ours: set[Claim] = set()
         if doubtful:
             found = await self.fetch(np.array([one.page_id for one in doubtful], np.uint64))
@@ -295,8 +300,8 @@ class ServerIndex(Index):
         if raw.isdigit() and len(raw) <= 15:
             return int(raw)
         self._log.warning(
-            "A counter of stored pages is damaged and counts as 0 (%s); decisions do not use it, "
-            "and `scrapy dedup verify` counts the pages",
+            "A counter of stored pages (key committed) is damaged and counts as 0: %s; decisions "
+            "do not use it, and `scrapy dedup verify` counts the pages",
             self._name,
         )
         return 0

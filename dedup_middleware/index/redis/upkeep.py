@@ -145,23 +145,23 @@ class _Texts:
 
 
 async def walk_buckets(
-    server: Server, live: Callable[[], range] | None
+    server: Server, ends: Callable[[], list[bytes]]
 ) -> AsyncIterator[tuple[int, bytes]]:
     """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
 
-    :param live: the generations that are alive at this moment; None: the index has no window
+    :param ends: those of the generations that are alive at this moment
     """
-    hashes = await expiry.bucket_hashes(server, windowed=live is not None)
+    hashes = await expiry.bucket_hashes(server)
     size = 64
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
         for table in sorted({held.table for held in hashes.values()}):
-            buckets = await _buckets_of(server, table, live)
+            buckets = await _buckets_of(server, table, _hashes_of(server, table, ends()))
             at = 0
             while at < len(buckets):
                 part = buckets[at : at + size]
                 at += len(part)
-                yield _read_buckets(server, part, _hashes_of(server, table, live))
+                yield _read_buckets(server, part, _hashes_of(server, table, ends()))
 
     async for part, data in in_order(calls(), _AHEAD):
         total = 0
@@ -172,17 +172,14 @@ async def walk_buckets(
         size = max(1, min(_READ, _WALKED * len(part) // max(1, total)))
 
 
-def _hashes_of(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
-    ends = [b""] if live is None else [expiry.end_of(one) for one in live()]
+def _hashes_of(server: Server, table: int, ends: Sequence[bytes]) -> list[bytes]:
     return [expiry.hash_of(server.prefix, table, end) for end in ends]
 
 
-async def _buckets_of(
-    server: Server, table: int, live: Callable[[], range] | None
-) -> Sequence[int]:
+async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Sequence[int]:
     """The buckets of a table that may hold a record, ascending."""
     fields: set[int] = set()
-    for name in _hashes_of(server, table, live):
+    for name in hashes:
         own = await fields_of(server, name)
         if len(own) > _FEW:
             return range(table << 16, (table << 16) + _PREFIXES)
@@ -259,7 +256,7 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
         yield start, len(sizes)
 
 
-async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
+async def compact(server: Server, progress: Progress | None = None) -> int:
     """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
 
     Chunks of page records and of text that hold nothing else are removed.
@@ -287,16 +284,14 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     gone_ids = np.concatenate([np.empty(0, np.uint64), *stripped])
     for start in range(0, len(gone_ids), _STRIPPED):
         await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
-    removed = await _compact_buckets(server, living, report, windowed=windowed)
+    removed = await _compact_buckets(server, living, report)
     await expiry.drop(server, rows=expiry.chunk_names(server, b"s", empty))
     await expiry.drop(server, large=expiry.chunk_names(server, b"a", texts.unused()))
     return removed
 
 
-async def _compact_buckets(
-    server: Server, living: Living, report: Progress, *, windowed: bool
-) -> int:
-    hashes = await expiry.bucket_hashes(server, windowed=windowed)
+async def _compact_buckets(server: Server, living: Living, report: Progress) -> int:
+    hashes = await expiry.bucket_hashes(server)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
         for name, held in sorted(hashes.items()):
@@ -306,7 +301,7 @@ async def _compact_buckets(
                 yield compact_some(server, living, name, held.table, part)
 
     removed = await compact_all(calls(), report)
-    names = await expiry.bucket_hashes(server, windowed=windowed)
+    names = await expiry.bucket_hashes(server)
     await server.run("recount", more_keys=list(names))
     return removed
 
