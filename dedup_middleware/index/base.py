@@ -309,12 +309,12 @@ class Index(ABC):
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are in the generation that expires next: a hit should enter them anew.
+    @abstractmethod
+    async def expiring(self, page_id: int) -> bool:
+        """Whether a page is in the generation that expires next: a hit should enter it anew.
 
         Always False in an index without a window.
         """
-        return [False] * len(page_ids)
 
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.

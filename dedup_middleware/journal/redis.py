@@ -79,10 +79,7 @@ class RedisJournal(JournalStore):
         self._link: RedisLink | None = None
 
     def open(self, *, create: bool) -> None:
-        options, key = self._options, self._prefix.decode()
-        self._link = RedisLink(
-            options.index_url, self._address, key, options.timeout, options.retries
-        )
+        self._link = RedisLink(self._options, self._address, self._prefix.decode())
         # An event loop in a thread of its own, so that any thread may use the connection.
         self._loop = asyncio.new_event_loop()
         work = self._loop.run_forever

@@ -74,9 +74,9 @@ class ClusterIndex(ClusterShards):
         found = (await self.look(near.page_ids, texts=Wanted.NOTHING, settles=True)).records
         return chosen(found, found.content["key"] == np.uint64(key_hash))
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_id: int) -> bool:
         if not self._window.seconds:
-            return [False] * len(page_ids)
+            return False
         oldest = self.moment().oldest
         if self._expiring[0] != oldest:
             later = [
@@ -87,11 +87,7 @@ class ClusterIndex(ClusterShards):
                 for state in await upkeep.states(self)
             ]
             self._expiring = oldest, later
-        firsts = self._expiring[1]
-        return [
-            self.spread.local(page_id) < firsts[self.spread.home_of(page_id)]
-            for page_id in page_ids
-        ]
+        return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
 
     async def load(self, pages: Pages) -> int:
         self.record.check(max(pages.payloads, default=b""))

@@ -85,7 +85,6 @@ class ClusterShards(ServerIndex):
         self.reads_whole = True
         self.spread = Spread(options.namespace, options.shards)
         self._first_prefix = self.spread.prefix(0)
-        self._log = logger
         self._link: ClusterLink = ClusterLink(
             options.index_url,
             self._where,

@@ -26,7 +26,6 @@ from dedup_middleware.index.parameters import (
     missing,
 )
 from dedup_middleware.model.buckets import (
-    SIMHASH_TABLES,
     BucketKey,
     BucketKeys,
     Neighbours,
@@ -53,10 +52,6 @@ _FIRST_ROOM = 1024  # page records
 _NAMED = 8  # neighbours whose addresses come with a proposal
 _PENDING = int(State.PENDING)
 _CHUNK = 5_000  # pages that are entered before others get their turn
-
-
-def _is_simhash(bucket: int) -> bool:
-    return bucket >> 16 in SIMHASH_TABLES
 
 
 class MemoryIndex(Index):
@@ -291,10 +286,10 @@ class MemoryIndex(Index):
         for some in records_of(pages, page_ids):
             self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_id: int) -> bool:
         oldest = self._turn().oldest
-        later = [first for generation, first in self._first.items() if generation > oldest]
-        return [bool(self._window.seconds) and n < min(later, default=1) for n in page_ids]
+        later = (first for generation, first in self._first.items() if generation > oldest)
+        return page_id < min(later, default=1)
 
     async def commit(self, claim: Claim) -> bool:
         return self._end(claim, State.COMMITTED)
@@ -350,12 +345,12 @@ class MemoryIndex(Index):
         async for pages in self.pages():
             living.add(pages)
         for buckets in list(self._buckets.values()):
-            for of_simhashes, group in itertools.groupby(buckets.names(), _is_simhash):
+            for width, group in itertools.groupby(buckets.names(), width_of):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]
                     data = [buckets.get(name) for name in part]
-                    for at, left, gone in compacted(data, living, of_simhashes=of_simhashes):
+                    for at, left, gone in compacted(data, living, width):
                         buckets.put(part[at], left)
                         removed += gone
                     seen += len(part)

@@ -65,10 +65,7 @@ class RedisIndex(ServerIndex):
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
         self.prefix = self._first_prefix = b"{" + options.namespace.encode() + b"}"
-        self._log = logger
-        self._link: RedisLink = RedisLink(
-            options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
-        )
+        self._link: RedisLink = RedisLink(options, self._where, self.prefix.decode())
         self._session = Session(self.prefix)
         self.layout = RowLayout()
         self._proposals = Batcher(
@@ -223,15 +220,13 @@ class RedisIndex(ServerIndex):
     def _note_damage(self, rows: int) -> None:
         self.corrupt += rows
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        if not self._window.seconds:
-            return [False] * len(page_ids)
+    async def expiring(self, page_id: int) -> bool:
         oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             firsts = await expiry.first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
-        return [page_id < self._expiring[1] for page_id in page_ids]
+        return page_id < self._expiring[1]
 
     def _home_of(self, _: int) -> int:
         return 0

@@ -228,7 +228,7 @@ def _source(name: str, package: str) -> str:
 @cache
 def _common() -> list[tuple[frozenset[str], str]]:
     """The definitions that scripts share, in their order, each with the names that it defines."""
-    parts = re.split(r"(?m)^(?=local )", _source("counters", OWN) + _source("common", OWN))
+    parts = re.split(r"(?m)^(?=local )", _source("common", OWN))
     named = [(_DEFINED.match(part), part) for part in parts]
     return [(frozenset(names[1].split(", ")), part) for names, part in named if names]
 

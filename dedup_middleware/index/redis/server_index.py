@@ -47,6 +47,8 @@ from dedup_middleware.model.claims import (
 )
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
 
+logger = logging.getLogger(__name__)
+
 OWN_SCHEMA = str(SCHEMA).encode()
 _COMMITTED = 256  # claims in one call
 
@@ -78,7 +80,6 @@ class ServerIndex(Index):
 
     _link: Link
     _first_prefix: bytes  # of the keys of what is opened first
-    _log: logging.Logger
     _proposals: Batcher[Proposed, Claimed | Candidates]
     layout: RowLayout
 
@@ -116,7 +117,7 @@ class ServerIndex(Index):
         opened = await self._first({**complete(wanted), **known}, OWN_SCHEMA)
         stored = self._agreed(opened, wanted)
         if self._parameters and not self._is_ours(stored):
-            self._log.warning(REPLACED, self._name)
+            logger.warning(REPLACED, self._name)
         await self._begin(stored, opened.epoch, sets_up=True)
         self._sweep()
         self._link.opening = False
@@ -299,7 +300,7 @@ class ServerIndex(Index):
         """The number of stored pages that a counter holds; a damaged one counts as 0."""
         if raw.isdigit() and len(raw) <= 15:
             return int(raw)
-        self._log.warning(
+        logger.warning(
             "A counter of stored pages (key committed) is damaged and counts as 0: %s; decisions "
             "do not use it, and `scrapy dedup verify` counts the pages",
             self._name,

@@ -22,7 +22,7 @@ from dedup_middleware.index.redis.scripts import (
     RowLayout,
     strange_stamps,
 )
-from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES, width_of
+from dedup_middleware.model.buckets import PAYLOAD_LIMIT, width_of
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
     PageRecords,
@@ -327,7 +327,7 @@ async def compact_some(
     reply = await held_in(server, name, fields)
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
-    changed = compacted([raw for _, raw in held], living, of_simhashes=table in SIMHASH_TABLES)
+    changed = compacted([raw for _, raw in held], living, width_of(table << 16))
     before = [held[position] for position, _, _ in changed]
     for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
         part = before[start:stop]

@@ -103,12 +103,11 @@ class SQLiteIndex(SQLiteFile):
         self._record.check(max(pages.payloads, default=b""))
         return await load(pages, lambda: SQLiteSteps(self))
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        oldest = self._window.at(self._clock()).oldest
-        if self._expiring[0] != oldest or not self._expiring[1]:
-            first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
-            self._expiring = first
-        return [page_id < self._expiring[1] for page_id in page_ids]
+    async def expiring(self, page_id: int) -> bool:
+        oldest, first = self._expiring
+        if oldest != self._window.at(self._clock()).oldest or not first:
+            self._expiring = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
+        return page_id < self._expiring[1]
 
     async def commit(self, claim: Claim) -> bool:
         return bool(await self._batcher.submit(Step(_COMMIT, claim)))
