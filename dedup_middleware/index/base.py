@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -34,6 +34,7 @@ from dedup_middleware.model.claims import (
     Claimed,
     Entry,
     Known,
+    Proposed,
 )
 from dedup_middleware.model.records import PageRecords, State, chosen
 
@@ -236,15 +237,14 @@ class Index(ABC):
     async def stats(self) -> IndexStats:
         """State of the index: pages, buckets, bytes, parameters."""
 
-    @abstractmethod
-    async def propose(
+    def propose(
         self,
         entry: Entry,
         distance: int,
         lease: float,
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    ) -> Coroutine[Any, Any, Claimed | Candidates]:
         """Claim a page, unless it shares a band, key or exact record with a page that is not known.
 
         Look-up and claim are one step, which no other call can interrupt. So of two like pages that
@@ -266,6 +266,11 @@ class Index(ABC):
         :param probes: further bucket keys to look into, which get no record
         :param known: candidates that are no reason not to claim
         """
+        return self._propose_one(Proposed(entry, distance, lease, probes, known))
+
+    @abstractmethod
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
+        """See :meth:`propose`."""
 
     @abstractmethod
     async def load(self, pages: Pages) -> int:

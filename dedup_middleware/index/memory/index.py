@@ -40,6 +40,7 @@ from dedup_middleware.model.claims import (
     Claimed,
     Entry,
     Known,
+    Proposed,
 )
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
@@ -195,35 +196,29 @@ class MemoryIndex(Index):
         found = map(self._addresses.get, page_ids)
         return [None if raw is None else raw.decode("utf-8", "replace") for raw in found]
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
+        entry, known = page.entry, page.known
         self._record.check(entry.payload)
         words = BucketKeys.of(entry.bucket_keys).words
         places = len(words) // 2
-        if probes:
-            words = np.concatenate([words, BucketKeys.of(probes).words])
+        if page.probes:
+            words = np.concatenate([words, BucketKeys.of(page.probes).words])
         ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
         if self._look is None:
             self._look = Look()
         look = self._look
         look.begin()
-        generation, until = 0, self._clock() + lease
+        generation, until = 0, self._clock() + page.lease
         if self._window.seconds:
             moment = self._turn()
             generation = moment.generation
             for one in moment.live[:-1]:
                 if one in self._buckets:
-                    self._buckets[one].look(words, distance, ids, look)
+                    self._buckets[one].look(words, page.distance, ids, look)
         newest = self._newest(generation)
-        is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
+        is_claimed = newest.propose(words, places, page.distance, self._last + 1, ids, look)
         self._report_scanned(look.scanned)
         full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES

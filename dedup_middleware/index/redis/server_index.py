@@ -35,16 +35,7 @@ from dedup_middleware.index.parameters import (
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Link, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
-from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Known,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
 
 logger = logging.getLogger(__name__)
@@ -217,22 +208,14 @@ class ServerIndex(Index):
 
     # Claims
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
 
-        page = Proposed(entry, distance, lease, probes, known)
         made = await self._proposals.result(page, undo)
         if isinstance(made, Claimed):
-            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
+            self._claimed[made.claim] = self.layout.record.pack_one(page.entry.content)
         return made
 
     @abstractmethod

@@ -31,15 +31,7 @@ from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Known,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State
 
 
@@ -69,21 +61,13 @@ class SQLiteIndex(SQLiteFile):
 
         return await self._do(act, needs_leases=True)
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        self._record.check(entry.payload)
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
+        self._record.check(page.entry.payload)
 
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._batcher.submit(Step(_RELEASE, made.claim)))
 
-        page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
         step = Step(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.result(step, undo)
