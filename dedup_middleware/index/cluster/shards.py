@@ -74,8 +74,6 @@ class Announced:
 class ClusterShards(ServerIndex):
     """The shards of an index, and page records, each on the home shard that its id names.
 
-    :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
-    :param window: seconds that a page is remembered, 0: for ever
     :ivar reads_whole: buckets are so short that those of a read are sent as they are, which costs a
         server a fifth of a script that searches them
     """

@@ -10,7 +10,7 @@ import attrs
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, TEXT_CHUNK, RowLayout
-from dedup_middleware.index.redis.servers import Reply
+from dedup_middleware.index.redis.servers import Reply, pairs
 
 FIELD = 2  # bytes of the name of a field: the prefix that names the bucket
 _HASH = b"b"
@@ -103,17 +103,9 @@ async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
     """First page id, and first byte of text, of each generation that has pages."""
     return {
         int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
-        for generation, raw in await pairs_in(server, b"generations")
+        for generation, raw in pairs(await server.ask(b"HGETALL", server.prefix + b"generations"))
         if generation.isdigit()
     }
-
-
-async def pairs_in(server: Server, name: bytes) -> list[tuple[bytes, bytes]]:
-    """Fields and values of a hash of the namespace."""
-    reply = await server.ask(b"HGETALL", server.prefix + name)
-    if isinstance(reply, dict):
-        return [*reply.items()]
-    return [*zip(reply[::2], reply[1::2], strict=True)]
 
 
 def glob(prefix: bytes) -> bytes:

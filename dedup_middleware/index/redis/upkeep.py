@@ -22,6 +22,7 @@ from dedup_middleware.index.redis.scripts import (
     RowLayout,
     strange_stamps,
 )
+from dedup_middleware.index.redis.servers import pairs
 from dedup_middleware.model.buckets import PAYLOAD_LIMIT, width_of
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
@@ -224,7 +225,7 @@ async def settled(server: Server, last: int) -> int:
     """
     seconds, microseconds = await server.ask(b"TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
-    for token, raw in await expiry.pairs_in(server, LOADS):
+    for token, raw in pairs(await server.ask(b"HGETALL", server.prefix + LOADS)):
         if int.from_bytes(raw[5:11], "little") > now:
             last = min(last, int.from_bytes(raw[:5], "little") - 1)
         else:
