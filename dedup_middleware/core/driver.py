@@ -166,9 +166,6 @@ class Driver:
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
         """Decide a page by the stored pages; a new page gets a claim.
 
-        Most pages have no candidate, and the candidates of the others come with the reply: one
-        round trip for either. A page whose candidates are all unlike it is proposed a second time.
-
         :returns: a ruling with neither match nor claim: a like page was pending for too long
         """
         return await _Decision(self, page, entry, self.method.probes(page)).run()

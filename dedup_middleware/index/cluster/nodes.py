@@ -90,9 +90,8 @@ class _Client:
 class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
-    redis-py keeps the map of slots; this class follows MOVED and ASK, retries, sends the text
-    of a script where a master does not know it, and opens a shard again that was emptied. What is
-    tried again, since its slot moves or its master is gone, holds up no call to other shards.
+    redis-py keeps the map of slots; this class does the rest. What is tried again, since its slot
+    moves or its master is gone, holds up no call to other shards.
 
     :param url: address of some nodes
     :param where: the same for messages, without its password

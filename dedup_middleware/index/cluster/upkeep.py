@@ -188,7 +188,7 @@ class _Kept(Living):
 
 
 async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
-    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
+    """See :meth:`.Index.compact`.
 
     Ids that were reserved and not used, and announcements that arrived in part, are settled first.
     """

@@ -16,7 +16,6 @@ from dedup_middleware.index.base import Index, IndexStats, Progress, Seen, Wante
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Living, Pages, compacted, records_of
 from dedup_middleware.index.parameters import (
-    WHOLE,
     Moment,
     Parameters,
     Window,
@@ -83,7 +82,6 @@ class MemoryIndex(Index):
         self._look: Look | None = None
         # Page ids are never reused: one value distinguishes the claims of this index from others.
         self._token = secrets.randbits(64)
-        self._record = WHOLE
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
         self._states = np.zeros(_FIRST_ROOM, np.uint8)
         self._times = np.zeros(_FIRST_ROOM, np.uint32)
@@ -99,8 +97,8 @@ class MemoryIndex(Index):
     async def open(self, parameters: Parameters) -> dict[str, str]:
         wanted = self._with_own(parameters)
         if not self._parameters:
-            self._record = layout_of(wanted, "memory:")
-            self._content = np.zeros(_FIRST_ROOM, self._record.dtype)
+            self.record = layout_of(wanted, "memory:")
+            self._content = np.zeros(_FIRST_ROOM, self.record.dtype)
             self._parameters = complete(wanted)
         return agree(self._parameters, wanted, "memory:")
 
@@ -178,7 +176,7 @@ class MemoryIndex(Index):
                 self._is_leased(page_id)
             at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
             content = self._content[at]
-            content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
+            content = content.copy() if content.dtype is CONTENT else self.record.unpack(content)
             return PageRecords(wanted, content, self._states[at].copy(), self._times[at].copy())
         # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
         rows = wanted - np.uint64(self._forgotten)
@@ -189,7 +187,7 @@ class MemoryIndex(Index):
                     self._is_leased(page_id)
         content = self._content[rows]
         if content.dtype is not CONTENT:
-            content = self._record.unpack(content)
+            content = self.record.unpack(content)
         return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
     def _named(self, page_ids: Sequence[int]) -> list[str | None]:
@@ -200,7 +198,6 @@ class MemoryIndex(Index):
         from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
         entry, known = page.entry, page.known
-        self._record.check(entry.payload)
         words = BucketKeys.of(entry.bucket_keys).words
         places = len(words) // 2
         if page.probes:
@@ -246,12 +243,12 @@ class MemoryIndex(Index):
     def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
         """Keep content, address, payload and lease of a page whose records are written."""
         row = page_id - self._forgotten
-        size = self._record.itemsize
-        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
+        size = self.record.itemsize
+        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self.record.pack_one(
             entry.content
         )
         self._states[row] = _PENDING
-        if entry.address and self._record.text:
+        if entry.address and self.record.text:
             self._addresses[page_id] = cut_address(entry.address)
         if entry.payload:
             self._payloads[page_id] = entry.payload
@@ -259,7 +256,7 @@ class MemoryIndex(Index):
         return Claim(page_id, self._token)
 
     async def load(self, pages: Pages) -> int:
-        self._record.check(max(pages.payloads, default=b""))
+        self.record.check(max(pages.payloads, default=b""))
         for start in range(0, len(pages), _CHUNK):
             self._load(pages.part(start, start + _CHUNK))
             await asyncio.sleep(0)
@@ -271,10 +268,10 @@ class MemoryIndex(Index):
         self._number(len(pages))
         rows = slice(first - self._forgotten, self._last + 1 - self._forgotten)
         now = np.uint32(self._clock() + self._epoch)
-        self._content[rows] = self._record.pack(pages.content)
+        self._content[rows] = self.record.pack(pages.content)
         self._states[rows] = State.COMMITTED
         self._times[rows] = np.where(pages.times, pages.times, now)
-        if self._record.text:
+        if self.record.text:
             _enter(self._addresses, pages.addresses, first)
         _enter(self._payloads, pages.payloads, first)
         page_ids = np.arange(first, self._last + 1, dtype=np.uint64)
@@ -369,7 +366,7 @@ class MemoryIndex(Index):
             released=int(counts[State.RELEASED]),
             buckets=sum(map(len, self._buckets.values())),
             bytes=sum(one.nbytes for one in self._buckets.values())
-            + (self._record.itemsize + 5) * (self._last - self._forgotten)
+            + (self.record.itemsize + 5) * (self._last - self._forgotten)
             + self._addresses.nbytes
             + self._payloads.nbytes,
             corrupt=self.corrupt,

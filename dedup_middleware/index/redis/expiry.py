@@ -212,9 +212,8 @@ _SAMPLE = 20  # buckets of a hash
 async def estimate_bytes(server: Server, pages: int, text: int) -> int:
     """Bytes of memory, keys included.
 
-    Chunks have a known size; of each hash some buckets are looked at, in the order of the server's
-    hash table, which is as good as random. Where the server forbids SCAN or MEMORY USAGE, it is
-    an estimate of the chunks alone.
+    Chunks have a known size; of each hash some buckets are looked at, in the server's own order,
+    which is as good as random. Where SCAN or MEMORY USAGE is forbidden, chunks alone count.
 
     :param pages: pages that have a page record
     :param text: bytes of text that were ever written

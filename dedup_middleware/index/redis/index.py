@@ -179,7 +179,7 @@ class RedisIndex(ServerIndex):
         return [*expiry.chunk_names(self, b"s", chunks)]
 
     async def load(self, pages: Pages) -> int:
-        self.layout.record.check(max(pages.payloads, default=b""))
+        self.record.check(max(pages.payloads, default=b""))
         return await load(pages, lambda: RedisSteps(self))
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:

@@ -148,7 +148,6 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
     """The row of a page that is claimed, but for where its text begins, and that text."""
     row = record.pack_one(entry.content) + _PENDING
     if not record.text:
-        record.check(entry.payload)
         return row, b""
     address = cut_address(entry.address or "")
     length = len(address) | (PAYLOAD_BIT if entry.payload else 0)

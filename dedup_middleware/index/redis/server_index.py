@@ -158,7 +158,7 @@ class ServerIndex(Index):
         return stored
 
     def _set_layout(self, record: RecordLayout) -> None:
-        self.layout = RowLayout(record)
+        self.record, self.layout = record, RowLayout(record)
 
     def _open_call(
         self, prefix: bytes, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
@@ -215,7 +215,7 @@ class ServerIndex(Index):
 
         made = await self._proposals.result(page, undo)
         if isinstance(made, Claimed):
-            self._claimed[made.claim] = self.layout.record.pack_one(page.entry.content)
+            self._claimed[made.claim] = self.record.pack_one(page.entry.content)
         return made
 
     @abstractmethod
@@ -259,7 +259,7 @@ class ServerIndex(Index):
         ours: set[Claim] = set()
         if doubtful:
             found = await self.fetch(np.array([one.page_id for one in doubtful], np.uint64))
-            kept = zip(doubtful, self.layout.record.pack(found.content), strict=True)
+            kept = zip(doubtful, self.record.pack(found.content), strict=True)
             ours = {one for one, raw in kept if raw.tobytes() == self._claimed.get(one)}
         return [flag == 1 or one in ours for one, flag in pairs]
 

@@ -258,10 +258,7 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 async def compact(server: Server, progress: Progress | None = None) -> int:
-    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
-
-    Chunks of page records and of text that hold nothing else are removed.
-    """
+    """See :meth:`.Index.compact`; chunks of rows and of text that hold nothing else are removed."""
     report = progress or (lambda _what, _done: None)
     last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []

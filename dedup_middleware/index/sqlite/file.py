@@ -32,7 +32,6 @@ from dedup_middleware.index.parameters import (
     HASH_KEY,
     REPLACED,
     SCHEMA,
-    WHOLE,
     Moment,
     Parameters,
     Window,
@@ -154,7 +153,6 @@ class SQLiteFile(Index):
         # SimHash records compared by each transaction; their thread adds, the event loop's takes.
         self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
-        self._record = WHOLE
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
 
@@ -171,7 +169,7 @@ class SQLiteFile(Index):
         asked = {**wanted, HASH_KEY: known} if wanted and known else wanted
         try:
             stored = await self._in_thread(lambda: self._open(asked))
-            self._record = layout_of(stored, self._where)
+            self.record = layout_of(stored, self._where)
         except BaseException:
             await self.close()
             raise

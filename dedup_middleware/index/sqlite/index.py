@@ -53,7 +53,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         def act(db: sqlite3.Connection, at: Moment) -> Seen:
-            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+            found, corrupt = tables.fetch(db, page_ids, at.now, self.record)
             self.corrupt += corrupt
             ids = page_ids.tolist()
             addresses = tables.addresses(db, ids) if texts else []
@@ -62,8 +62,6 @@ class SQLiteIndex(SQLiteFile):
         return await self._do(act, needs_leases=True)
 
     async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
-        self._record.check(page.entry.payload)
-
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._batcher.submit(Step(_RELEASE, made.claim)))
@@ -78,13 +76,13 @@ class SQLiteIndex(SQLiteFile):
     def _propose(
         self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
     ) -> list[Claimed | Candidates]:
-        made, corrupt, scanned = propose(db, pages, at, self._record)
+        made, corrupt, scanned = propose(db, pages, at, self.record)
         self.corrupt += corrupt
         self._scans.append(scanned)
         return made
 
     async def load(self, pages: Pages) -> int:
-        self._record.check(max(pages.payloads, default=b""))
+        self.record.check(max(pages.payloads, default=b""))
         return await load(pages, lambda: SQLiteSteps(self))
 
     async def expiring(self, page_id: int) -> bool:
@@ -109,7 +107,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         page_id = 0
-        after, record = tables.pages_after, self._record
+        after, record = tables.pages_after, self.record
         while len(part := await self._ask(after, page_id, record, needs_leases=True)):
             yield part
             page_id = int(part.page_ids[-1])
@@ -216,7 +214,7 @@ class SQLiteSteps(Steps):
         return await self._index._do(held, writes=True)
 
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        first = await self._do(lambda db, _: _enter_rows(db, pages, self._index._record))
+        first = await self._do(lambda db, _: _enter_rows(db, pages, self._index.record))
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:
