@@ -208,8 +208,7 @@ class RedisIndex(ServerIndex):
             except DedupError as error:
                 return [error] * len(pages)
             if not isinstance(reply, int):
-                notes = self._note_damage, self._report_scanned
-                return proposals(reply, pages, sent, self.layout, *notes)
+                return proposals(reply, pages, sent, self.layout, self._note)
             self._turn(reply)
         raise IndexUnavailableError(
             f"{self._where} began a new generation with each of {_TURNS} calls: DEDUP_WINDOW = "
@@ -217,8 +216,9 @@ class RedisIndex(ServerIndex):
             "least"
         )
 
-    def _note_damage(self, rows: int) -> None:
-        self.corrupt += rows
+    def _note(self, damaged: int, scanned: int) -> None:
+        self.corrupt += damaged
+        self._report_scanned(scanned)
 
     async def expiring(self, page_id: int) -> bool:
         oldest = self.moment().oldest

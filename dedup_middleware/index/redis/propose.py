@@ -208,13 +208,11 @@ def proposals(
     pages: Sequence[Proposed],
     sent: Request,
     layout: RowLayout,
-    note_damage: Callable[[int], None] = lambda _: None,
-    note_scanned: Callable[[int], None] = lambda _: None,
+    note: Callable[[int, int], None] = lambda _damaged, _scanned: None,
 ) -> Iterator[Claimed | Candidates]:
     """Decode the reply of the server for each page, when it is iterated over.
 
-    :param note_damage: called with the number of page records that are damaged
-    :param note_scanned: called with the number of SimHash records that were compared
+    :param note: called with the numbers of damaged page records, and of SimHash records compared
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
@@ -243,11 +241,10 @@ def proposals(
         np.array(sent.counts, np.int64),
         pages[0].distance,
     )
-    note_scanned(found.scanned)
     starts, row_starts = found.starts, found.row_starts
     order = found.rows[: len(rows)]
     raw, damaged = read_rows(rows, layout)
-    note_damage(damaged)
+    note(damaged, found.scanned)
     raw = raw[order]
     met = found.met[: len(rows)]
     described = PageRecords(met, layout.content(raw), *split_stamps(raw["stamp"]))
