@@ -253,7 +253,7 @@ class ServerIndex(Index):
         )
         # 0: it is gone; 1: committed now; 2: it was committed already. If the call may have been
         # carried out before, 2 may mean by this very call; but the server may also have lost its
-        # last writes and given the id to another page.
+        # last writes and given the id to another page. A load looks in any case.
         pairs = list(zip(claims, result.reply, strict=True))
         doubtful = [one for one, flag in pairs if flag == 2 and (result.again or stamps)]
         ours: set[Claim] = set()
