@@ -271,7 +271,6 @@ class Index(ABC):
     async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         """See :meth:`propose`."""
 
-    @abstractmethod
     async def load(self, pages: Pages) -> int:
         """Enter many pages that are stored already, as committed ones; none of them is judged.
 
@@ -279,7 +278,15 @@ class Index(ABC):
         broken off, the parts before are in.
 
         :returns: number of pages entered, all of them
+        :raises ValueError: one has a payload, and the index keeps none
         """
+        self.record.check(max(pages.payloads, default=b""))
+        await self._load(pages)
+        return len(pages)
+
+    @abstractmethod
+    async def _load(self, pages: Pages) -> None:
+        """See :meth:`load`."""
 
     async def candidates(
         self, bucket_keys: Sequence[BucketKey], distance: int, most: int = MOST_JUDGED

@@ -337,7 +337,7 @@ class Steps(ABC):
         """Give back the lease."""
 
 
-async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
+async def load(pages: Pages, begin: Callable[[], Steps]) -> None:
     """Load pages block by block; see :meth:`.Index.load`."""
     for first in range(0, len(pages), BLOCK):
         block, steps = pages.part(first, first + BLOCK), begin()
@@ -350,7 +350,6 @@ async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
         for start, stop in steps.pages.parts(len(block)):
             await steps.commit(page_ids[start:stop], block.times[start:stop])
         await steps.end()
-    return len(pages)
 
 
 def lapsed(where: str) -> IndexUnavailableError:

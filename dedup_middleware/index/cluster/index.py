@@ -89,14 +89,12 @@ class ClusterIndex(ClusterShards):
             self._expiring = oldest, later
         return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
 
-    async def load(self, pages: Pages) -> int:
-        self.record.check(max(pages.payloads, default=b""))
+    async def _load(self, pages: Pages) -> None:
         count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
         for start in range(0, len(pages), count):
-            await self._load(pages.part(start, start + count))
-        return len(pages)
+            await self._load_some(pages.part(start, start + count))
 
-    async def _load(self, pages: Pages) -> None:
+    async def _load_some(self, pages: Pages) -> None:
         """Enter some pages: announced and committed like any, but not looked at.
 
         Those whose ids are settled by pages that meet them, or of a generation that ends meanwhile,

@@ -255,14 +255,12 @@ class MemoryIndex(Index):
         self._leases[page_id] = until
         return Claim(page_id, self._token)
 
-    async def load(self, pages: Pages) -> int:
-        self.record.check(max(pages.payloads, default=b""))
+    async def _load(self, pages: Pages) -> None:
         for start in range(0, len(pages), _CHUNK):
-            self._load(pages.part(start, start + _CHUNK))
+            self._load_some(pages.part(start, start + _CHUNK))
             await asyncio.sleep(0)
-        return len(pages)
 
-    def _load(self, pages: Pages) -> None:
+    def _load_some(self, pages: Pages) -> None:
         buckets = self._newest(self._turn().generation)
         first = self._last + 1
         self._number(len(pages))

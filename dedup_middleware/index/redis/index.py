@@ -178,9 +178,8 @@ class RedisIndex(ServerIndex):
         chunks = {page_id // self.layout.rows for page_id in page_ids}
         return [*expiry.chunk_names(self, b"s", chunks)]
 
-    async def load(self, pages: Pages) -> int:
-        self.record.check(max(pages.payloads, default=b""))
-        return await load(pages, lambda: RedisSteps(self))
+    async def _load(self, pages: Pages) -> None:
+        await load(pages, lambda: RedisSteps(self))
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
         groups = batches(pages, len(self.moment().live))
@@ -274,13 +273,9 @@ class RedisIndex(ServerIndex):
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
-        live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))),
-            self.count(),
-            expiry.counters(self),
+        pending, committed, (issued, text, buckets, overflow, gone) = await asyncio.gather(
+            self.run("lapse"), self.count(), expiry.counters(self)
         )
-        issued, text, buckets, overflow, gone = raw
-        pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,

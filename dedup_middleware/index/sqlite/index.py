@@ -81,9 +81,8 @@ class SQLiteIndex(SQLiteFile):
         self._scans.append(scanned)
         return made
 
-    async def load(self, pages: Pages) -> int:
-        self.record.check(max(pages.payloads, default=b""))
-        return await load(pages, lambda: SQLiteSteps(self))
+    async def _load(self, pages: Pages) -> None:
+        await load(pages, lambda: SQLiteSteps(self))
 
     async def expiring(self, page_id: int) -> bool:
         oldest, first = self._expiring
