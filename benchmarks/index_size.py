@@ -116,7 +116,7 @@ async def fill(index: Index, options: Options, total: int) -> None:
 def kind_of(name: bytes) -> str:
     """Part of the index that a key belongs to, by what follows the namespace."""
     end = name.index(b"}") + 1
-    rest, held = name[end:], held_by(name, name[:end], windowed=False)
+    rest, held = name[end:], held_by(name, name[:end])
     if held is not None:
         if held.table == KEY_TABLE:
             return "key table"

@@ -32,6 +32,20 @@ def use_wal(db: sqlite3.Connection, seconds: float) -> None:
         time.sleep(_PAUSE)
 
 
+def application_of(db: sqlite3.Connection) -> int:
+    """The number of the application whose file it is, 0 for a new file."""
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    return int(application)
+
+
+def make_tables(db: sqlite3.Connection, sql: str, application: int, schema: int) -> None:
+    """Make the tables of a new file, in a transaction of the caller."""
+    for statement in sql.split(";"):
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {application}")
+    db.execute(f"PRAGMA user_version = {schema}")
+
+
 class Transaction:
     """A transaction that is rolled back if anything is raised inside it.
 

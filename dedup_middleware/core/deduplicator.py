@@ -399,7 +399,7 @@ class Deduplicator:
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
         """Enter a page that was seen again anew, if it is in the generation that expires next."""
-        if self.options.window and (await self._index.expiring([page_id]))[0]:
+        if self.options.window and await self._index.expiring(page_id):
             self._count("renewed", 1)
             await self._index.refresh(page_id, bucket_keys)
 

@@ -46,8 +46,7 @@ class Gathered:
     addresses: dict[int, str | None] = attrs.field(factory=dict)
     payloads: dict[int, bytes] = attrs.field(factory=dict)
     full: int = 0  # full buckets among those of the page
-    is_cut: bool = False  # whether there were more candidates than are judged
-    _upto: int = 0  # the last candidate that a cut has seen
+    upto: int = 0  # the last candidate if there were more than are judged
     _own: PageRecords = NO_PAGES
 
     @property
@@ -126,14 +125,13 @@ class Gathered:
     def known(self) -> Known:
         """The candidates as ``known`` of the next proposal, if none is like the page."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
-        if self._upto:
-            pages = chosen(pages, pages.page_ids > np.uint64(self._upto))
-        return Known(pages, self.missing, self._upto)
+        if self.upto:
+            pages = chosen(pages, pages.page_ids > np.uint64(self.upto))
+        return Known(pages, self.missing, self.upto)
 
     def _cut(self) -> None:
         """Keep the candidates that are judged; the others count as judged."""
-        self.is_cut = True
-        self._upto = max(self._upto, int(self.near.page_ids[-1]))
+        self.upto = max(self.upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, MOST_JUDGED)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
 
@@ -167,9 +165,6 @@ class Driver:
 
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
         """Decide a page by the stored pages; a new page gets a claim.
-
-        Most pages have no candidate, and the candidates of the others come with the reply: one
-        round trip for either. A page whose candidates are all unlike it is proposed a second time.
 
         :returns: a ruling with neither match nor claim: a like page was pending for too long
         """
@@ -287,10 +282,10 @@ class _Decision:
         if made.more:
             bucket_keys: Sequence[BucketKey] = (*self._entry.bucket_keys, *self._probes)
             distance = driver.method.scan_distance
-            made = await driver.index.candidates(bucket_keys, distance, MOST_JUDGED)
+            made = await driver.index.candidates(bucket_keys, distance)
         total = len(made.near)
         found.add(made, before)
-        if found.is_cut:
+        if found.upto:
             if not self._rang:
                 driver.count("candidates/cut", 1)
             self._ring(f"{total} candidates")

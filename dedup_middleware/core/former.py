@@ -32,7 +32,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, Count, FaultLog
 from dedup_middleware.core.judge import best_match, same_keys
-from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
@@ -315,7 +315,7 @@ class Former:
     async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> Candidates:
         """The stored pages that share a bucket with a page, at most those that are judged."""
         distance = self._method.scan_distance
-        found = await self._asked(index.candidates(bucket_keys, distance, MOST_JUDGED))
+        found = await self._asked(index.candidates(bucket_keys, distance))
         pages = chosen(found.pages, found.pages.states == State.COMMITTED)
         if not len(pages):
             return NO_CANDIDATES

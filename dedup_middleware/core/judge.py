@@ -148,13 +148,11 @@ def judge(
 ) -> Ruling:
     """Judge a page by its candidates.
 
-    :param near: n candidates, the oldest first
+    :param near: n candidates, the oldest first; there is one at least
     :param records: their page records, in the same order
     :param addresses: addresses by page id, as far as they are known
     :param payloads: their payloads, if the method keeps any
     """
-    if not len(near):
-        return NOTHING_ALIKE
     judged = method.judge(page, records.content, payloads)
     ranking = rank(judged, records.states.tolist(), same_keys(page, near, records))
     named = ranking.nearest if ranking.match is None else ranking.match

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import Pages
-from dedup_middleware.index.parameters import Parameters, Window, record_parameter, window_parameter
+from dedup_middleware.index.parameters import (
+    WHOLE,
+    Parameters,
+    Window,
+    record_parameter,
+    window_parameter,
+)
 from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key, most_met
 from dedup_middleware.model.claims import (
     EVERYTHING,
@@ -34,6 +40,7 @@ from dedup_middleware.model.claims import (
     Claimed,
     Entry,
     Known,
+    Proposed,
 )
 from dedup_middleware.model.records import PageRecords, State, chosen
 
@@ -110,6 +117,7 @@ class Index(ABC):
     """
 
     corrupt = 0  #: damaged page records that this process has met
+    record = WHOLE  #: what is kept of a page
     _window = Window()
     _on_round_trip: Callable[[], None] = staticmethod(lambda: None)
     _report_scanned: Callable[[int], None] = staticmethod(lambda _: None)
@@ -146,9 +154,8 @@ class Index(ABC):
     def watch_round_trips(self, report: Callable[[], None]) -> None:
         """Call ``report`` for each round trip from now on, in the thread of the event loop.
 
-        Concurrent calls share a round trip. On Redis it is one exchange with a server; retries
-        count, connecting does not. On SQLite it is a batch handed to the thread that owns the file,
-        which runs it in one transaction. In memory there are none.
+        Concurrent calls share one. On Redis it is an exchange with a server (retries count,
+        connecting does not), on SQLite a transaction; in memory there are none.
         """
         self._on_round_trip = report
 
@@ -161,10 +168,7 @@ class Index(ABC):
         self._report_scanned = report
 
     def warm(self) -> None:
-        """Compile the kernels that decisions need, or load them; blocks for seconds at worst.
-
-        Otherwise the first page that needs a kernel would delay all others.
-        """
+        """Compile the kernels that decisions need, or load them; blocks for seconds at worst."""
         from dedup_middleware.index import scan  # numba stays lazy
 
         scan.warm()
@@ -186,8 +190,7 @@ class Index(ABC):
         """Records, addresses and payloads of pages; a page that does not exist has state FREE.
 
         What is read of a page is read at one moment: a server that comes back in an older state
-        gives the same page id to another page, and the payload of one must never be judged with
-        the state of the other.
+        gives its id to another page, whose payload must not be judged with this one's state.
 
         :param texts: what is wanted besides the records; the rest is empty
         """
@@ -236,46 +239,54 @@ class Index(ABC):
     async def stats(self) -> IndexStats:
         """State of the index: pages, buckets, bytes, parameters."""
 
-    @abstractmethod
-    async def propose(
+    def propose(
         self,
         entry: Entry,
         distance: int,
         lease: float,
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    ) -> Coroutine[Any, Any, Claimed | Candidates]:
         """Claim a page, unless it shares a band, key or exact record with a page that is not known.
 
-        Look-up and claim are one step, which no other call can interrupt. So of two like pages that
-        share a record, proposed at the same time, the later one is given the earlier one as its
-        candidate, never both each other. The SimHash tables do not block a claim; their
-        candidates come with it, those that came before it at least. So do pages that were claimed
-        just before by the same process, where the page knows others: of many pages of one template
-        that are under way at a time, only one could be claimed at once otherwise.
+        Look-up and claim are one step. So of two like pages that share a record, proposed at the
+        same time, the later one is given the earlier one as its candidate, never both each other.
+        Candidates of the SimHash tables do not block a claim and come with it. So do pages that
+        the same process has claimed just before, where the page knows others: of many pages of one
+        template that are under way, only one could be claimed at a time otherwise.
 
         Over many masters no step spans two of them: a page is announced first, and its candidates
-        then come with its claim (:attr:`.Claimed.is_mutual`). Pages that were released are no
-        candidates there.
-
-        Bytes in a bucket behind its last whole record are counted (``near.corrupt``) and passed
-        over; the next record that is written there takes their place.
+        then come with its claim (:attr:`.Claimed.is_mutual`), but for released ones.
 
         :param distance: bits up to which SimHashes are neighbours
         :param lease: seconds until the claim runs out
         :param probes: further bucket keys to look into, which get no record
         :param known: candidates that are no reason not to claim
+        :raises ValueError: the page has a payload, and the index keeps none
         """
+        self.record.check(entry.payload)
+        return self._propose_one(Proposed(entry, distance, lease, probes, known))
 
     @abstractmethod
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
+        """See :meth:`propose`."""
+
     async def load(self, pages: Pages) -> int:
         """Enter many pages that are stored already, as committed ones; none of them is judged.
 
-        They go in by parts, each as a whole or not at all, and into the newest generation; others
-        may read and claim meanwhile. If it is broken off, the parts before are in.
+        They go in by parts, each as a whole or not at all, and into the newest generation. If it is
+        broken off, the parts before are in.
 
         :returns: number of pages entered, all of them
+        :raises ValueError: one has a payload, and the index keeps none
         """
+        self.record.check(max(pages.payloads, default=b""))
+        await self._load(pages)
+        return len(pages)
+
+    @abstractmethod
+    async def _load(self, pages: Pages) -> None:
+        """See :meth:`load`."""
 
     async def candidates(
         self, bucket_keys: Sequence[BucketKey], distance: int, most: int = MOST_JUDGED
@@ -309,12 +320,12 @@ class Index(ABC):
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        """Whether pages are in the generation that expires next: a hit should enter them anew.
+    @abstractmethod
+    async def expiring(self, page_id: int) -> bool:
+        """Whether a page is in the generation that expires next: a hit should enter it anew.
 
         Always False in an index without a window.
         """
-        return [False] * len(page_ids)
 
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.

@@ -20,8 +20,8 @@ _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | N
 class Batcher(Generic[_Call, _Result]):
     """Collects calls while the batches before them are under way, then runs them as one.
 
-    No call waits for a batch to fill: the first call of an idle batcher starts at once, together
-    with all others made in the same turn of the event loop.
+    No call waits for a batch to fill: an idle batcher starts at once with all calls that are made
+    in the same turn of the event loop.
 
     :param run: carries out a batch; an exception of its own goes to every caller in the batch
     :param limit: the most calls in a batch
@@ -29,8 +29,7 @@ class Batcher(Generic[_Call, _Result]):
     :param crowd: least number of waiting calls for another batch to begin while one is under way;
         few large batches cost less than many small ones
     :param portion: number of callers that get their results before control returns to the event
-        loop. If ``run`` returns an iterator that computes each result on demand, the first callers
-        send their next requests while the rest is computed.
+        loop, to send their next calls while an iterator of ``run`` computes the rest
     """
 
     def __init__(

@@ -20,13 +20,12 @@ from dedup_middleware.model.buckets import (
     BucketKey,
     BucketKeys,
     cut_address,
+    width_of,
 )
 from dedup_middleware.model.records import (
-    BAND_RECORD,
     BAND_SUFFIX_BITS,
     CONTENT,
     PAGE_ID_BITS,
-    SIMHASH_RECORD,
     SIMHASH_SUFFIX_BITS,
     PageRecords,
     page_ids_of,
@@ -256,7 +255,7 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         prefixes = (bucket_keys >> np.uint64(BAND_SUFFIX_BITS)).astype(np.uint16)
         order = np.argsort(prefixes, kind="stable")  # of 16 bits: a radix sort
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
-        width = SIMHASH_RECORD if table in SIMHASH_TABLES else BAND_RECORD
+        width = width_of(table << 16)
         raw = np.empty((len(bucket_keys), width), np.uint8)
         raw[:, :_PAGE_ID] = bytes_of(page_ids[rows])[:, :_PAGE_ID]
         suffixes = bytes_of(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
@@ -338,7 +337,7 @@ class Steps(ABC):
         """Give back the lease."""
 
 
-async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
+async def load(pages: Pages, begin: Callable[[], Steps]) -> None:
     """Load pages block by block; see :meth:`.Index.load`."""
     for first in range(0, len(pages), BLOCK):
         block, steps = pages.part(first, first + BLOCK), begin()
@@ -351,7 +350,6 @@ async def load(pages: Pages, begin: Callable[[], Steps]) -> int:
         for start, stop in steps.pages.parts(len(block)):
             await steps.commit(page_ids[start:stop], block.times[start:stop])
         await steps.end()
-    return len(pages)
 
 
 def lapsed(where: str) -> IndexUnavailableError:
@@ -407,16 +405,15 @@ def whole_records(
 
 
 def compacted(
-    buckets: Sequence[bytes | bytearray], living: Living, *, of_simhashes: bool
+    buckets: Sequence[bytes | bytearray], living: Living, width: int
 ) -> list[tuple[int, bytes, int]]:
     """Buckets without the records of pages that are gone, and without bytes of no record.
 
     :param buckets: as many as memory allows; all are looked at together
-    :param of_simhashes: whether they are of a SimHash table
+    :param width: bytes of a record in all of them
     :returns: of each one that changes its position among those given, what is left of it, and the
         number of records taken out
     """
-    width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
     raw, counts, odd = whole_records(buckets, width)
     keep = living.keep(page_ids_of(raw, width))
     # Records kept before each bucket, and behind the last one.

@@ -33,14 +33,9 @@ class Window:
     seconds: float = 0.0
 
     @property
-    def span(self) -> float:
-        """Seconds of one generation."""
-        return self.seconds / (LIVE - 1)
-
-    @property
     def span_ms(self) -> int:
-        """The same in whole milliseconds; 0 without a window."""
-        return max(1, round(self.span * 1000)) if self.seconds else 0
+        """Milliseconds of one generation; 0 without a window."""
+        return max(1, round(self.seconds / (LIVE - 1) * 1000)) if self.seconds else 0
 
     def at(self, now: float) -> Moment:
         """A moment with the generations that are alive then."""

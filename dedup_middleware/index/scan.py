@@ -44,9 +44,8 @@ def neighbours(
 ) -> Neighbours:
     """Scan what was read from the buckets of ``bucket_keys``.
 
-    SimHash records match within ``distance`` bits, others when the suffix
-    is equal; an anchor that too many pages share matches none. Bytes behind the last whole record
-    are counted as corrupt and skipped.
+    SimHash records match within ``distance`` bits, others when the suffix is equal, but for anchors
+    that too many pages share. Bytes behind the last whole record are counted as corrupt.
 
     :param data: bytes of each bucket, in the order of ``bucket_keys``
     :param distance: largest Hamming distance, 0..64

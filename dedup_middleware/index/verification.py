@@ -19,11 +19,10 @@ from dedup_middleware.model.buckets import (
     hash_bucket_key,
     simhash_bucket_keys,
     table_name,
+    width_of,
 )
 from dedup_middleware.model.records import (
-    BAND_RECORD,
     BAND_SUFFIX_BITS,
-    SIMHASH_RECORD,
     PageRecords,
     State,
     page_ids_of,
@@ -214,7 +213,7 @@ def _check(
     if not buckets or (table := buckets[0][0] >> 16) >= _TABLES:
         return
     of_simhashes = table in SIMHASH_TABLES
-    width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
+    width = width_of(table << 16)
     raw, counts, junk = whole_records([raw for _, raw in buckets], width)
     page_ids, suffixes = page_ids_of(raw, width), suffixes_of(raw, width)
     names = np.fromiter((bucket for bucket, _ in buckets), np.uint64, len(buckets))

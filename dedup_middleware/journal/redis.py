@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableErro
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.link import Call, RedisLink
 from dedup_middleware.index.redis.scripts import Script
+from dedup_middleware.index.redis.servers import pairs
 from dedup_middleware.journal.entries import (
     HOUR,
     Activity,
@@ -79,10 +80,7 @@ class RedisJournal(JournalStore):
         self._link: RedisLink | None = None
 
     def open(self, *, create: bool) -> None:
-        options, key = self._options, self._prefix.decode()
-        self._link = RedisLink(
-            options.index_url, self._address, key, options.timeout, options.retries
-        )
+        self._link = RedisLink(self._options, self._address, self._prefix.decode())
         # An event loop in a thread of its own, so that any thread may use the connection.
         self._loop = asyncio.new_event_loop()
         work = self._loop.run_forever
@@ -178,7 +176,7 @@ class RedisJournal(JournalStore):
 
     def _chunks(self) -> dict[int, int]:
         (reply,) = self._ask([b"HGETALL", self._key("kept")])
-        return {int(chunk): int(size) for chunk, size in _pairs(reply)}
+        return {int(chunk): int(size) for chunk, size in pairs(reply)}
 
     def _trim_kept(self) -> None:
         chunks = self._chunks()
@@ -243,7 +241,7 @@ class RedisJournal(JournalStore):
 
     def _drop(self, number: bytes, fields: Any, *, bodies: bool) -> Drop:
         try:
-            found = dict(_pairs(fields))
+            found = dict(pairs(fields))
             values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
             if b"o" in found:
                 values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
@@ -283,7 +281,7 @@ class RedisJournal(JournalStore):
     def hours(self) -> list[Hour]:
         activity: dict[tuple[int, str, str], int] = {}
         for reply in self._ask(*([b"HGETALL", key] for key in self._day_keys())):
-            for field, number in _pairs(reply):
+            for field, number in pairs(reply):
                 hour, _, place = field.decode("utf-8", "replace").partition(" ")
                 host, _, name = place.rpartition(" ")
                 activity[int(hour), host, name] = int(number)
@@ -295,11 +293,6 @@ class RedisJournal(JournalStore):
         names = self._ask(*([b"HKEYS", self._key(f"kept/{chunk}")] for chunk in chunks))
         kept = sum(not name.startswith(_POINTER) for some in names for name in some)
         return JournalSize(length, kept, used + sum(chunks.values()))
-
-
-def _pairs(reply: Any) -> Iterable[tuple[bytes, bytes]]:
-    """A hash as pairs, by protocol 2 or 3."""
-    return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
 
 
 def _json(drop: Drop, names: Sequence[str]) -> bytes:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dedup_middleware.base.transactions import Transaction, use_wal
+from dedup_middleware.base.transactions import Transaction, application_of, make_tables, use_wal
 from dedup_middleware.base.writing import make_private
 from dedup_middleware.journal.entries import (
     HOUR,
@@ -112,16 +112,13 @@ class SQLiteJournal(JournalStore):
             raise
 
     def _prepare(self, db: sqlite3.Connection, *, create: bool) -> None:
-        if create and _application(db) == 0:
+        if create and application_of(db) == 0:
             with Transaction(db):
-                if _application(db) == 0:
+                if application_of(db) == 0:
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         raise self._foreign()
-                    for statement in SCHEMA_SQL.split(";"):
-                        db.execute(statement)
-                    db.execute(f"PRAGMA application_id = {APPLICATION}")
-                    db.execute(f"PRAGMA user_version = {SCHEMA}")
-        if _application(db) != APPLICATION:
+                    make_tables(db, SCHEMA_SQL, APPLICATION, SCHEMA)
+        if application_of(db) != APPLICATION:
             raise self._foreign()
         (schema,) = db.execute("PRAGMA user_version").fetchone()
         if schema != SCHEMA:
@@ -239,11 +236,6 @@ class SQLiteJournal(JournalStore):
             return self._opened().execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise JournalError(f"the journal {self.where} can't be read: {error}") from error
-
-
-def _application(db: sqlite3.Connection) -> int:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    return int(application)
 
 
 def _fits(row: Sequence[Any], kinds: Sequence[type]) -> bool:

@@ -26,11 +26,9 @@ class Entry:
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     kept to name the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get a
-    record of it. ``payload`` is whatever else a method keeps of a page, of any length up to 65,536
-    bytes; the index does not look into it.
-    ``exact`` says that a stored page with the same text settles the decision: of all duplicates it
-    is the one to name, unless the key is that of another. The text is the same if size, SimHash,
-    exact hash, figures and sketch are.
+    record of it. ``payload`` is whatever else a method keeps of a page, up to 65,536 bytes.
+    ``exact``: a stored page with the same size, SimHash, exact hash, figures and sketch settles the
+    decision, unless another one has the page's key.
 
     :raises ValueError: the payload is too long
     """

@@ -48,7 +48,8 @@ async def _use(index: ClusterIndex, other: ClusterIndex) -> None:
     assert await index.forget([claims[0].page_id]) == 1
     await index.forget_span(0.0, time.time() - 3600)
     await index.refresh(claims[1].page_id, bucket_keys_of(3))
-    await index.expiring(ids.tolist())
+    for page_id in ids.tolist():
+        await index.expiring(page_id)
     assert [page async for page in index.pages()]
     assert [bucket async for bucket in index.buckets()]
     assert await index.compact() > 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.parameters import Window
 from dedup_middleware.index.redis import index as redis_index
 from dedup_middleware.index.redis.index import RedisIndex
@@ -106,8 +107,7 @@ async def test_repeated_call_finds_its_own_claims(redis_server: RedisServer) -> 
         Proposed(entry(bucket_keys_of(i, i << 60, (i << 50, i << 52))), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
-    moment = Window().at(0.0)
-    sent = request(pages, new_tokens(pages), index.prefix, moment, index.layout, windowed=False)
+    sent = request(pages, new_tokens(pages), index.prefix, [b""], index.layout)
     names = [index.prefix + name for name in (b"leases", b"counters", b"generations")]
     names += sent.keys
     arguments: tuple[bytes | int, ...] = (60_000, 0, 0, 1, *sent.arguments)
@@ -175,15 +175,17 @@ async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
 def test_buckets_are_named_once(seconds: float) -> None:
     """Each bucket is a field sent once, table by table, as the client packs it; places of a page
     are those of its buckets; hashes are named for all live generations, newest first."""
-    moment = Window(seconds).at(1_000_000.0)
     pages = [
         Proposed(entry(bucket_keys_of(i, i << 40, (i << 50, i << 52)[: i % 3])), DISTANCE, LEASE)
         for i in (1, 2, 3)
     ]
-    sent = request(pages, new_tokens(pages), b"{some}", moment, RowLayout(), windowed=bool(seconds))
+    index = RedisIndex(Options(index_url="redis://none", window=seconds), window=seconds)
+    live = Window(seconds).at(1_000_000.0).live
+    ends = index.ends(reversed(live))
+    sent = request(pages, new_tokens(pages), b"{some}", ends, RowLayout())
     buckets = sorted({bucket_key.bucket for page in pages for bucket_key in page.bucket_keys})
     tables = sorted({bucket >> 16 for bucket in buckets})
-    ends = [one.to_bytes(4, "big") for one in reversed(moment.live)] if seconds else [b""]
+    assert ends == ([one.to_bytes(4, "big") for one in reversed(live)] if seconds else [b""])
     assert sent.keys == [b"{some}b" + bytes((table,)) + end for end in ends for table in tables]
     reported, counts = sent.arguments[0][:4], np.frombuffer(sent.arguments[0][4:], "<u2").tolist()
     assert counts == [sum(bucket >> 16 == table for bucket in buckets) for table in tables]

@@ -80,7 +80,7 @@ async def test_rights_for_upkeep(own_server: RedisServer) -> None:
     await index.open(PARAMETERS)
     claim = await claimed(index)
     await index.commit(claim)
-    assert await index.expiring([claim.page_id]) == [False]
+    assert not await index.expiring(claim.page_id)
     assert await index.forget([claim.page_id]) == 1
     assert await index.compact() == len(BUCKET_KEYS)
     await remove_expired(index, 1 << 31)

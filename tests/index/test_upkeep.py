@@ -223,7 +223,7 @@ def test_compacted_buckets(
     states = np.full(len(pages), State.COMMITTED, np.uint8)
     assert living.add(PageRecords(pages, np.zeros(len(pages), CONTENT), states)) == bool(alive)
     raw = [b"".join(record(bucket_key, n) for n in numbers) + junk for numbers, junk in buckets]
-    changed = compacted(raw, living, of_simhashes=of_simhashes)
+    changed = compacted(raw, living, bucket_key.width)
     found = {position: (data, removed) for position, data, removed in changed}
     for position, (numbers, _) in enumerate(buckets):
         kept = [number for number in numbers if number in alive or number > 20]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -16,27 +16,15 @@ from dedup_middleware.index.base import IndexStats, Progress, Wanted
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, ids, text_of
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, text_of
 from dedup_middleware.index.cluster.visits import visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
-from dedup_middleware.index.redis.server_index import count_of
 from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
-from dedup_middleware.model.buckets import (
-    KEY_TABLE,
-    BucketKey,
-    BucketKeys,
-    hash_bucket_key,
-)
-from dedup_middleware.model.claims import (
-    Candidates,
-    Claimed,
-    Proposed,
-)
+from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, BucketKeys, hash_bucket_key
+from dedup_middleware.model.claims import Candidates, Claimed, Proposed
 from dedup_middleware.model.records import PageRecords, State, chosen
-
-logger = logging.getLogger(__name__)
 
 _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
 _LANES = 2
@@ -86,9 +74,9 @@ class ClusterIndex(ClusterShards):
         found = (await self.look(near.page_ids, texts=Wanted.NOTHING, settles=True)).records
         return chosen(found, found.content["key"] == np.uint64(key_hash))
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_id: int) -> bool:
         if not self._window.seconds:
-            return [False] * len(page_ids)
+            return False
         oldest = self.moment().oldest
         if self._expiring[0] != oldest:
             later = [
@@ -99,20 +87,14 @@ class ClusterIndex(ClusterShards):
                 for state in await upkeep.states(self)
             ]
             self._expiring = oldest, later
-        firsts = self._expiring[1]
-        return [
-            self.spread.local(page_id) < firsts[self.spread.home_of(page_id)]
-            for page_id in page_ids
-        ]
-
-    async def load(self, pages: Pages) -> int:
-        self.record.check(max(pages.payloads, default=b""))
-        count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
-        for start in range(0, len(pages), count):
-            await self._load(pages.part(start, start + count))
-        return len(pages)
+        return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
 
     async def _load(self, pages: Pages) -> None:
+        count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
+        for start in range(0, len(pages), count):
+            await self._load_some(pages.part(start, start + count))
+
+    async def _load_some(self, pages: Pages) -> None:
         """Enter some pages: announced and committed like any, but not looked at.
 
         Those whose ids are settled by pages that meet them, or of a generation that ends meanwhile,
@@ -170,41 +152,24 @@ class ClusterIndex(ClusterShards):
     async def _commit_loaded(
         self, announced: Sequence[Announced], stamps: NDArray[np.uint32]
     ) -> None:
-        parts = self.spread.by_home(one.reserved.page_id for one in announced)
-        calls = []
-        for part in parts:
-            page_ids = [announced[at].reserved.page_id for at in part]
-            tokens = b"".join(announced[at].token.to_bytes(8, "little") for at in part)
-            arguments = ids(map(self.spread.local, page_ids)), tokens, stamps[part].tobytes()
-            keys = ("counters", "committed")
-            calls.append(self._rows_call("load", page_ids, *arguments, keys=keys))
-        flags = bytearray(len(announced))
-        for part, reply in zip(parts, await self._link.replies(calls), strict=True):
-            for at, flag in zip(part, reply, strict=True):
-                flags[at] = flag
-        size = self.record.itemsize
-        before = [
-            (one.reserved.page_id, one.row[:size])
-            for one, flag in zip(announced, flags, strict=True)
-            if flag == ord("2")
+        claims = [one.claim for one in announced]
+        contents = [one.row[: self.record.itemsize] for one in announced]
+        self._claimed.update(zip(claims, contents, strict=True))
+        parts = self.spread.by_home(claim.page_id for claim in claims)
+        calls = [
+            self._commit([claims[at] for at in part], stamps[part].tobytes()) for part in parts
         ]
-        if ord("0") in flags or not all(await self._are(before)):
+        try:
+            flags = await asyncio.gather(*calls)
+        finally:
+            for claim in claims:
+                self._claimed.pop(claim, None)
+        if not all(map(all, flags)):
             raise lapsed(self._where)
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
-        return sum([self._number(one.committed) for one in await upkeep.states(self)])
-
-    def _number(self, raw: bytes) -> int:
-        count = count_of(raw)
-        if count is not None:
-            return count
-        logger.warning(
-            "A counter of stored pages is damaged and counts as 0 (namespace %s); decisions do not "
-            "use it, and `scrapy dedup verify` counts the pages",
-            self.spread.namespace,
-        )
-        return 0
+        return sum([self._committed(one.committed) for one in await upkeep.states(self)])
 
     def pages(self) -> AsyncIterator[PageRecords]:
         return upkeep.pages(self)
@@ -251,7 +216,7 @@ class ClusterIndex(ClusterShards):
         """State of the index; the bytes are an estimate from a sample of its keys."""
         hashes = upkeep.bucket_hashes(self, self.moment().live)
         found = await upkeep.states(self, hashes)
-        committed = sum([self._number(one.committed) for one in found])
+        committed = sum([self._committed(one.committed) for one in found])
         pending = sum(one.pending for one in found)
         rows = sum(one.counters[1] - one.counters[4] for one in found)
         return IndexStats(

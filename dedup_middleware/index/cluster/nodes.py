@@ -20,6 +20,7 @@ from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.complaints import (
     NO_NODE,
+    NO_RIGHT,
     Complaint,
     Remedy,
     as_error,
@@ -89,9 +90,8 @@ class _Client:
 class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
-    redis-py keeps the map of slots; this class follows MOVED and ASK, retries, sends the text
-    of a script where a master does not know it, and opens a shard again that was emptied. What is
-    tried again, since its slot moves or its master is gone, holds up no call to other shards.
+    redis-py keeps the map of slots; this class does the rest. What is tried again, since its slot
+    moves or its master is gone, holds up no call to other shards.
 
     :param url: address of some nodes
     :param where: the same for messages, without its password
@@ -239,8 +239,6 @@ class ClusterLink(Link):
                 await self._follow(client, todo, replies)
             except Failures as error:
                 trouble = self._understood(error)
-                if self.opening and len(self._startup) > 1:
-                    trouble = await self._wrong_node() or trouble
                 # Which of the calls were carried out is not known.
                 for one in todo:
                     one.trouble, one.again = trouble, True
@@ -278,11 +276,14 @@ class ClusterLink(Link):
     async def _check_startup(self) -> None:
         """Leave out nodes of the address that can't be used, if others can.
 
-        redis-py asks them in random order, and takes the first one that answers for the cluster.
+        redis-py asks them in random order, and takes the first one that answers for the cluster; of
+        those that it can't use it tells of the last one.
 
-        :raises IndexRefusedError: they belong to different clusters
+        :raises IndexRefusedError: they belong to different clusters, or none can be used and one
+            can't be right; one that is down may come back
         """
-        found = await self._look_at_startup(min(self._timeout, _LOOK))
+        limit = min(self._timeout, _LOOK)
+        found = await asyncio.gather(*(self._look_at(one, limit) for one in self._startup))
         known = list(zip(self._startup, found, strict=True))
         usable = {node: ids for node, ids in known if not isinstance(ids, Complaint)}
         for node, ids in usable.items():
@@ -293,47 +294,37 @@ class ClusterLink(Link):
                     "of one"
                 )
                 raise as_error(text, self._where, refused=True)
-        if not usable:  # one that is down may come back
+        if not usable:
+            for node, one in known:
+                if isinstance(one, Complaint) and (one.refused or one.remedy is Remedy.NONE):
+                    is_final = one.refused or one.text == NO_RIGHT  # it will lack it
+                    error = as_error(f"{_name(node)}: {one.text}", self._where, refused=is_final)
+                    raise await self._mismatch() or error
             return
         self._usable = list(usable)
         self._unusable = {node: one for node, one in known if isinstance(one, Complaint)}
 
-    async def _look_at_startup(self, timeout: float) -> list[frozenset[bytes] | Complaint]:
-        """Of each node of the address the ids of its cluster's nodes, or why it can't be used.
+    async def _look_at(
+        self, address: tuple[str, int], timeout: float
+    ) -> frozenset[bytes] | Complaint:
+        """The ids of the nodes of a node's cluster, or why it can't be used.
 
-        All are asked at the same time, and nothing is asked of another node: that may be down.
+        Nothing is asked of another node: that may be down.
 
         :param timeout: seconds that all of it may take
         """
-
-        async def look_at(host: str, port: int) -> frozenset[bytes] | Complaint:
-            cluster = self._cluster([(host, port)], timeout)
-            (node,) = cluster.nodes_manager.startup_nodes.values()
-            try:
-                asked = node.execute_command("CLUSTER SLOTS")
-                slots: list[Any] = await asyncio.wait_for(asked, timeout)
-                ids = frozenset(one[2] for _, _, *nodes in slots for one in nodes)
-                return ids or Complaint("it belongs to no cluster that has slots", Remedy.WAIT)
-            except Failures as error:
-                return NO_NODE if is_no_node(error) else understand(error, timeout)
-            finally:
-                with contextlib.suppress(*Failures):
-                    await node.disconnect()
-
-        return await asyncio.gather(*(look_at(*one) for one in self._startup))
-
-    async def _wrong_node(self) -> Complaint | None:
-        """What is said of a node of the address that can't be right; None if any of them is.
-
-        Of those that redis-py can't use it tells of the last one. One that is down may come back.
-        """
-        found = await self._look_at_startup(self._timeout)
-        wrong = [
-            attrs.evolve(one, text=f"{_name(place)}: {one.text}")
-            for place, one in zip(self._startup, found, strict=True)
-            if isinstance(one, Complaint) and (one.refused or one.remedy is Remedy.NONE)
-        ]
-        return wrong[0] if wrong and all(isinstance(one, Complaint) for one in found) else None
+        cluster = self._cluster([address], timeout)
+        (node,) = cluster.nodes_manager.startup_nodes.values()
+        try:
+            asked = node.execute_command("CLUSTER SLOTS")
+            slots: list[Any] = await asyncio.wait_for(asked, timeout)
+            ids = frozenset(one[2] for _, _, *nodes in slots for one in nodes)
+            return ids or Complaint("it belongs to no cluster that has slots", Remedy.WAIT)
+        except Failures as error:
+            return NO_NODE if is_no_node(error) else understand(error, timeout)
+        finally:
+            with contextlib.suppress(*Failures):
+                await node.disconnect()
 
     async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
         """Send calls to the node that has their slot now: one pipeline a node."""

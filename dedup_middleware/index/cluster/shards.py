@@ -29,15 +29,9 @@ from dedup_middleware.index.cluster.spread import (
     groups_of,
 )
 from dedup_middleware.index.parameters import EMPTIED, WHOLE, Parameters, RecordLayout, check_schema
-from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import RowLayout, script
-from dedup_middleware.index.redis.server_index import (
-    OWN_SCHEMA,
-    Opened,
-    ServerIndex,
-    milliseconds,
-)
+from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex, milliseconds
 from dedup_middleware.model.buckets import cut_address, width_of
 from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.records import PAGE_ID_MASK, State, joined_records
@@ -80,8 +74,6 @@ class Announced:
 class ClusterShards(ServerIndex):
     """The shards of an index, and page records, each on the home shard that its id names.
 
-    :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
-    :param window: seconds that a page is remembered, 0: for ever
     :ivar reads_whole: buckets are so short that those of a read are sent as they are, which costs a
         server a fifth of a script that searches them
     """
@@ -91,7 +83,6 @@ class ClusterShards(ServerIndex):
         self.reads_whole = True
         self.spread = Spread(options.namespace, options.shards)
         self._first_prefix = self.spread.prefix(0)
-        self._log = logger
         self._link: ClusterLink = ClusterLink(
             options.index_url,
             self._where,
@@ -240,7 +231,6 @@ class ClusterShards(ServerIndex):
 
     def row_of(self, entry: Entry) -> tuple[bytes, bytes]:
         """The row of a page that is announced, and its text."""
-        self.record.check(entry.payload)
         row = self.record.pack_one(entry.content) + _PENDING
         if not self.record.text:
             return row, b""
@@ -319,10 +309,8 @@ class ClusterShards(ServerIndex):
 
         :param later: how many generations after them are read as well
         """
-        ends = [b""]
-        if self.window:
-            live = self.moment().live
-            ends = [end_of(one) for one in range(live[0], live[-1] + 1 + later)]
+        live = self.moment().live
+        ends = self.ends(range(live[0], live[-1] + 1 + later))
         data: list[list[bytes]] = [[b""] * len(ends) for _ in buckets]
         words = np.array(buckets, np.uint64)
         shards = self.spread.of_buckets(words).tolist()

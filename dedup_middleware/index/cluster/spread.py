@@ -100,7 +100,7 @@ def groups_of(tables: NDArray[np.int64]) -> NDArray[np.int64]:
 def group_hash(group: int, end: bytes = b"") -> bytes:
     """Name of the hash of a group of tables, without the prefix of a shard.
 
-    :param end: see :func:`~dedup_middleware.index.redis.expiry.end_of`; empty without window
+    :param end: see :meth:`.ServerIndex.ends`
     """
     return hash_of(b"", group, end)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from itertools import groupby
 from typing import Any
@@ -15,13 +16,14 @@ from dedup_middleware.index.base import Progress
 from dedup_middleware.index.cluster.shards import ClusterShards, ids
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.pages import Living
-from dedup_middleware.index.redis.expiry import counters_of, drop, end_of
+from dedup_middleware.index.redis.expiry import counters_of, drop
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.index.redis.upkeep import compact_all, compact_some, pages_of
 from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
 _READ = 512  # buckets read by one call
+_SAMPLES = 20  # of the fields of a hash
 _SAMPLED = 200  # keys of texts of which the bytes are looked up
 
 
@@ -97,10 +99,17 @@ async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[Sha
     ]
 
 
+async def asked_of(
+    index: ClusterShards, shards: Iterable[int], command: bytes, name: bytes
+) -> list[Reply]:
+    """Replies to a command on the key of this name of some shards."""
+    every = [Shard(index, number) for number in shards]
+    return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
+
+
 def bucket_hashes(index: ClusterShards, generations: Iterable[int]) -> list[bytes]:
     """Names of the hashes of all buckets, without the prefix of a shard."""
-    ends = [end_of(one) for one in generations] if index.window else [b""]
-    return [group_hash(group, end) for group in GROUPS for end in ends]
+    return [group_hash(group, end) for group in GROUPS for end in index.ends(generations)]
 
 
 async def pages(index: ClusterShards) -> AsyncIterator[PageRecords]:
@@ -121,16 +130,11 @@ async def chunks(
     """
     found = await states(index)
     rows, spread = index.layout.rows, index.spread
-    starts = [min(one.firsts.values(), default=1) if index.window else 1 for one in found]
+    starts = [min(one.firsts.values(), default=1) for one in found]
     lasts = [one.counters[0] for one in found]
     for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
         own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
-        name = chunk_keys([chunk])[0]
-        calls = [
-            index.script_call("command", shard, (name,), b"GET", spread.prefix(shard) + name)
-            for shard in own
-        ]
-        replies, _ = await index.together(calls, ())
+        replies = await asked_of(index, own, b"GET", chunk_keys([chunk])[0])
         parts = []
         for shard, raw in zip(own, replies, strict=True):
             size = index.layout.row.itemsize
@@ -158,11 +162,7 @@ async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
     """All buckets that hold a record, ascending; see :meth:`.Index.buckets`."""
     every: set[int] = set()
     for name in bucket_hashes(index, index.moment().live):
-        calls = [
-            index.script_call("command", i, (name,), b"HKEYS", index.spread.prefix(i) + name)
-            for i in range(index.spread.shards)
-        ]
-        for fields in (await index.together(calls, ()))[0]:
+        for fields in await asked_of(index, range(index.spread.shards), b"HKEYS", name):
             every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
     ordered = sorted(every)
     for start in range(0, len(ordered), _READ):
@@ -188,7 +188,7 @@ class _Kept(Living):
 
 
 async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
-    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
+    """See :meth:`.Index.compact`.
 
     Ids that were reserved and not used, and announcements that arrived in part, are settled first.
     """
@@ -285,21 +285,25 @@ async def estimate_bytes(
     size = rows * index.layout.row.itemsize
     total = 0
     texts: list[tuple[int, bytes]] = []
-    calls = []
+    looks: list[Coroutine[Any, Any, int]] = []
     for shard, one in enumerate(found):
         own = range(one.counters[4] // rows, one.counters[0] // rows + 1) if one.counters[0] else ()
         total += max(0, len(own) - 1) * size  # the last one grows; it is looked up
         texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
         held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
         held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
-        calls.append(index.script_call("weigh", shard, held))
+        looks += [_weighed(Shard(index, shard), name) for name in held]
     step = max(1, len(texts) // _SAMPLED)
-    sampled = texts[::step]
-    calls += [index.script_call("weigh", shard, [key]) for shard, key in sampled]
+    sampled = [_weighed(Shard(index, shard), name) for shard, name in texts[::step]]
     try:
-        replies, _ = await index.together(calls, ())
+        sizes = await asyncio.gather(*looks, *sampled)
     except IndexUnavailableError:  # the user may not
         return total
-    total += sum(sum(reply) for reply in replies[: len(found)])
-    text = sum(sum(reply) for reply in replies[len(found) :])
-    return total + round(text * len(texts) / max(1, len(sampled)))
+    text = sum(sizes[len(looks) :])
+    return total + sum(sizes[: len(looks)]) + round(text * len(texts) / max(1, len(sampled)))
+
+
+async def _weighed(shard: Shard, name: bytes) -> int:
+    """Bytes of memory of a key."""
+    size = await shard.ask(b"MEMORY", b"USAGE", shard.prefix + name, b"SAMPLES", _SAMPLES)
+    return int(size or 0)

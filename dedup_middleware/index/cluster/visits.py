@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dedup_middleware.index.cluster.shards import ClusterShards
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, group_hash, groups_of
 from dedup_middleware.index.pages import bytes_of
-from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
@@ -209,7 +208,7 @@ def visit(
     if not len(order):
         return made
     columns = _Columns.of(words[::2][order], words[1::2][order], own_ids[order], shards[order])
-    ends = [end_of(one) for one in generations] if index.window else [b""]
+    ends = index.ends(generations)
     if index.reads_whole and not columns.writes:
         for shard, number, items, names in columns.reads():
             for end in ends:
@@ -218,7 +217,7 @@ def visit(
                 made.parts.append(order[items])
                 made.places.append(columns.places[items] - np.uint16(1))  # Lua counts from 1
         return made
-    place = generations.index(newest) + 1 if index.window else 1
+    place = generations.index(newest) + 1
     head = bytes((len(ends), place, returns, columns.writes))
     for shard, items, (heads, data), held in columns.calls(pairs=len(ends) == 1):
         own = (b"counters", *(group_hash(one, end) for one in held for end in ends))

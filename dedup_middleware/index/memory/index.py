@@ -16,7 +16,6 @@ from dedup_middleware.index.base import Index, IndexStats, Progress, Seen, Wante
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Living, Pages, compacted, records_of
 from dedup_middleware.index.parameters import (
-    WHOLE,
     Moment,
     Parameters,
     Window,
@@ -26,7 +25,6 @@ from dedup_middleware.index.parameters import (
     missing,
 )
 from dedup_middleware.model.buckets import (
-    SIMHASH_TABLES,
     BucketKey,
     BucketKeys,
     Neighbours,
@@ -41,6 +39,7 @@ from dedup_middleware.model.claims import (
     Claimed,
     Entry,
     Known,
+    Proposed,
 )
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
@@ -53,10 +52,6 @@ _FIRST_ROOM = 1024  # page records
 _NAMED = 8  # neighbours whose addresses come with a proposal
 _PENDING = int(State.PENDING)
 _CHUNK = 5_000  # pages that are entered before others get their turn
-
-
-def _is_simhash(bucket: int) -> bool:
-    return bucket >> 16 in SIMHASH_TABLES
 
 
 class MemoryIndex(Index):
@@ -87,7 +82,6 @@ class MemoryIndex(Index):
         self._look: Look | None = None
         # Page ids are never reused: one value distinguishes the claims of this index from others.
         self._token = secrets.randbits(64)
-        self._record = WHOLE
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
         self._states = np.zeros(_FIRST_ROOM, np.uint8)
         self._times = np.zeros(_FIRST_ROOM, np.uint32)
@@ -103,8 +97,8 @@ class MemoryIndex(Index):
     async def open(self, parameters: Parameters) -> dict[str, str]:
         wanted = self._with_own(parameters)
         if not self._parameters:
-            self._record = layout_of(wanted, "memory:")
-            self._content = np.zeros(_FIRST_ROOM, self._record.dtype)
+            self.record = layout_of(wanted, "memory:")
+            self._content = np.zeros(_FIRST_ROOM, self.record.dtype)
             self._parameters = complete(wanted)
         return agree(self._parameters, wanted, "memory:")
 
@@ -182,7 +176,7 @@ class MemoryIndex(Index):
                 self._is_leased(page_id)
             at = slice(row, row + 1) if 0 < row <= self._last - self._forgotten else slice(0, 1)
             content = self._content[at]
-            content = content.copy() if content.dtype is CONTENT else self._record.unpack(content)
+            content = content.copy() if content.dtype is CONTENT else self.record.unpack(content)
             return PageRecords(wanted, content, self._states[at].copy(), self._times[at].copy())
         # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
         rows = wanted - np.uint64(self._forgotten)
@@ -193,42 +187,35 @@ class MemoryIndex(Index):
                     self._is_leased(page_id)
         content = self._content[rows]
         if content.dtype is not CONTENT:
-            content = self._record.unpack(content)
+            content = self.record.unpack(content)
         return PageRecords(wanted, content, self._states[rows], self._times[rows])
 
     def _named(self, page_ids: Sequence[int]) -> list[str | None]:
         found = map(self._addresses.get, page_ids)
         return [None if raw is None else raw.decode("utf-8", "replace") for raw in found]
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
 
-        self._record.check(entry.payload)
+        entry, known = page.entry, page.known
         words = BucketKeys.of(entry.bucket_keys).words
         places = len(words) // 2
-        if probes:
-            words = np.concatenate([words, BucketKeys.of(probes).words])
+        if page.probes:
+            words = np.concatenate([words, BucketKeys.of(page.probes).words])
         ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
         if self._look is None:
             self._look = Look()
         look = self._look
         look.begin()
-        generation, until = 0, self._clock() + lease
+        generation, until = 0, self._clock() + page.lease
         if self._window.seconds:
             moment = self._turn()
             generation = moment.generation
             for one in moment.live[:-1]:
                 if one in self._buckets:
-                    self._buckets[one].look(words, distance, ids, look)
+                    self._buckets[one].look(words, page.distance, ids, look)
         newest = self._newest(generation)
-        is_claimed = newest.propose(words, places, distance, self._last + 1, ids, look)
+        is_claimed = newest.propose(words, places, page.distance, self._last + 1, ids, look)
         self._report_scanned(look.scanned)
         full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES
@@ -256,45 +243,43 @@ class MemoryIndex(Index):
     def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
         """Keep content, address, payload and lease of a page whose records are written."""
         row = page_id - self._forgotten
-        size = self._record.itemsize
-        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self._record.pack_one(
+        size = self.record.itemsize
+        self._content.view(np.uint8).data[row * size : (row + 1) * size] = self.record.pack_one(
             entry.content
         )
         self._states[row] = _PENDING
-        if entry.address and self._record.text:
+        if entry.address and self.record.text:
             self._addresses[page_id] = cut_address(entry.address)
         if entry.payload:
             self._payloads[page_id] = entry.payload
         self._leases[page_id] = until
         return Claim(page_id, self._token)
 
-    async def load(self, pages: Pages) -> int:
-        self._record.check(max(pages.payloads, default=b""))
+    async def _load(self, pages: Pages) -> None:
         for start in range(0, len(pages), _CHUNK):
-            self._load(pages.part(start, start + _CHUNK))
+            self._load_some(pages.part(start, start + _CHUNK))
             await asyncio.sleep(0)
-        return len(pages)
 
-    def _load(self, pages: Pages) -> None:
+    def _load_some(self, pages: Pages) -> None:
         buckets = self._newest(self._turn().generation)
         first = self._last + 1
         self._number(len(pages))
         rows = slice(first - self._forgotten, self._last + 1 - self._forgotten)
         now = np.uint32(self._clock() + self._epoch)
-        self._content[rows] = self._record.pack(pages.content)
+        self._content[rows] = self.record.pack(pages.content)
         self._states[rows] = State.COMMITTED
         self._times[rows] = np.where(pages.times, pages.times, now)
-        if self._record.text:
+        if self.record.text:
             _enter(self._addresses, pages.addresses, first)
         _enter(self._payloads, pages.payloads, first)
         page_ids = np.arange(first, self._last + 1, dtype=np.uint64)
         for some in records_of(pages, page_ids):
             self.overflow += buckets.extend(some.buckets, some.data, some.cuts, some.width)
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
+    async def expiring(self, page_id: int) -> bool:
         oldest = self._turn().oldest
-        later = [first for generation, first in self._first.items() if generation > oldest]
-        return [bool(self._window.seconds) and n < min(later, default=1) for n in page_ids]
+        later = (first for generation, first in self._first.items() if generation > oldest)
+        return page_id < min(later, default=1)
 
     async def commit(self, claim: Claim) -> bool:
         return self._end(claim, State.COMMITTED)
@@ -350,12 +335,12 @@ class MemoryIndex(Index):
         async for pages in self.pages():
             living.add(pages)
         for buckets in list(self._buckets.values()):
-            for of_simhashes, group in itertools.groupby(buckets.names(), _is_simhash):
+            for width, group in itertools.groupby(buckets.names(), width_of):
                 names = list(group)
                 for start in range(0, len(names), _CHUNK):
                     part = names[start : start + _CHUNK]
                     data = [buckets.get(name) for name in part]
-                    for at, left, gone in compacted(data, living, of_simhashes=of_simhashes):
+                    for at, left, gone in compacted(data, living, width):
                         buckets.put(part[at], left)
                         removed += gone
                     seen += len(part)
@@ -379,7 +364,7 @@ class MemoryIndex(Index):
             released=int(counts[State.RELEASED]),
             buckets=sum(map(len, self._buckets.values())),
             bytes=sum(one.nbytes for one in self._buckets.values())
-            + (self._record.itemsize + 5) * (self._last - self._forgotten)
+            + (self.record.itemsize + 5) * (self._last - self._forgotten)
             + self._addresses.nbytes
             + self._payloads.nbytes,
             corrupt=self.corrupt,

@@ -18,8 +18,8 @@ _DEAD: Final = 1 << 20  # bytes of removed texts above which the others may be c
 class Texts:
     """A byte string for each page id that has one; a page id takes 8 bytes besides its text.
 
-    An object for each page and its place in a dictionary would take 150 bytes more. With a file
-    only the places and the last megabyte are in memory.
+    A dictionary of objects would take 150 bytes more. With a file only the places and the last
+    megabyte are in memory.
 
     :param file: opened for reading and writing without a buffer, empty; the texts of removed pages
         stay in it

@@ -10,7 +10,7 @@ import attrs
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, TEXT_CHUNK, RowLayout
-from dedup_middleware.index.redis.servers import Reply
+from dedup_middleware.index.redis.servers import Reply, pairs
 
 FIELD = 2  # bytes of the name of a field: the prefix that names the bucket
 _HASH = b"b"
@@ -21,7 +21,7 @@ def hash_of(prefix: bytes, table: int, end: bytes = b"") -> bytes:
     """The hash in which the buckets of a table are.
 
     :param prefix: of every key of the namespace
-    :param end: see :func:`end_of`; empty in an index without window
+    :param end: see :meth:`.ServerIndex.ends`
     """
     return prefix + _HASH + bytes((table,)) + end
 
@@ -45,20 +45,22 @@ class Held:
     field: bytes = b""
 
 
-def held_by(name: bytes, prefix: bytes, *, windowed: bool) -> Held | None:
+def held_by(name: bytes, prefix: bytes) -> Held | None:
     r"""What a key of the namespace holds; None: no buckets.
 
-    >>> held_by(hash_of(b"{a}", 2, end_of(7)), b"{a}", windowed=True)
+    >>> held_by(hash_of(b"{a}", 2, end_of(7)), b"{a}")
     Held(table=2, generation=7, field=b'')
-    >>> held_by(hash_of(b"{a}", 2) + field_of(0x20041), b"{a}", windowed=False)
+    >>> held_by(hash_of(b"{a}", 2) + field_of(0x20041), b"{a}")
     Held(table=2, generation=0, field=b'\x00A')
-    >>> held_by(b"{a}counters", b"{a}", windowed=False) is None
+    >>> held_by(b"{a}counters", b"{a}") is None
     True
     """
     rest = name[len(prefix) :]
-    size = len(_HASH) + 1 + (_GENERATION if windowed else 0)
-    if rest[:1] != _HASH or len(rest) not in (size, size + FIELD):
+    size = len(_HASH) + 1
+    if rest[:1] != _HASH or len(rest) - size not in (0, FIELD, _GENERATION, _GENERATION + FIELD):
         return None
+    if len(rest) >= size + _GENERATION:
+        size += _GENERATION
     return Held(rest[1], int.from_bytes(rest[2:size], "big"), rest[size:])
 
 
@@ -101,17 +103,9 @@ async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
     """First page id, and first byte of text, of each generation that has pages."""
     return {
         int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
-        for generation, raw in await pairs_in(server, b"generations")
+        for generation, raw in pairs(await server.ask(b"HGETALL", server.prefix + b"generations"))
         if generation.isdigit()
     }
-
-
-async def pairs_in(server: Server, name: bytes) -> list[tuple[bytes, bytes]]:
-    """Fields and values of a hash of the namespace."""
-    reply = await server.ask(b"HGETALL", server.prefix + name)
-    if isinstance(reply, dict):
-        return [*reply.items()]
-    return [*zip(reply[::2], reply[1::2], strict=True)]
 
 
 def glob(prefix: bytes) -> bytes:
@@ -135,12 +129,12 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
             return
 
 
-async def bucket_hashes(server: Server, *, windowed: bool) -> dict[bytes, Held]:
+async def bucket_hashes(server: Server) -> dict[bytes, Held]:
     """The hashes of buckets by their names."""
     found: dict[bytes, Held] = {}
     async for names in scan(server):
         for name in names:
-            held = held_by(name, server.prefix, windowed=windowed)
+            held = held_by(name, server.prefix)
             if held is not None and not held.field:
                 found[name] = held
     return found
@@ -162,7 +156,7 @@ async def remove_expired(server: Server, oldest: int) -> None:
             return
         await server.run("lapse")
         async for names in scan(server):
-            held = {name: held_by(name, server.prefix, windowed=True) for name in names}
+            held = {name: held_by(name, server.prefix) for name in names}
             old = {name: one for name, one in held.items() if one and one.generation < oldest}
             await drop(
                 server,
@@ -215,12 +209,11 @@ async def drop(
 _SAMPLE = 20  # buckets of a hash
 
 
-async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: bool) -> int:
+async def estimate_bytes(server: Server, pages: int, text: int) -> int:
     """Bytes of memory, keys included.
 
-    Chunks have a known size; of each hash some buckets are looked at, in the order of the server's
-    hash table, which is as good as random. Where the server forbids SCAN or MEMORY USAGE, it is
-    an estimate of the chunks alone.
+    Chunks have a known size; of each hash some buckets are looked at, in the server's own order,
+    which is as good as random. Where SCAN or MEMORY USAGE is forbidden, chunks alone count.
 
     :param pages: pages that have a page record
     :param text: bytes of text that were ever written
@@ -234,7 +227,7 @@ async def estimate_bytes(server: Server, pages: int, text: int, *, windowed: boo
             for name in names:
                 if name[start : start + 1] == b"a":
                     total += TEXT_CHUNK
-                held = held_by(name, server.prefix, windowed=windowed)
+                held = held_by(name, server.prefix)
                 if held is not None and not held.field:
                     hashes.add(name)
         return total + sum([await _bucket_bytes(server, name) for name in hashes])

@@ -40,7 +40,7 @@ from dedup_middleware.index.redis.scripts import (
     script,
     split_text,
 )
-from dedup_middleware.index.redis.server_index import Opened, ServerIndex, count_of, milliseconds
+from dedup_middleware.index.redis.server_index import Opened, ServerIndex, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
@@ -65,10 +65,7 @@ class RedisIndex(ServerIndex):
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
         self.prefix = self._first_prefix = b"{" + options.namespace.encode() + b"}"
-        self._log = logger
-        self._link: RedisLink = RedisLink(
-            options.index_url, self._where, self.prefix.decode(), options.timeout, options.retries
-        )
+        self._link: RedisLink = RedisLink(options, self._where, self.prefix.decode())
         self._session = Session(self.prefix)
         self.layout = RowLayout()
         self._proposals = Batcher(
@@ -144,23 +141,12 @@ class RedisIndex(ServerIndex):
         names = [*map(self._key, keys), *more_keys]
         return Call(arguments, names, script(name, self.layout), session or self._session)
 
-    def _places(
-        self, bucket_keys: Iterable[BucketKey], generation: int
-    ) -> tuple[list[bytes], bytes]:
-        """The hash of each bucket, and the fields of all."""
-        end = expiry.end_of(generation) if self._window.seconds else b""
-        hashes, fields = [], []
-        for bucket_key in bucket_keys:
-            hashes.append(expiry.hash_of(self.prefix, bucket_key.table, end))
-            fields.append(expiry.field_of(bucket_key.bucket))
-        return hashes, b"".join(fields)
-
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         if not bucket_keys:
             return []
-        places = [self._places(bucket_keys, one) for one in self.moment().live]
-        names = [name for hashes, _ in places for name in hashes]
-        fields = b"".join(fields for _, fields in places)
+        ends = self.ends(self.moment().live)
+        names = [expiry.hash_of(self.prefix, one.table, end) for end in ends for one in bucket_keys]
+        fields = b"".join(expiry.field_of(one.bucket) for one in bucket_keys) * len(ends)
         call = self._script("read", ("leases",), fields, more_keys=names)
         data = (await self._link.submit(call)).reply
         # All bucket keys of the oldest generation, then all of the next one.
@@ -192,9 +178,8 @@ class RedisIndex(ServerIndex):
         chunks = {page_id // self.layout.rows for page_id in page_ids}
         return [*expiry.chunk_names(self, b"s", chunks)]
 
-    async def load(self, pages: Pages) -> int:
-        self.layout.record.check(max(pages.payloads, default=b""))
-        return await load(pages, lambda: RedisSteps(self))
+    async def _load(self, pages: Pages) -> None:
+        await load(pages, lambda: RedisSteps(self))
 
     async def _propose(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
         groups = batches(pages, len(self.moment().live))
@@ -207,8 +192,8 @@ class RedisIndex(ServerIndex):
         tokens, lease = new_tokens(pages), milliseconds(pages[0].lease)  # of all pages of a call
         for _ in range(_TURNS):
             moment, session = self.moment(), self._session
-            windowed = bool(self._window.seconds)
-            sent = request(pages, tokens, session.prefix, moment, self.layout, windowed=windowed)
+            ends = self.ends(reversed(moment.live))
+            sent = request(pages, tokens, session.prefix, ends, self.layout)
             call = self._script(
                 "propose",
                 ("leases", "counters", "generations"),
@@ -222,8 +207,7 @@ class RedisIndex(ServerIndex):
             except DedupError as error:
                 return [error] * len(pages)
             if not isinstance(reply, int):
-                notes = self._note_damage, self._report_scanned
-                return proposals(reply, pages, sent, self.layout, *notes)
+                return proposals(reply, pages, sent, self.layout, self._note)
             self._turn(reply)
         raise IndexUnavailableError(
             f"{self._where} began a new generation with each of {_TURNS} calls: DEDUP_WINDOW = "
@@ -231,18 +215,17 @@ class RedisIndex(ServerIndex):
             "least"
         )
 
-    def _note_damage(self, rows: int) -> None:
-        self.corrupt += rows
+    def _note(self, damaged: int, scanned: int) -> None:
+        self.corrupt += damaged
+        self._report_scanned(scanned)
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        if not self._window.seconds:
-            return [False] * len(page_ids)
+    async def expiring(self, page_id: int) -> bool:
         oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             firsts = await expiry.first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
-        return [page_id < self._expiring[1] for page_id in page_ids]
+        return page_id < self._expiring[1]
 
     def _home_of(self, _: int) -> int:
         return 0
@@ -264,25 +247,14 @@ class RedisIndex(ServerIndex):
 
     async def count(self) -> int:
         """Number of committed pages; a counter that holds no number counts as 0."""
-        result = await self._link.submit(Call((b"GET", self._key("committed"))))
-        count = count_of(result.reply or b"0")
-        if count is not None:
-            return count
-        logger.warning(
-            "The counter of stored pages is damaged and counts as 0 (key %r); decisions do not use "
-            "it, and `scrapy dedup verify` counts the pages",
-            self._key("committed"),
-        )
-        return 0
+        return self._committed(await self.ask(b"GET", self._key("committed")) or b"0")
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         async for found in upkeep.rows(self):
             yield upkeep.pages_of(found, self.layout)
 
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return upkeep.walk_buckets(
-            self, (lambda: self.moment().live) if self._window.seconds else None
-        )
+        return upkeep.walk_buckets(self, lambda: self.ends(self.moment().live))
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         return await upkeep.forget_page_ids(self, page_ids)
@@ -291,31 +263,25 @@ class RedisIndex(ServerIndex):
         return await upkeep.forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:
-        firsts = await expiry.first_numbers(self) if self._window.seconds else {}
+        firsts = await expiry.first_numbers(self)
         first = min((page_id for page_id, _ in firsts.values()), default=1)
         return range(first, (await expiry.counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove records of pages that are gone, and chunks that hold no other pages."""
-        return await upkeep.compact(self, progress, windowed=bool(self._window.seconds))
+        return await upkeep.compact(self, progress)
 
     async def stats(self) -> IndexStats:
         """State of the index; the bytes are an estimate from a sample of its keys."""
-        live, committed, raw = await asyncio.gather(
-            self._link.submit(self._script("lapse", ("leases",))),
-            self.count(),
-            expiry.counters(self),
+        pending, committed, (issued, text, buckets, overflow, gone) = await asyncio.gather(
+            self.run("lapse"), self.count(), expiry.counters(self)
         )
-        issued, text, buckets, overflow, gone = raw
-        pending = int(live.reply)
         return IndexStats(
             committed=committed,
             pending=pending,
             released=max(0, issued - gone - committed - pending),
             buckets=buckets,
-            bytes=await expiry.estimate_bytes(
-                self, issued - gone, text, windowed=bool(self._window.seconds)
-            ),
+            bytes=await expiry.estimate_bytes(self, issued - gone, text),
             corrupt=self.corrupt,
             overflow=overflow,
             parameters=dict(self._parameters),
@@ -357,7 +323,7 @@ class RedisSteps(Steps):
     async def add(self, records: Records) -> None:
         if not records.buckets:
             return
-        end = expiry.end_of(self._generation) if self._span_ms else b""
+        (end,) = self._index.ends([self._generation])
         hashes = [expiry.hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
         sizes = np.diff(records.cuts)
         for start, stop in upkeep.cuts(sizes.tolist(), _BYTES, len(sizes)):

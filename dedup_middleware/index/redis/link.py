@@ -17,6 +17,7 @@ from dedup_middleware.base.errors import (
     IndexReplacedError,
     IndexUnavailableError,
 )
+from dedup_middleware.base.options import Options
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.complaints import (
     NO_RIGHT,
@@ -221,17 +222,17 @@ def remedies_of(failed: Iterable[Try]) -> set[Remedy]:
 class RedisLink(Link):
     """Sends calls to the server that holds the namespace.
 
-    :param url: address of the server
     :param key: any key of the namespace
     :ivar introduce: gives the call that goes first over every new connection, if any
     :ivar check_introduction: looks at its reply; may raise IndexRefusedError or IndexReplacedError
     """
 
-    def __init__(self, url: str, where: str, key: str, timeout: float, retries: int) -> None:
-        super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
+    def __init__(self, options: Options, where: str, key: str) -> None:
+        batcher = Batcher(self._run, BATCH, lanes=LANES)
+        super().__init__(where, options.timeout, options.retries, batcher)
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
-        self._servers = RedisServers(url, key, timeout, self._greet)
+        self._servers = RedisServers(options.index_url, key, options.timeout, self._greet)
         self._named = self._servers.named()
 
     async def close(self) -> None:

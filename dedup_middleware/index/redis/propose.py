@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import bytes_of
-from dedup_middleware.index.parameters import Moment
-from dedup_middleware.index.redis.expiry import end_of, hash_of
+from dedup_middleware.index.redis.expiry import hash_of
 from dedup_middleware.index.redis.scripts import (
     RowLayout,
     claimed_row,
@@ -86,16 +85,14 @@ def request(
     pages: Sequence[Proposed],
     tokens: bytes,
     prefix: bytes,
-    moment: Moment,
+    ends: Sequence[bytes],
     layout: RowLayout,
-    *,
-    windowed: bool,
 ) -> Request:
     """What to send for some pages; the bucket keys of all are turned into bytes in one go.
 
     :param tokens: see :func:`new_tokens`
     :param prefix: of every key of the namespace
-    :param windowed: whether the names of buckets end with a generation
+    :param ends: of the names of hashes, the newest generation first
     """
     every = [BucketKeys.of(page.bucket_keys).words for page in pages]
     words = np.concatenate(every)
@@ -135,17 +132,15 @@ def request(
         row, text = claimed_row(entry, record)
         pages_sent += (row, size + own, text)
         start = end
-    live = [end_of(one) for one in reversed(moment.live)] if windowed else [b""]
-    generations = len(live)
     # Which of the tables, counted from 1, settle exact copies.
     settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
     anchored = [own_tables.index(one) + 1 for one in own_tables if one in ANCHOR_TABLES] or [0]
     special_tables = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
     special_tables += bytes((anchored[0], anchored[-1]))
-    ends = np.cumsum(counts)
+    behind = np.cumsum(counts)
     simhashes_before = np.concatenate(([0], np.cumsum(of_simhashes)))
     return Request(
-        [hash_of(prefix, table, end) for end in live for table in own_tables],
+        [hash_of(prefix, table, end) for end in ends for table in own_tables],
         [
             special_tables + table_counts[own_tables].astype("<u2").tobytes(),
             held.astype(">u2").tobytes(),
@@ -157,10 +152,10 @@ def request(
         ],
         np.repeat(
             np.column_stack((suffixes[of_simhashes], _ONE << table_numbers[of_simhashes])),
-            generations,
+            len(ends),
             0,
         ).ravel(),
-        np.diff(simhashes_before[ends], prepend=0) * generations,
+        np.diff(simhashes_before[behind], prepend=0) * len(ends),
         _ONE << table_numbers,
         counts,
         tokens,
@@ -213,13 +208,11 @@ def proposals(
     pages: Sequence[Proposed],
     sent: Request,
     layout: RowLayout,
-    note_damage: Callable[[int], None] = lambda _: None,
-    note_scanned: Callable[[int], None] = lambda _: None,
+    note: Callable[[int, int], None] = lambda _damaged, _scanned: None,
 ) -> Iterator[Claimed | Candidates]:
     """Decode the reply of the server for each page, when it is iterated over.
 
-    :param note_damage: called with the number of page records that are damaged
-    :param note_scanned: called with the number of SimHash records that were compared
+    :param note: called with the numbers of damaged page records, and of SimHash records compared
     """
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
@@ -248,11 +241,10 @@ def proposals(
         np.array(sent.counts, np.int64),
         pages[0].distance,
     )
-    note_scanned(found.scanned)
     starts, row_starts = found.starts, found.row_starts
     order = found.rows[: len(rows)]
     raw, damaged = read_rows(rows, layout)
-    note_damage(damaged)
+    note(damaged, found.scanned)
     raw = raw[order]
     met = found.met[: len(rows)]
     described = PageRecords(met, layout.content(raw), *split_stamps(raw["stamp"]))

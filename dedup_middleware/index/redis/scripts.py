@@ -148,7 +148,6 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
     """The row of a page that is claimed, but for where its text begins, and that text."""
     row = record.pack_one(entry.content) + _PENDING
     if not record.text:
-        record.check(entry.payload)
         return row, b""
     address = cut_address(entry.address or "")
     length = len(address) | (PAYLOAD_BIT if entry.payload else 0)
@@ -228,7 +227,7 @@ def _source(name: str, package: str) -> str:
 @cache
 def _common() -> list[tuple[frozenset[str], str]]:
     """The definitions that scripts share, in their order, each with the names that it defines."""
-    parts = re.split(r"(?m)^(?=local )", _source("counters", OWN) + _source("common", OWN))
+    parts = re.split(r"(?m)^(?=local )", _source("common", OWN))
     named = [(_DEFINED.match(part), part) for part in parts]
     return [(frozenset(names[1].split(", ")), part) for names, part in named if names]
 

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -32,19 +32,13 @@ from dedup_middleware.index.parameters import (
     layout_of,
     missing,
 )
+from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Link, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
-from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Known,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
+
+logger = logging.getLogger(__name__)
 
 OWN_SCHEMA = str(SCHEMA).encode()
 _COMMITTED = 256  # claims in one call
@@ -77,7 +71,6 @@ class ServerIndex(Index):
 
     _link: Link
     _first_prefix: bytes  # of the keys of what is opened first
-    _log: logging.Logger
     _proposals: Batcher[Proposed, Claimed | Candidates]
     layout: RowLayout
 
@@ -115,7 +108,7 @@ class ServerIndex(Index):
         opened = await self._first({**complete(wanted), **known}, OWN_SCHEMA)
         stored = self._agreed(opened, wanted)
         if self._parameters and not self._is_ours(stored):
-            self._log.warning(REPLACED, self._name)
+            logger.warning(REPLACED, self._name)
         await self._begin(stored, opened.epoch, sets_up=True)
         self._sweep()
         self._link.opening = False
@@ -165,7 +158,7 @@ class ServerIndex(Index):
         return stored
 
     def _set_layout(self, record: RecordLayout) -> None:
-        self.layout = RowLayout(record)
+        self.record, self.layout = record, RowLayout(record)
 
     def _open_call(
         self, prefix: bytes, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
@@ -205,28 +198,24 @@ class ServerIndex(Index):
             work = self._remove_expired(self.moment().oldest)
             self._sweeper = asyncio.get_running_loop().create_task(work)
 
+    def ends(self, generations: Iterable[int]) -> list[bytes]:
+        """How the names of hashes of generations end; without a window there is one, b""."""
+        return [end_of(one) for one in generations] if self._window.seconds else [b""]
+
     @abstractmethod
     async def _remove_expired(self, oldest: int) -> None:
         """Remove the generations before one."""
 
     # Claims
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._link.submit(self._release_call(made.claim)))
 
-        page = Proposed(entry, distance, lease, probes, known)
         made = await self._proposals.result(page, undo)
         if isinstance(made, Claimed):
-            self._claimed[made.claim] = self.layout.record.pack_one(entry.content)
+            self._claimed[made.claim] = self.record.pack_one(page.entry.content)
         return made
 
     @abstractmethod
@@ -252,28 +241,27 @@ class ServerIndex(Index):
         finally:
             self._claimed.pop(claim, None)
 
-    async def _commit(self, claims: list[Claim]) -> list[bool | Exception]:
+    async def _commit(self, claims: list[Claim], *stamps: bytes) -> list[bool | Exception]:
+        """Commit claims on one shard.
+
+        :param stamps: those of all the pages; none: they are stored now
+        """
         raw = b"".join(self._local(one.page_id) + _token(one) for one in claims)
         page_ids = [one.page_id for one in claims]
         result = await self._link.submit(
-            self._rows_call("commit", page_ids, raw, keys=("committed",))
+            self._rows_call("commit", page_ids, raw, *stamps, keys=("committed",))
         )
         # 0: it is gone; 1: committed now; 2: it was committed already. If the call may have been
         # carried out before, 2 may mean by this very call; but the server may also have lost its
-        # last writes and given the id to another page.
+        # last writes and given the id to another page. A load looks in any case.
         pairs = list(zip(claims, result.reply, strict=True))
-        doubtful = [one for one, flag in pairs if flag == 2 and result.again]
-        are_ours = await self._are([(one.page_id, self._claimed.get(one)) for one in doubtful])
-        ours = {one for one, is_ours in zip(doubtful, are_ours, strict=True) if is_ours}
+        doubtful = [one for one, flag in pairs if flag == 2 and (result.again or stamps)]
+        ours: set[Claim] = set()
+        if doubtful:
+            found = await self.fetch(np.array([one.page_id for one in doubtful], np.uint64))
+            kept = zip(doubtful, self.record.pack(found.content), strict=True)
+            ours = {one for one, raw in kept if raw.tobytes() == self._claimed.get(one)}
         return [flag == 1 or one in ours for one, flag in pairs]
-
-    async def _are(self, pages: Sequence[tuple[int, bytes | None]]) -> list[bool]:
-        """Whether page ids belong to pages with these contents."""
-        if not pages:
-            return []
-        found = await self.fetch(np.array([page_id for page_id, _ in pages], np.uint64))
-        kept = self.layout.record.pack(found.content)
-        return [one.tobytes() == content for one, (_, content) in zip(kept, pages, strict=True)]
 
     async def release(self, claim: Claim) -> bool:
         self._claimed.pop(claim, None)
@@ -290,6 +278,17 @@ class ServerIndex(Index):
         return self._rows_call("renew", page_ids, milliseconds(lease), *pairs)
 
     # Rows
+
+    def _committed(self, raw: bytes) -> int:
+        """The number of stored pages that a counter holds; a damaged one counts as 0."""
+        if raw.isdigit() and len(raw) <= 15:
+            return int(raw)
+        logger.warning(
+            "A counter of stored pages (key committed) is damaged and counts as 0: %s; decisions "
+            "do not use it, and `scrapy dedup verify` counts the pages",
+            self._name,
+        )
+        return 0
 
     def _seen(
         self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
@@ -317,8 +316,3 @@ def _token(claim: Claim) -> bytes:
 def milliseconds(seconds: float) -> int:
     """A lease as the scripts take it."""
     return max(1, round(seconds * 1000))
-
-
-def count_of(raw: bytes) -> int | None:
-    """The number of stored pages that a counter holds; None: it is damaged."""
-    return int(raw) if raw.isdigit() and len(raw) <= 15 else None

@@ -8,7 +8,7 @@ import re
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
@@ -333,10 +333,7 @@ async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
     """The nodes of a cluster, as alternatives if one dies; none if the server is no cluster."""
     try:
         # The one command for this that every user is allowed to send.
-        reply = await ask(connection, pack((b"HELLO",)))
-        about = (
-            reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
-        )
+        about = dict(pairs(await ask(connection, pack((b"HELLO",)))))
         if about.get(b"mode") != b"cluster":
             return []
         shares = await ask(connection, pack((b"CLUSTER", b"SLOTS")))
@@ -353,6 +350,11 @@ async def ask(connection: AbstractConnection, command: bytes) -> Reply:
     """
     await connection.send_packed_command(command, check_health=False)
     return await connection.read_response()
+
+
+def pairs(reply: Reply) -> Iterable[tuple[Any, Any]]:
+    """The fields of a hash, by protocol 2 or 3."""
+    return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
 
 
 def pack(words: Words) -> bytes:

@@ -22,7 +22,8 @@ from dedup_middleware.index.redis.scripts import (
     RowLayout,
     strange_stamps,
 )
-from dedup_middleware.model.buckets import PAYLOAD_LIMIT, SIMHASH_TABLES, width_of
+from dedup_middleware.index.redis.servers import pairs
+from dedup_middleware.model.buckets import PAYLOAD_LIMIT, width_of
 from dedup_middleware.model.records import (
     PAGE_ID_MASK,
     PageRecords,
@@ -145,23 +146,23 @@ class _Texts:
 
 
 async def walk_buckets(
-    server: Server, live: Callable[[], range] | None
+    server: Server, ends: Callable[[], list[bytes]]
 ) -> AsyncIterator[tuple[int, bytes]]:
     """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
 
-    :param live: the generations that are alive at this moment; None: the index has no window
+    :param ends: those of the generations that are alive at this moment
     """
-    hashes = await expiry.bucket_hashes(server, windowed=live is not None)
+    hashes = await expiry.bucket_hashes(server)
     size = 64
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
         for table in sorted({held.table for held in hashes.values()}):
-            buckets = await _buckets_of(server, table, live)
+            buckets = await _buckets_of(server, table, _hashes_of(server, table, ends()))
             at = 0
             while at < len(buckets):
                 part = buckets[at : at + size]
                 at += len(part)
-                yield _read_buckets(server, part, _hashes_of(server, table, live))
+                yield _read_buckets(server, part, _hashes_of(server, table, ends()))
 
     async for part, data in in_order(calls(), _AHEAD):
         total = 0
@@ -172,17 +173,14 @@ async def walk_buckets(
         size = max(1, min(_READ, _WALKED * len(part) // max(1, total)))
 
 
-def _hashes_of(server: Server, table: int, live: Callable[[], range] | None) -> list[bytes]:
-    ends = [b""] if live is None else [expiry.end_of(one) for one in live()]
+def _hashes_of(server: Server, table: int, ends: Sequence[bytes]) -> list[bytes]:
     return [expiry.hash_of(server.prefix, table, end) for end in ends]
 
 
-async def _buckets_of(
-    server: Server, table: int, live: Callable[[], range] | None
-) -> Sequence[int]:
+async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Sequence[int]:
     """The buckets of a table that may hold a record, ascending."""
     fields: set[int] = set()
-    for name in _hashes_of(server, table, live):
+    for name in hashes:
         own = await fields_of(server, name)
         if len(own) > _FEW:
             return range(table << 16, (table << 16) + _PREFIXES)
@@ -227,7 +225,7 @@ async def settled(server: Server, last: int) -> int:
     """
     seconds, microseconds = await server.ask(b"TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
-    for token, raw in await expiry.pairs_in(server, LOADS):
+    for token, raw in pairs(await server.ask(b"HGETALL", server.prefix + LOADS)):
         if int.from_bytes(raw[5:11], "little") > now:
             last = min(last, int.from_bytes(raw[:5], "little") - 1)
         else:
@@ -259,11 +257,8 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
         yield start, len(sizes)
 
 
-async def compact(server: Server, progress: Progress | None = None, *, windowed: bool) -> int:
-    """Take records of pages that are gone out of all buckets; see :meth:`.Index.compact`.
-
-    Chunks of page records and of text that hold nothing else are removed.
-    """
+async def compact(server: Server, progress: Progress | None = None) -> int:
+    """See :meth:`.Index.compact`; chunks of rows and of text that hold nothing else are removed."""
     report = progress or (lambda _what, _done: None)
     last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
@@ -287,16 +282,14 @@ async def compact(server: Server, progress: Progress | None = None, *, windowed:
     gone_ids = np.concatenate([np.empty(0, np.uint64), *stripped])
     for start in range(0, len(gone_ids), _STRIPPED):
         await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
-    removed = await _compact_buckets(server, living, report, windowed=windowed)
+    removed = await _compact_buckets(server, living, report)
     await expiry.drop(server, rows=expiry.chunk_names(server, b"s", empty))
     await expiry.drop(server, large=expiry.chunk_names(server, b"a", texts.unused()))
     return removed
 
 
-async def _compact_buckets(
-    server: Server, living: Living, report: Progress, *, windowed: bool
-) -> int:
-    hashes = await expiry.bucket_hashes(server, windowed=windowed)
+async def _compact_buckets(server: Server, living: Living, report: Progress) -> int:
+    hashes = await expiry.bucket_hashes(server)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
         for name, held in sorted(hashes.items()):
@@ -306,7 +299,7 @@ async def _compact_buckets(
                 yield compact_some(server, living, name, held.table, part)
 
     removed = await compact_all(calls(), report)
-    names = await expiry.bucket_hashes(server, windowed=windowed)
+    names = await expiry.bucket_hashes(server)
     await server.run("recount", more_keys=list(names))
     return removed
 
@@ -332,7 +325,7 @@ async def compact_some(
     reply = await held_in(server, name, fields)
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
-    changed = compacted([raw for _, raw in held], living, of_simhashes=table in SIMHASH_TABLES)
+    changed = compacted([raw for _, raw in held], living, width_of(table << 16))
     before = [held[position] for position, _, _ in changed]
     for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
         part = before[start:stop]

@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 import attrs
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
-from dedup_middleware.base.transactions import Transaction, is_locked, use_wal
+from dedup_middleware.base.transactions import (
+    Transaction,
+    application_of,
+    is_locked,
+    make_tables,
+    use_wal,
+)
 from dedup_middleware.base.writing import make_private
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
@@ -26,7 +32,6 @@ from dedup_middleware.index.parameters import (
     HASH_KEY,
     REPLACED,
     SCHEMA,
-    WHOLE,
     Moment,
     Parameters,
     Window,
@@ -124,10 +129,7 @@ class Step:
 
 
 class SQLiteFile(Index):
-    """What all calls of the index in a file need.
-
-    One thread owns the connection, so the event loop never waits for the disk.
-    """
+    """What all calls of the index in a file need; see :class:`.SQLiteIndex`."""
 
     def __init__(
         self,
@@ -151,7 +153,6 @@ class SQLiteFile(Index):
         # SimHash records compared by each transaction; their thread adds, the event loop's takes.
         self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
-        self._record = WHOLE
         # The oldest generation, and the first page id of those after it, which stays the same.
         self._expiring = (-1, 0)
 
@@ -168,7 +169,7 @@ class SQLiteFile(Index):
         asked = {**wanted, HASH_KEY: known} if wanted and known else wanted
         try:
             stored = await self._in_thread(lambda: self._open(asked))
-            self._record = layout_of(stored, self._where)
+            self.record = layout_of(stored, self._where)
         except BaseException:
             await self.close()
             raise
@@ -211,10 +212,10 @@ class SQLiteFile(Index):
                 self._disconnect()
                 raise sqlite3.OperationalError("locked by a process that replaces it")
         db = self._db
-        if not _is_ours(db):
+        if application_of(db) != tables.APPLICATION:
             with Transaction(db, writes=True):
                 # Somebody else may have made the tables in the meantime.
-                if not _is_ours(db):
+                if application_of(db) != tables.APPLICATION:
                     if parameters is None:
                         raise missing(self._where)
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -222,13 +223,10 @@ class SQLiteFile(Index):
                             f"DEDUP_INDEX_URL=sqlite:{self._path} is the database of another "
                             "program; name another file"
                         )
-                    for statement in tables.SCHEMA_SQL.split(";"):
-                        db.execute(statement)
+                    make_tables(db, tables.SCHEMA_SQL, tables.APPLICATION, SCHEMA)
                     db.executemany(
                         "INSERT INTO parameter VALUES (?, ?)", complete(parameters).items()
                     )
-                    db.execute(f"PRAGMA application_id = {tables.APPLICATION}")
-                    db.execute(f"PRAGMA user_version = {SCHEMA}")
         (schema,) = db.execute("PRAGMA user_version").fetchone()
         check_schema(str(schema), self._where)
         use_wal(db, self._timeout)
@@ -412,8 +410,3 @@ def _taking_turns(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _is_ours(db: sqlite3.Connection) -> bool:
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    return bool(application == tables.APPLICATION)

@@ -31,15 +31,7 @@ from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import (
-    NOTHING_KNOWN,
-    Candidates,
-    Claim,
-    Claimed,
-    Entry,
-    Known,
-    Proposed,
-)
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State
 
 
@@ -61,7 +53,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         def act(db: sqlite3.Connection, at: Moment) -> Seen:
-            found, corrupt = tables.fetch(db, page_ids, at.now, self._record)
+            found, corrupt = tables.fetch(db, page_ids, at.now, self.record)
             self.corrupt += corrupt
             ids = page_ids.tolist()
             addresses = tables.addresses(db, ids) if texts else []
@@ -69,21 +61,11 @@ class SQLiteIndex(SQLiteFile):
 
         return await self._do(act, needs_leases=True)
 
-    async def propose(
-        self,
-        entry: Entry,
-        distance: int,
-        lease: float,
-        probes: tuple[BucketKey, ...] = (),
-        known: Known = NOTHING_KNOWN,
-    ) -> Claimed | Candidates:
-        self._record.check(entry.payload)
-
+    async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
         def undo(made: Claimed | Candidates) -> None:
             if isinstance(made, Claimed):
                 forget_outcome(self._batcher.submit(Step(_RELEASE, made.claim)))
 
-        page = Proposed(entry, distance, lease, probes, known)
         # After commits, so that a copy of a page that is stored by now need not wait for it.
         step = Step(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.result(step, undo)
@@ -94,21 +76,19 @@ class SQLiteIndex(SQLiteFile):
     def _propose(
         self, db: sqlite3.Connection, at: Moment, pages: Sequence[Proposed]
     ) -> list[Claimed | Candidates]:
-        made, corrupt, scanned = propose(db, pages, at, self._record)
+        made, corrupt, scanned = propose(db, pages, at, self.record)
         self.corrupt += corrupt
         self._scans.append(scanned)
         return made
 
-    async def load(self, pages: Pages) -> int:
-        self._record.check(max(pages.payloads, default=b""))
-        return await load(pages, lambda: SQLiteSteps(self))
+    async def _load(self, pages: Pages) -> None:
+        await load(pages, lambda: SQLiteSteps(self))
 
-    async def expiring(self, page_ids: Sequence[int]) -> list[bool]:
-        oldest = self._window.at(self._clock()).oldest
-        if self._expiring[0] != oldest or not self._expiring[1]:
-            first = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
-            self._expiring = first
-        return [page_id < self._expiring[1] for page_id in page_ids]
+    async def expiring(self, page_id: int) -> bool:
+        oldest, first = self._expiring
+        if oldest != self._window.at(self._clock()).oldest or not first:
+            self._expiring = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
+        return page_id < self._expiring[1]
 
     async def commit(self, claim: Claim) -> bool:
         return bool(await self._batcher.submit(Step(_COMMIT, claim)))
@@ -126,7 +106,7 @@ class SQLiteIndex(SQLiteFile):
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         page_id = 0
-        after, record = tables.pages_after, self._record
+        after, record = tables.pages_after, self.record
         while len(part := await self._ask(after, page_id, record, needs_leases=True)):
             yield part
             page_id = int(part.page_ids[-1])
@@ -233,7 +213,7 @@ class SQLiteSteps(Steps):
         return await self._index._do(held, writes=True)
 
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        first = await self._do(lambda db, _: _enter_rows(db, pages, self._index._record))
+        first = await self._do(lambda db, _: _enter_rows(db, pages, self._index.record))
         return np.arange(first, first + len(pages), dtype=np.uint64)
 
     async def add(self, records: Records) -> None:

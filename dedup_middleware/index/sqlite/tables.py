@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import Living, compacted
 from dedup_middleware.index.parameters import Moment, RecordLayout
-from dedup_middleware.model.buckets import SIMHASH_TABLES, BucketKey, width_of
+from dedup_middleware.model.buckets import BucketKey, width_of
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import (
+    BAND_RECORD,
     PAGE_ID_MASK,
+    SIMHASH_RECORD,
     PageRecords,
     State,
     joined_records,
@@ -351,10 +353,10 @@ def compact_after(
     ).fetchall()
     better: list[tuple[bytes, int]] = []
     removed = 0
-    for of_simhashes in (False, True):
-        mine = [row for row in rows if (row[0] >> 16 & 0xFF in SIMHASH_TABLES) is of_simhashes]
+    for width in (BAND_RECORD, SIMHASH_RECORD):
+        mine = [row for row in rows if width_of(row[0] & LAST_BUCKET) == width]
         raws = [raw for _, raw in mine]
-        for position, data, gone in compacted(raws, living, of_simhashes=of_simhashes):
+        for position, data, gone in compacted(raws, living, width):
             better.append((data, mine[position][0]))
             removed += gone
     better.sort(key=lambda row: row[1])

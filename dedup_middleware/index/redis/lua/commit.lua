@@ -1,9 +1,9 @@
--- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page
--- page id (5 bytes) and a token (8).
+-- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page id
+-- (5 bytes) and a token (8); of pages that are loaded, their stamps (4 bytes each).
 -- Returns for each 1: committed; 2: it is already, its token is no longer stored; 0: the claim is gone.
-local CLAIMS = ARGV[2]
+local CLAIMS, STAMPS = ARGV[2], ARGV[3]
 local time = now()
-local answers, ours, is_ours, pages = {}, {}, {}, {}
+local answers, ours, claim_of, pages = {}, {}, {}, {}
 for at = 1, #CLAIMS, 13 do
   pages[#pages + 1] = string.sub(CLAIMS, at, at + 4)
 end
@@ -11,13 +11,13 @@ local leases = redis.call('HMGET', LEASES, unpack(pages))
 for i = 1, #pages do
   local page = pages[i]
   local answer
-  if is_ours[page] then -- twice in one call
+  if claim_of[page] then -- twice in one call
     answer = 2
   else
     local token = live_token(page, leases[i], time)
     if token == string.sub(CLAIMS, 13 * i - 7, 13 * i) then
       ours[#ours + 1] = page
-      is_ours[page] = true
+      claim_of[page] = i
       answer = 1
     else
       answer = not token and state_of(page) == COMMITTED and 2 or 0
@@ -30,7 +30,8 @@ if #ours > 0 then
   -- All is read before the first write: a lease that is ended, and no page that is committed, would be
   -- a page stored that no copy of it finds.
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
-  local chunks, offsets, n = {}, {}, 0
+  local chunks, offsets, stamps, n = {}, {}, {}, 0
+  local stamp = struct.pack('<I4', math.floor(time / 1000))
   for i = 1, #ours do
     local page_id = struct.unpack('<I5', ours[i])
     local row = page_id % ROWS
@@ -43,6 +44,8 @@ if #ours > 0 then
     if there then
       n = n + 1
       chunks[n], offsets[n] = chunk, row * ROW_SIZE + CONTENT_SIZE
+      local at = 4 * claim_of[ours[i]]
+      stamps[n] = STAMPS and string.sub(STAMPS, at - 3, at) or stamp
     end
   end
   if not (may('SETRANGE', chunk, 0, '') and may('SET', KEYS[2], '')) then
@@ -50,9 +53,8 @@ if #ours > 0 then
   end
   -- HDEL goes first, see finish().
   redis.call('HDEL', LEASES, unpack(ours))
-  local stamp = struct.pack('<I4', math.floor(time / 1000))
   for i = 1, n do
-    redis.call('SETRANGE', chunks[i], offsets[i], stamp)
+    redis.call('SETRANGE', chunks[i], offsets[i], stamps[i])
   end
   redis.call('SET', KEYS[2], string.format('%.0f', committed))
 end
