@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -36,25 +36,21 @@ class Material:
     """What is inserted into texts of one script, all of it made up; ``{}`` is a number in it."""
 
     letters: str
-    words: tuple[str, ...]
+    words: Sequence[str]
     between: str  # two words
-    sentences: tuple[str, ...]
-    adverts: tuple[str, ...]
-    headers: tuple[str, ...]  # what an agency or outlet puts around a text
-    footers: tuple[str, ...]
-    stamps: tuple[str, ...]  # lines with a time
+    sentences: Sequence[str]
+    adverts: Sequence[str]
+    headers: Sequence[str]  # what an agency or outlet puts around a text
+    footers: Sequence[str]
+    stamps: Sequence[str]  # lines with a time
 
 
 def _read_material() -> tuple[Material, Material, Mapping[str, str]]:
     """What is made up for Chinese and for other texts, and traditional forms by simplified ones."""
     file = files("dedup_middleware.evaluation") / "data" / "material.json"
-    made_up = json.loads(file.read_text("utf-8"))
-    chinese, latin = (
-        Material(**{k: tuple(v) if isinstance(v, list) else v for k, v in made_up[script].items()})
-        for script in ("chinese", "latin")
-    )
+    made_up: dict[str, Any] = json.loads(file.read_text("utf-8"))
     forms = zip(made_up["simplified"], made_up["traditional"], strict=True)
-    return chinese, latin, dict(forms)
+    return Material(**made_up["chinese"]), Material(**made_up["latin"]), dict(forms)
 
 
 # Simplified characters with one traditional form only: 发, 后, 里, 面 and their like are left out.

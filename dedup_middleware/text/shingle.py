@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,7 +57,6 @@ from dedup_middleware.text.clauses import (
     ends_turn,
     kind_or_place,
     name_hash,
-    polarity,
     weigh_parts,
 )
 from dedup_middleware.text.datelines import date_line, editors_line
@@ -80,8 +79,7 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, mark, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
-from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
-from dedup_middleware.text.stopwords import stop_words as read_stop_words
+from dedup_middleware.text.stopwords import kinds_of_words, stop_words
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -302,7 +300,7 @@ class Shingler:
     :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
         without Han characters is cut as by `words`, so one setting serves every language.
     :param width: tokens in a shingle.
-    :param stop_words: see `stopwords.stop_words`.
+    :param keeps_stop_words: whether stop words are tokens, too.
     :param user_dictionary: further words, in the format of jieba's user dictionaries; their letters
         are normalised like the text's.
     :param hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
@@ -318,7 +316,7 @@ class Shingler:
         *,
         segmenter: str = "jieba",
         width: int = 3,
-        stop_words: str | frozenset[str] = DEFAULT,
+        keeps_stop_words: bool = False,
         user_dictionary: Path | None = None,
         hash_key: int = 0,
         max_chars: int = DEFAULT_MAX_CHARS,
@@ -350,10 +348,13 @@ class Shingler:
             )
             if user_dictionary is not None:
                 _ = self._trie  # a malformed one is an error now, not at the first text
-        chosen = read_stop_words(stop_words)
-        words, kinds = _kinds_of_words(chosen.words)
+        words, kinds = kinds_of_words(stops=not keeps_stop_words)
         self._stops = make_table(hash_words(words, self._keys), kinds)
-        parts = [segmenter, f"{width}w", chosen.name]
+        parts = [segmenter, f"{width}w"]
+        if keeps_stop_words:
+            parts.append("all")
+        else:
+            parts += [f"{language}{len(words)}" for language, words in stop_words().items()]
         if digest:
             parts.append(digest)
         if traditional:
@@ -390,16 +391,12 @@ class Shingler:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
-        codes, starts, ends, _ = self._cut(text)
+        codes, starts, ends = self._cut(text)
         decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
         places = zip(starts.tolist(), ends.tolist(), strict=True)
         return [decoded[first:last] for first, last in places]
 
-    def token_hashes(self, text: str) -> NDArray[np.uint64]:
-        """The hash of each token, in order: for weights by term frequency."""
-        return self._cut(text)[3]
-
-    def _cut(self, text: str) -> tuple[Codes, Places, Places, Hashes]:
+    def _cut(self, text: str) -> tuple[Codes, Places, Places]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
@@ -410,19 +407,7 @@ class Shingler:
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = keep_words(codes, flags, *places, rows[0], rows[1])
-        return codes, starts[:kept], ends[:kept], hashes[:kept]
-
-
-@lru_cache(maxsize=2)
-def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
-    """All words that the table of stop words has an entry for, and what each is."""
-    shipped = polarity()
-    kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
-    # Months are left to the figures: those of two date lines turn nothing round.
-    kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
-    kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
-    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
-    return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
+        return codes, starts[:kept], ends[:kept]
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:
