@@ -32,11 +32,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.cachefolder import Arrays, load_or_build
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, I64, R32, RI64, Tuple, int64
 from dedup_middleware.text.characters import Hashes
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
-from dedup_middleware.text.store import Arrays, load_or_build
 
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")

@@ -88,7 +88,7 @@ import dedup_middleware
 assert dedup_middleware.__file__.startswith(package), dedup_middleware.__file__
 from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.text.store import load_or_build
+from dedup_middleware.base.cachefolder import load_or_build
 arrays = load_or_build("table.bin", lambda: {"one": np.arange(3)})
 minima = MinHasher(8).of_features(np.arange(5, dtype=np.uint64))
 print(cache_directory(), arrays["one"].tolist(), minima.tolist())

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.base import cachefolder
-from dedup_middleware.text import store
 from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.trie import (
@@ -133,13 +132,13 @@ def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
 def test_damaged_files_are_rebuilt(empty_cache: Path, damage: str) -> None:
     """A file that is cut off or altered is never used; a good one takes its place."""
     arrays = {"a": np.arange(1000, dtype=np.int64)}
-    store.load_or_build("table.bin", lambda: arrays)
+    cachefolder.load_or_build("table.bin", lambda: arrays)
     file = empty_cache / "table.bin"
     good = file.read_bytes()
     position = {"flip": len(good) // 2, "header": 20}.get(damage, 0)
     altered = good[:position] + bytes([good[position] ^ 1]) + good[position + 1 :]
     file.write_bytes({"cut": good[:-9], "empty": b"", "text": b"no table" * 9}.get(damage, altered))
-    loaded = store.load_or_build("table.bin", lambda: arrays)
+    loaded = cachefolder.load_or_build("table.bin", lambda: arrays)
     assert loaded["a"].tolist() == arrays["a"].tolist()
     assert file.read_bytes() == good
     assert [path.name for path in empty_cache.glob("*.tmp")] == []
@@ -156,7 +155,7 @@ def test_unwritable_everywhere(
     monkeypatch.setattr("tempfile.tempdir", str(blocked))
     cachefolder.cache_directory.cache_clear()
     for _ in range(2):
-        loaded = store.load_or_build("table.bin", lambda: {"a": np.arange(3)})
+        loaded = cachefolder.load_or_build("table.bin", lambda: {"a": np.arange(3)})
         assert loaded["a"].tolist() == [0, 1, 2]
     assert caplog.text.count("No cache directory can be written") == 1
 
