@@ -298,7 +298,7 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     if word != 0 and among(word, numerals.PER) and at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
         percent = word != 0 and among(word, numerals.CENT)
-    return PERCENT if percent or numerals.is_cyrillic_percent(codes, i) else PLAIN
+    return PERCENT if percent else PLAIN
 
 
 @subkernel
@@ -308,14 +308,12 @@ def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44, 46):
         i -= 1
-    found = numerals.month(numerals.word_before(codes, i)) if i < first else 0
+    word, begin = numerals.word_before(codes, i)
+    found = numerals.month(word) if i < first else 0
     if found:
-        begin = i
-        while numerals.is_letter(codes, begin - 1):
-            begin -= 1
         return found, begin, i
     word, i = numerals.word_after(codes, last)  # st, nd, rd, th
-    if i - last > 2 or at(codes, i) != 32:
+    if i - last > 2 or at(codes, i) != 32 or numerals.is_cyrillic(codes, last):
         return 0, i, i
     word, end = numerals.word_after(codes, i + 1)
     if word == numerals.OF and at(codes, end) == 32:
