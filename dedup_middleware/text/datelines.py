@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set, word_lists
+from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import (
     add_letter,
     among,
@@ -31,7 +32,6 @@ from dedup_middleware.text.numerals import (
     sorted_table,
 )
 from dedup_middleware.text.signs import PLAIN
-from dedup_middleware.text.stopwords import MONTHS
 
 NEITHER, WEAK, STRONG, MONTH = 0, 1, 2, 3
 _LONGEST: Final = 16  # letters of a word

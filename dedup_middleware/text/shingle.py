@@ -56,7 +56,9 @@ from dedup_middleware.text.clauses import (
     divides,
     ends_turn,
     kind_or_place,
+    kinds_of_words,
     name_hash,
+    stop_words,
     weigh_parts,
 )
 from dedup_middleware.text.datelines import date_line, editors_line
@@ -79,7 +81,6 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, mark, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
-from dedup_middleware.text.stopwords import kinds_of_words, stop_words
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 

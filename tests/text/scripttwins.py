@@ -11,16 +11,18 @@ from dedup_middleware.text.clauses import (
     BODY,
     GIVEN,
     MARKS,
+    MONTHS,
     NAME,
+    NUMBER_WORDS,
     PERSON,
     SURNAME,
     TITLE,
     TURNS,
     WORDS,
     polarity,
+    stop_words,
 )
 from dedup_middleware.text.hashing import constants
-from dedup_middleware.text.stopwords import MONTHS, NUMBER_WORDS, stop_words
 from tests.text.nametwins import unwrapped
 from tests.text.oracles import MASK, hash_word, mix
 
