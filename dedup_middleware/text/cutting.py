@@ -61,7 +61,7 @@ from dedup_middleware.text.paths import (
     longest_matches,
     walk_blocks,
 )
-from dedup_middleware.text.trie import TrieArrays
+from dedup_middleware.text.trie import Trie
 
 # Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
 # for the words that no space divides.
@@ -247,7 +247,7 @@ def tokenize(
     """Cut a whole text; the number of tokens.
 
     :param mode: CHAR, WORDS, FMM or JIEBA.
-    :param roots, hints, nodes, values: those of the dictionary's `TrieArrays`.
+    :param roots, hints, nodes, values: those of the dictionary's `Trie`.
     :param sorts: zeros; JIEBA writes there what each token may be, see `names`.
     """
     size = flags.size
@@ -256,7 +256,7 @@ def tokenize(
         return single_characters(flags, 0, size, tokens, 0)
     if mode == WORDS:
         return words(flags, 0, size, tokens, 0)
-    trie = TrieArrays(roots, hints, nodes, values)
+    trie = Trie(roots, hints, nodes, values)
     if mode == FMM:
         return _by_longest_match(codes, flags, trie, tokens)
     room = _longest_chunk(flags) + PAD
@@ -277,7 +277,7 @@ def _longest_chunk(flags: Flags) -> int:
 
 @subkernel
 def _by_best_path(
-    codes: Codes, flags: Flags, trie: TrieArrays, search: PathSearch, tokens: Tokens
+    codes: Codes, flags: Flags, trie: Trie, search: PathSearch, tokens: Tokens
 ) -> int:
     """JIEBA for `tokenize`, which makes the arrays: where arrays are made, numba counts references
     to them at each turn of the loop."""
@@ -296,7 +296,7 @@ def _by_best_path(
 
 
 @subkernel
-def _by_longest_match(codes: Codes, flags: Flags, trie: TrieArrays, tokens: Tokens) -> int:
+def _by_longest_match(codes: Codes, flags: Flags, trie: Trie, tokens: Tokens) -> int:
     """FMM for `tokenize`."""
     count, i = 0, 0
     while i < flags.size:

@@ -31,7 +31,7 @@ from dedup_middleware.text.trie import (
     LABEL_SHIFT,
     NO_LABEL,
     VALUE_SHIFT,
-    TrieArrays,
+    Trie,
 )
 
 ROWS, PAD = 3, 4
@@ -64,7 +64,7 @@ _KINDS: Final = np.uint64((1 << KIND_BITS) - 1)
 
 
 @subkernel
-def _child(trie: TrieArrays, node: np.uint64, root: np.uint64) -> np.uint64:
+def _child(trie: Trie, node: np.uint64, root: np.uint64) -> np.uint64:
     """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
     label = (root >> _LABEL) & _LABELS
     slot = (node & _BASES) + label
@@ -81,9 +81,7 @@ def _if_hinted(slot: np.uint64, hint: np.uint8, label: np.uint64) -> np.uint64:
 
 
 @subkernel
-def _look_up(
-    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, found: Hashes
-) -> None:
+def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, found: Hashes) -> None:
     """The nodes of one, two and three characters from each position on: three rows of `found`.
 
     Passes without a branch, because then the processor waits for many look-ups at once.
@@ -120,7 +118,7 @@ def _look_up(
 
 @subkernel
 def best_path(
-    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, search: PathSearch
+    codes: Codes, flags: Flags, first: int, last: int, trie: Trie, search: PathSearch
 ) -> None:
     """The most probable path through each block of codes[first:last]; none goes on behind it.
 
@@ -209,7 +207,7 @@ def walk_blocks(
 
 @subkernel
 def longest_matches(
-    codes: Codes, flags: Flags, first: int, last: int, trie: TrieArrays, tokens: Tokens, count: int
+    codes: Codes, flags: Flags, first: int, last: int, trie: Trie, tokens: Tokens, count: int
 ) -> int:
     """Forward maximum matching inside one window: the longest entry, else one character.
 

@@ -376,7 +376,7 @@ class Shingler:
     def tables(self) -> tuple[Any, ...]:
         """What `read_text` takes behind the code points and `composed`."""
         letters = (self._characters.table, self._characters.expansions)
-        return (*letters, self._mode, self._width, *self._trie.arrays, self._stops, self._keys)
+        return (*letters, self._mode, self._width, *self._trie, self._stops, self._keys)
 
     def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
         """The code points of the part of `text` that counts, composed on demand."""
@@ -403,7 +403,7 @@ class Shingler:
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         named = np.zeros(codes.size, np.uint8)
         tokens = (starts, ends, named)
-        count = cutting.tokenize(codes, flags, self._mode, *self._trie.arrays, *tokens)
+        count = cutting.tokenize(codes, flags, self._mode, *self._trie, *tokens)
         clauses = np.empty((count, 2), np.uint64)
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)

@@ -19,7 +19,6 @@ from dedup_middleware.text.trie import (
     VALUE_SHIFT,
     Dictionary,
     Trie,
-    TrieArrays,
     build_arrays,
 )
 from tests.text.oracles import load_trie
@@ -27,13 +26,11 @@ from tests.text.oracles import load_trie
 
 def node_of(trie: Trie, word: str) -> int | None:
     """Walk the double array: the node of `word`, None if there is none."""
-    node = int(trie.arrays.roots[ord(word[0])]) if ord(word[0]) < trie.arrays.roots.size else 0
+    node = int(trie.roots[ord(word[0])]) if ord(word[0]) < trie.roots.size else 0
     for character in word[1:]:
-        root = (
-            int(trie.arrays.roots[ord(character)]) if ord(character) < trie.arrays.roots.size else 0
-        )
+        root = int(trie.roots[ord(character)]) if ord(character) < trie.roots.size else 0
         label = root >> LABEL_SHIFT & NO_LABEL
-        child = int(trie.arrays.nodes[(node & (1 << BASE_BITS) - 1) + label])
+        child = int(trie.nodes[(node & (1 << BASE_BITS) - 1) + label])
         if not label or child >> LABEL_SHIFT & NO_LABEL != label:
             return None
         node = child
@@ -43,7 +40,7 @@ def node_of(trie: Trie, word: str) -> int | None:
 def weight(trie: Trie, word: str) -> float | None:
     """The weight of `word`, None if there is no such node."""
     node = node_of(trie, word)
-    return None if node is None else float(trie.arrays.values[node >> VALUE_SHIFT])
+    return None if node is None else float(trie.values[node >> VALUE_SHIFT])
 
 
 def kind(trie: Trie, word: str) -> int:
@@ -54,7 +51,7 @@ def kind(trie: Trie, word: str) -> int:
 def made(words: dict[str, int]) -> Trie:
     """A trie in memory."""
     arrays = build_arrays(Dictionary(words, sum(words.values())))
-    return Trie(TrieArrays(**arrays), digest="")
+    return Trie(**arrays)
 
 
 alphabets = st.text("abcé中国人民一\U0001f600\U00020bb7\uffff", min_size=1, max_size=6)
@@ -121,10 +118,10 @@ def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
     written = file.stat().st_mtime_ns
     second = load_trie(main=path)
     assert file.stat().st_mtime_ns == written
-    assert not second.arrays.nodes.flags.writeable
-    assert second.arrays.nodes.tolist() == first.arrays.nodes.tolist()
+    assert not second.nodes.flags.writeable
+    assert second.nodes.tolist() == first.nodes.tolist()
     path.write_text("中国 6 ns\n人民 3\n", encoding="utf-8")
-    assert load_trie(main=path).digest != first.digest
+    assert load_trie(main=path).values.tolist() != first.values.tolist()
     assert len(list(empty_cache.glob("trie-*.bin"))) == 2
 
 
