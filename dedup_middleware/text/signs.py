@@ -135,7 +135,7 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
         unit, end = _degree(codes, i)
     elif is_letter(codes, i) or is_cyrillic(codes, i):
         word, end = word_after(codes, i)
-        if word == _METRIC and at(codes, end) == _SPACE:
+        if word == _METRIC and at(codes, end) == _SPACE and is_letter(codes, end + 1):
             word, end = word_after(codes, end + 1)
         if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
             word, end = _half(codes, word, end)
