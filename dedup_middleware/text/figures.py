@@ -50,6 +50,7 @@ from dedup_middleware.text.characters import (
     code_set,
     fold_text,
     load_characters,
+    word_lists,
 )
 from dedup_middleware.text.datelines import DATED, mark_dates
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
@@ -58,11 +59,7 @@ from dedup_middleware.text.places import NamedText, locate
 from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
 
-MEASURES: Final = (
-    "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
-    "期批轮层楼度辆架艘台部套颗枚张页球"
-    "號歲週時點個項條屆級塊噸畝戶組隊隻場輪層樓輛臺顆張頁"
-)
+MEASURES: Final = "".join(word_lists()["measures"])
 PARTS: Final = "上中下前后"
 _UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
 _NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in their order

@@ -112,18 +112,14 @@ _FORMS: Final = (
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
-AGENCIES: Final = tuple(
-    "getty images|reuters|afp|ap photo|epa|shutterstock|istock|picture alliance|imago".split("|")
-)
+AGENCIES: Final = word_lists()["picture-agencies"]
 # The credit of a picture names somebody: other words of five letters and more are a caption.
 _CREDIT: Final = re.compile(
     r"(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
     r"[^:]{0,12}:(.+)",
     re.IGNORECASE,
 )
-_NO_NAMES: Final = frozenset(
-    "picture alliance images courtesy handout archive archiv press screenshot agency".split()
-)
+_NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 # Who wrote a page: names behind a word for it, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
@@ -149,9 +145,7 @@ _AUTHORS: Final = re.compile(
 # How to write to somebody: behind names nothing else stands there.
 _CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
 _MOST_CONTACT: Final = 12  # words
-_CONTACTING: Final = frozenset(
-    "email e-mail follow contact reach at or and him her them us on the author reporter".split()
-)
+_CONTACTING: Final = frozenset(word_lists()["contacting"])
 # What reserves rights, to the end of a line without a numeral but years.
 _RIGHTS: Final = re.compile(
     r"(?:this (?:document|article|material|story|content|work) "
