@@ -378,17 +378,18 @@ class Shingler:
         letters = (self._characters.table, self._characters.expansions)
         return (*letters, self._mode, self._width, *self._trie, self._stops, self._keys)
 
-    def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
-        """The code points of the part of `text` that counts, composed on demand."""
+    def read(self, text: str, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        """What a kernel such as `read_text` gives for the part of `text` that counts, but for
+        whether it was ready; the text is composed if need be."""
         text = text[: self._max_chars]
-        return code_points(normalize.compose(text) if composed else text)
+        ready, *found = kernel(code_points(text), False, *arguments)
+        if not ready:
+            _, *found = kernel(code_points(normalize.compose(text)), True, *arguments)
+        return found
 
     def __call__(self, text: str) -> Shingles:
         """The shingles of `text`; any string will do, and none raises."""
-        found = read_text(self.code_points(text), False, *self.tables)
-        if not found[0]:
-            found = read_text(self.code_points(text, composed=True), True, *self.tables)
-        return Shingles(*found[1:])
+        return Shingles(*self.read(text, read_text, *self.tables))
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
