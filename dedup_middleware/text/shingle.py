@@ -64,7 +64,6 @@ from dedup_middleware.text.clauses import (
 from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
-    MAX_WIDTH,
     TEXT_BASE,
     TOKEN_START,
     HashedText,
@@ -307,7 +306,7 @@ class Shingler:
     :param hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
     :param max_chars: code points beyond this number are ignored, which bounds time and memory.
     :param traditional: turn traditional characters into simplified ones (extra `traditional`).
-    :raises ValueError: a value out of range, an unknown name or a malformed dictionary.
+    :raises ValueError: a malformed dictionary; :class:`.Options` checks all other values.
     :raises FileNotFoundError: a dictionary is missing.
     :raises ImportError: `traditional` without the OpenCC package.
     """
@@ -323,16 +322,7 @@ class Shingler:
         max_chars: int = DEFAULT_MAX_CHARS,
         traditional: bool = False,
     ) -> None:
-        if segmenter not in cutting.SEGMENTERS:
-            known = ", ".join(cutting.SEGMENTERS)
-            raise ValueError(f"segmenter={segmenter!r} is unknown: choose one of {known}")
         self._mode = cutting.SEGMENTERS[segmenter]
-        if not 1 <= width <= MAX_WIDTH:
-            raise ValueError(f"width={width} is out of range: choose 1 to {MAX_WIDTH}")
-        if not 0 <= hash_key < 1 << 64:
-            raise ValueError(f"hash_key={hash_key} is out of range: choose 0 to 2**64 - 1")
-        if max_chars < 1:
-            raise ValueError(f"max_chars={max_chars} is out of range: choose 1 or more")
         self._width = width
         self._max_chars = max_chars
         self._keys = constants(hash_key, width)

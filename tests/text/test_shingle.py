@@ -254,23 +254,6 @@ def test_user_dictionary_is_normalised(tmp_path: Path) -> None:
     assert Shingler(user_dictionary=user).tokens("买Abc手机去") == ["买", "abc手机"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"width": 0}, "width=0 is out of range: choose 1 to 64"),
-        ({"width": 65}, "width=65 is out of range"),
-        ({"hash_key": -1}, "hash_key=-1 is out of range"),
-        ({"hash_key": 1 << 64}, "is out of range: choose 0 to 2"),
-        ({"max_chars": 0}, "max_chars=0 is out of range"),
-        ({"segmenter": "x"}, "segmenter='x' is unknown"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    """A value out of range is refused with its name, its value and what would do."""
-    with pytest.raises(ValueError, match=message):
-        Shingler(**options)
-
-
 def test_single_letters_are_words() -> None:
     """Vitamin B and vitamin C are two things; the article and the pronoun are stop words."""
     assert made().tokens("I ate a vitamin C") == ["ate", "vitamin", "c"]
