@@ -18,8 +18,6 @@ import attrs
 from resiliparse.parse.encoding import detect_encoding
 from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding
 
-from dedup_middleware.text.characters import word_lists
-
 # Part of the page that is looked at, and how much of it is scored once ASCII runs are squeezed.
 _SCAN = 400_000
 _SAMPLE = 24_000
@@ -257,6 +255,8 @@ def _first_level(family: Family) -> frozenset[str]:
 @cache
 def _frequent(family: Family) -> frozenset[str]:
     """The most frequent characters of the language."""
+    from dedup_middleware.text.characters import word_lists  # numba stays lazy
+
     language = family if family in {"japanese", "korean"} else "chinese"
     frequent = frozenset("".join(word_lists()[f"frequent-{language}"]))
     hiragana = map(chr, range(0x3041, 0x3094))
