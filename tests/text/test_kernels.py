@@ -141,9 +141,11 @@ def test_read_only_installation(tmp_path: Path, temporary: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.text"])
+@pytest.mark.parametrize(
+    "module", ["dedup_middleware", "dedup_middleware.text", "dedup_middleware.text.decode"]
+)
 def test_no_heavy_imports(module: str) -> None:
-    """Importing the package loads neither numba nor jieba."""
+    """Importing the package, or what decodes pages, loads neither numba nor jieba."""
     script = f"import sys, {module}; print([m for m in ('numba', 'jieba') if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", script],
