@@ -146,7 +146,7 @@ NUMBER: Final = 512
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
 #: names of months, and numerals written as words, which no shipped list leaves out
-NUMBER_WORDS: Final = MONTHS.union(word_lists()["compounds"], word_lists()["numbers"])
+NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"])
 #: numerals in Chinese, where they are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
 
