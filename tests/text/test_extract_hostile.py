@@ -154,8 +154,8 @@ import numpy as np
 from dedup_middleware.text.extraction import blocks, trim
 from tests.text.test_extract_hostile import BOMBS
 blocks.read("<p>x</p>")
-size = int(open("/proc/self/statm").read().split()[0]) * remodule.getpagesize()
-remodule.setrlimit(remodule.RLIMIT_AS, (size + 300_000_000,) * 2)
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + 300_000_000,) * 2)
 for name, page in BOMBS.items():
     blocks.read(page)
     verdict, rest, *_ = trim.trimmed(np.frombuffer(page.encode(), np.uint8))

@@ -70,6 +70,15 @@ def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[
     return hashes
 
 
+def sampling_step(shingles: int, wanted: int) -> int:
+    """Step L / n that takes about ``wanted`` of L shingles, at least 1.
+
+    >>> sampling_step(1000, 300), sampling_step(10, 300)
+    (3, 1)
+    """
+    return max(1, shingles // wanted)
+
+
 def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.uint64]:
     """About ``wanted`` of L shingles.
 
@@ -80,7 +89,7 @@ def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.u
     sides of a multiple of n: the steps then differ, and with them the samples. The smallest hash
     represents a page that has no such shingle.
     """
-    step = max(1, len(shingles) // wanted)
+    step = sampling_step(len(shingles), wanted)
     if mode == POSITION:
         return shingles[::step]
     chosen = shingles[shingles % np.uint64(step) == 0]
