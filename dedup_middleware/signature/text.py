@@ -125,7 +125,7 @@ class TextSigner:
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
 
     def token_hashes(self, text: str) -> NDArray[np.uint64]:
-        """What :meth:`.Shingler.token_hashes` gives, without a kernel of its own."""
+        """The hash of each token, in order."""
         hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._tokens)[4]
         return hashes
 
