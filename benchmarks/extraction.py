@@ -287,11 +287,12 @@ def beside_parser(samples: list[Sample]) -> str:
     import numpy as np
     from resiliparse.parse.html import HTMLTree
 
-    from dedup_middleware.text.extraction import blocks, source, trim
+    from dedup_middleware.text.extract import cleaned
+    from dedup_middleware.text.extraction import blocks, trim
 
     shown, same, spent, whole = 0, 0, 0.0, 0.0
     for sample in samples:
-        html, data = source.cleaned(sample.html)
+        html, data = cleaned(sample.html)
         start = time.thread_time()
         verdict, rest, *_ = trim.trimmed(np.frombuffer(data, np.uint8))
         if verdict != trim.FINE or blocks.well_formed(rest.tobytes()) is None:

@@ -109,7 +109,7 @@ def rows(pages: list[str]) -> list[Row]:
     texts: list[tuple[object, ...]] = [(page,) for page in pages]
 
     def segment(codes: NDArray[np.uint32], flags: NDArray[np.uint8]) -> object:
-        return cutting.tokenize(codes, flags, cutting.JIEBA, *trie.arrays, starts, ends, named)
+        return cutting.tokenize(codes, flags, cutting.JIEBA, *trie, starts, ends, named)
 
     pairs: list[tuple[object, ...]] = [(codes, flags) for _, codes, flags in folded]
     return [

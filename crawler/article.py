@@ -11,8 +11,7 @@ from parsel import Selector
 from crawler.discovery import Link, feeds, is_front, links, names_an_article, names_an_index
 from crawler.metadata import Metadata, find_date, read_metadata, stated_title
 from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extract import extract
-from dedup_middleware.text.extraction import source
+from dedup_middleware.text.extract import clean, extract, survey
 
 # A page that is not marked as an article counts as one by its text: this many letters in lines of
 # at least this length. Lists of headlines have short lines. A Chinese character counts twice.
@@ -50,8 +49,8 @@ def read_page(
 
     Takes 10 to 40 ms: call it in a thread.
     """
-    html = source.clean(decode(body, charset).text)
-    shape = source.survey(html)
+    html = clean(decode(body, charset).text)
+    shape = survey(html)
     # Crafted pages can make a parser quadratic: then no links and no metadata are read.
     tree = Selector(text=html if shape.has_tree else "", type="html").root
     metadata = read_metadata(tree, url)

@@ -17,7 +17,7 @@ import attrs
 from w3lib.url import canonicalize_url
 
 from crawler.discovery import absolute, base_address, split
-from dedup_middleware.text.extraction.source import clean
+from dedup_middleware.text.extract import clean
 
 # Longest title, name or date.
 MAX_FIELD = 500

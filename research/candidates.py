@@ -64,7 +64,7 @@ def set_pair(
 
 def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
     """The fingerprint of a page with these shingles, each once, and no figures."""
-    from dedup_middleware.signature.comparison import clause_sketch, figure_sketch
+    from dedup_middleware.signature.comparison import CLAUSE_BYTES, FIGURE_BYTES
     from dedup_middleware.signature.minhash import MinHasher, bands, sketch
     from dedup_middleware.signature.simhash import simhash
 
@@ -80,8 +80,8 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
         minhash=minhash,
         sketch=sketch(minhash),
         bands=bands(minhash, options.band_count, options.rows) if options.band_count else no_bands,
-        figures=figure_sketch(np.empty(0, np.uint32)),
-        clauses=clause_sketch(np.empty((0, 2), np.uint64)),
+        figures=np.full(FIGURE_BYTES, 0xFF, np.uint8),
+        clauses=np.zeros(CLAUSE_BYTES, np.uint8),
         volatile=volatile_bits(signed, options.probes),
     )
 

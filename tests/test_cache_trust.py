@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base import cachefolder, kernels
-from dedup_middleware.text import store
 
 pytestmark = pytest.mark.usefixtures("compiled_by_numba")
 
@@ -260,7 +259,7 @@ def test_modes_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             os.umask(umask)
             folder = tmp_path / "new"
             assert (hits(), hits()) == (0, 1)
-            store.load_or_build("table.bin", lambda: {"a": np.arange(3)})
+            cachefolder.load_or_build("table.bin", lambda: {"a": np.arange(3)})
             dispatcher: Any = kernels.kernel(add_one)
             with cachefolder.taking_turns(dispatcher.stats.cache_path, "name"):
                 pass
@@ -297,7 +296,7 @@ def test_tables_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     def load(value: int) -> int:
         forget()
-        return int(store.load_or_build("table.bin", lambda: {"a": np.array([value])})["a"][0])
+        return int(cachefolder.load_or_build("table.bin", lambda: {"a": np.array([value])})["a"][0])
 
     assert (load(1), load(2)) == (1, 1)
     table = tmp_path / "cache" / "table.bin"
@@ -369,7 +368,6 @@ import numba
 import numpy as np
 from numba.core.registry import cpu_target
 from dedup_middleware.base import cachefolder, kernels
-from dedup_middleware.text import store
 from tests.test_cache_trust import run_kernel
 cachefolder.cache_directory.cache_clear()
 logging.basicConfig(level=logging.INFO)
@@ -383,7 +381,7 @@ if os.getuid() == 0:
     os.setuid(65532)
 os.environ["XDG_CACHE_HOME"] = "/proc/none"
 dispatcher = run_kernel()
-table = store.load_or_build("table.bin", lambda: {"a": np.array([1])})
+table = cachefolder.load_or_build("table.bin", lambda: {"a": np.array([1])})
 print(cachefolder.cache_directory(), sum(dispatcher.stats.cache_hits.values()), table["a"][0])
 """
 
@@ -413,7 +411,7 @@ def test_two_users(tmp_path: Path) -> None:
     assert victim(tmp_path) == [str(cache), "0", "1"]
     assert victim(tmp_path) == [str(cache), "1", "1"]
     plant(cache, tmp_path / "tmp" / "ran")
-    (cache / "table.bin").write_bytes(store.dump({"a": np.array([666])}))
+    (cache / "table.bin").write_bytes(cachefolder.dump({"a": np.array([666])}))
     for path in [cache, *cache.rglob("*")]:
         if IS_ROOT:
             os.lchown(path, STRANGER, STRANGER)

@@ -59,7 +59,7 @@ SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
 BANDS_BESIDE_ANCHORS, BANDS = 2, 8
 #: threshold of the method ``content`` by preset
 PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
-MEASURES = ("containment", "jaccard", "novelty")
+MEASURES = ("containment", "jaccard", "novelty")  # by their codes in methods/content_rule.py
 SKETCH_BITS = 512
 
 

@@ -26,25 +26,18 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 
 # Reasons that the rules on content give, and their codes within kernels.
-EXACT: Final = "exact-copy"
-CONTAINED: Final = "near-duplicate"
-TOO_SHORT: Final = "too-short-to-compare"
-TOO_LITTLE: Final = "too-little-in-common"
-OTHER_FIGURES: Final = "other-figures"
-TURNED: Final = "turned-round"
-OTHER_TITLE: Final = "other-title"
-COMMON: Final = "common-on-host"
 #: all reasons by their codes; a page with one of the first two is a duplicate
 REASONS: Final = (
-    EXACT,
-    CONTAINED,
-    TOO_SHORT,
-    TOO_LITTLE,
-    OTHER_FIGURES,
-    TURNED,
-    OTHER_TITLE,
-    COMMON,
+    "exact-copy",
+    "near-duplicate",
+    "too-short-to-compare",
+    "too-little-in-common",
+    "other-figures",
+    "turned-round",
+    "other-title",
+    "common-on-host",
 )
+EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON = REASONS
 EXACT_CODE, CONTAINED_CODE, TOO_SHORT_CODE, TOO_LITTLE_CODE = range(4)
 OTHER_FIGURES_CODE, TURNED_CODE, OTHER_TITLE_CODE, COMMON_CODE = range(4, 8)
 

@@ -38,6 +38,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.options import MEASURES
 from dedup_middleware.methods.base import (
     CONTAINED_CODE,
     LONG,
@@ -56,7 +57,6 @@ from dedup_middleware.model.records import CONTENT
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 _DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
-_MEASURES: Final = ("containment", "jaccard", "novelty")  # in the order of the kernel's codes
 
 
 def is_exact(page: Fingerprint, candidates: Records) -> NDArray[np.bool_]:
@@ -201,7 +201,7 @@ class ContentByEvidence(Content):
         similarity, jaccard, shared, codes, held = decide_by_evidence(
             candidates, found, figures, turned, page.size, len(wording.order), compared,
             wording.words, wording.numerals, len(wording.title), page.host, page.title, page.exact,
-            page.key_hash, self.threshold, self.min_features, _MEASURES.index(self.measure),
+            page.key_hash, self.threshold, self.min_features, MEASURES.index(self.measure),
         )  # fmt: skip
         duplicate, reasons = codes <= CONTAINED_CODE, _reasons(codes)
         is_held = held.view(np.bool_)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
@@ -316,9 +315,14 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 _S63, _S62 = np.uint64(63), np.uint64(62)
 
 
-def whole_page(
-    key: int, simhash: int, bands: NDArray[np.uint64], anchors: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
+@subkernel
+def _band_suffix(words: Any, at: Any, table: Any, value: Any) -> None:
+    words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
+    words[at + _ONE] = value >> _SUFFIX_SHIFT & _SUFFIX
+
+
+@kernel(U64(types.uint64, types.uint64, R64, R64))
+def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     """Bucket keys of a page in the tables of keys, SimHashes, bands and anchors.
 
     :param key: 64-bit hash of its key
@@ -328,18 +332,6 @@ def whole_page(
     :returns: words of :class:`.BucketKeys`, uint64[2 * (5 + B + a)]; of two anchors in one bucket
         the first has it
     """
-    words: NDArray[np.uint64] = _whole_page(key, simhash, bands, anchors)
-    return words
-
-
-@subkernel
-def _band_suffix(words: Any, at: Any, table: Any, value: Any) -> None:
-    words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
-    words[at + _ONE] = value >> _SUFFIX_SHIFT & _SUFFIX
-
-
-@kernel(U64(types.uint64, types.uint64, R64, R64))
-def _whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     words = np.empty(2 * (1 + len(SIMHASH_TABLES) + bands.size + anchors.size), np.uint64)
     at = np.uint64(0)
     _band_suffix(words, at, _KEY, key)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, kernel, subkernel
-from dedup_middleware.base.kerneltypes import I64, R8, R8_2, R32, R64_2, U8
+from dedup_middleware.base.kerneltypes import I64, R8, R8_2
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.places import NAMES, SECONDS
 
@@ -49,17 +49,6 @@ def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
             value = mix(words + turn * _GOLDEN) >> np.uint64(56)
             value += np.uint64(out[at + np.uint64(2)])
             out[at + np.uint64(2)] = np.uint8(value & np.uint64(0xFF))
-
-
-@kernel(U8(R64_2))
-def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
-
-    :param clauses: words and turn of each, uint64[n, 2], any order
-    """
-    out = np.empty(CLAUSE_BYTES, np.uint8)
-    fill_clauses(clauses, out)
-    return out
 
 
 @subkernel
@@ -96,17 +85,6 @@ def fill_figures(
     for i in range(ENTRIES):
         for byte in range(3):
             out[3 * i + byte] = np.uint8((kept[i] >> np.uint32(8 * byte)) & np.uint32(0xFF))
-
-
-@kernel(U8(R32))
-def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
-
-    :param entries: numbers below 2**24 - 1, any order, repetition allowed
-    """
-    out = np.empty(FIGURE_BYTES, np.uint8)
-    fill_figures(entries, np.empty(ENTRIES, np.uint32), out)
-    return out
 
 
 @subkernel

@@ -46,12 +46,11 @@ class SignedText(NamedTuple):
     """The signatures of a text.
 
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
-    ``simhash`` and its ``sums`` say nothing where ``size`` is 0. Shapes: ``sums`` int64[64],
-    ``minhash`` uint32[K], ``sketch`` uint64[8], ``bands`` uint64[B], ``figures`` uint8[48].
-    ``words`` and what follows is the wording, see :class:`.Shingles`. Without all minima,
-    ``minhash`` are as many as the bands need, at least, ``sketch`` says nothing, and ``evidence``
-    uint8[n] is that of the page without a title; empty if it has more than ``MOST`` values or
-    shingles, and with all minima.
+    ``simhash`` and its ``sums``, int64[64], say nothing where ``size`` is 0. ``minhash`` to
+    ``clauses`` are as in :class:`.Fingerprint`; ``words`` and what follows is the wording, see
+    :class:`.Shingles`. Without all minima, ``minhash`` are as many as the bands need, at least,
+    ``sketch`` says nothing, and ``evidence`` uint8[n] is that of the page without a title; empty if
+    it has more than ``MOST`` values or shingles, and with all minima.
     """
 
     size: int
@@ -120,22 +119,14 @@ class TextSigner:
         bands = np.empty(self._bands, np.uint64)
         figures, clauses = np.empty(FIGURE_BYTES, np.uint8), np.empty(CLAUSE_BYTES, np.uint8)
         made: tuple[Any, ...] = (sums, minhash, sketch, bands, figures, clauses)
-        raw = self._shingler.code_points(text)
-        ready, size, exact, value, *rest = _sign_text(raw, False, *self._rest, *made)
-        if not ready:
-            raw = self._shingler.code_points(text, composed=True)
-            _, size, exact, value, *rest = _sign_text(raw, True, *self._rest, *made)
+        size, exact, value, *rest = self._shingler.read(text, _sign_text, *self._rest, *made)
         if self._padded != self._num_perm:
             minhash = minhash[: self._num_perm]
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
 
     def token_hashes(self, text: str) -> NDArray[np.uint64]:
-        """What :meth:`.Shingler.token_hashes` gives, without a kernel of its own."""
-        found = _sign_text(self._shingler.code_points(text), False, *self._tokens)
-        if not found[0]:
-            raw = self._shingler.code_points(text, composed=True)
-            found = _sign_text(raw, True, *self._tokens)
-        hashes: NDArray[np.uint64] = found[5]
+        """The hash of each token, in order."""
+        hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._tokens)[4]
         return hashes
 
 

@@ -24,11 +24,11 @@ import attrs
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from dedup_middleware.base.cachefolder import load_or_build
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U8, U32, Tuple, boolean
 from dedup_middleware.text import normalize
 from dedup_middleware.text.normalize import compose
-from dedup_middleware.text.store import load_or_build
 
 # What kernels read and write of a text: code points, their flags and word classes, places, hashes.
 Codes = NDArray[np.uint32]

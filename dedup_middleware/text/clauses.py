@@ -37,6 +37,10 @@ Order and stop words are no part of either, nor are numerals, which are compared
 
 An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
 dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
+
+**Stop words** are those of stopwords-iso for Chinese and English. Left out of the English list are
+names, codes of countries, abbreviations and nouns such as computer and fire, as they are what a
+page is about, and of both lists the words that turn a sentence round (not, before, 没有).
 """
 
 from __future__ import annotations
@@ -64,9 +68,11 @@ from dedup_middleware.text.characters import (
     by_code_point,
     code_set,
     of_code_point,
+    word_lists,
 )
 from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PLACE
+from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.numerals import among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
@@ -133,6 +139,57 @@ def polarity() -> Polarity:
     )
 
 
+#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
+#: written as a word
+STOP: Final = 1
+NUMBER: Final = 512
+_LANGUAGES: Final = ("zh", "en")
+MONTHS: Final = frozenset(word_lists()["months"])
+#: names of months, and numerals written as words, which no shipped list leaves out
+NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"])
+#: numerals in Chinese, where they are parts of names too, so that alone they are no numerals
+_HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
+
+
+@cache
+def stop_words() -> Mapping[str, frozenset[str]]:
+    """The stop words of each language, in normal form."""
+    return {language: _read(language) for language in _LANGUAGES}
+
+
+def _read(language: str) -> frozenset[str]:
+    path = files("dedup_middleware.text") / "data" / f"stopwords-{language}.txt"
+    words = {normalize(line) for line in path.read_text("utf-8").splitlines()} - polarity().kept
+    return frozenset(word for word in words if word and not _is_value(word))
+
+
+@cache
+def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
+    """All words that a shingler looks up, and what each is.
+
+    :param stops: with the stop words.
+    """
+    shipped = polarity()
+    kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
+    # Months are left to the figures: those of two date lines turn nothing round.
+    kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
+    for words in stop_words().values() if stops else ():
+        kinds.update({word: kinds.get(word, 0) | STOP for word in words})
+    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
+    return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word may distinguish two things: a numeral, or a Latin letter as in vitamin C.
+
+    >>> [word for word in ("a", "c", "7", "eight", "the") if _is_value(word)]
+    ['c', '7', 'eight']
+    """
+    if word in NUMBER_WORDS or word in _HAN_NUMBERS or word.isdecimal():
+        return True
+    return len(word) == 1 and "b" <= word <= "z" and word != "i"
+
+
 def _ideographs() -> dict[int, int]:
     """The ideographs that are words with a polarity."""
     found = polarity().words.items()
@@ -168,10 +225,6 @@ def polarity_of(code: np.uint32) -> np.uint64:
     return np.uint64(of_code_point(_VALUES, code))
 
 
-#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
-#: written as a word
-STOP: Final = 1
-NUMBER: Final = 512
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 1024
 SPACE, HYPHEN = map(ord, " -")

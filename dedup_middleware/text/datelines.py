@@ -20,28 +20,28 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set, word_lists
-from dedup_middleware.text.numerals import among, at, is_digit, pack, search, sorted_table
+from dedup_middleware.text.clauses import MONTHS
+from dedup_middleware.text.numerals import (
+    add_letter,
+    among,
+    at,
+    is_digit,
+    pack,
+    packed,
+    search,
+    sorted_table,
+)
 from dedup_middleware.text.signs import PLAIN
-from dedup_middleware.text.stopwords import MONTHS
 
 NEITHER, WEAK, STRONG, MONTH = 0, 1, 2, 3
 _LONGEST: Final = 16  # letters of a word
-_BASE: Final = 0x100000001B3
-_MASK: Final = (1 << 63) - 1  # of a hash
-
-
-def _hash(word: str) -> int:
-    value = 0
-    for letter in word:
-        value = (value + ord(letter)) * _BASE & _MASK
-    return value
 
 
 def _sorts() -> dict[int, int]:
     lists = word_lists()
     sorts = dict.fromkeys(lists["beside"], WEAK) | dict.fromkeys(lists["counted"], STRONG)
     sorts |= dict.fromkeys([*MONTHS, *lists["short-months"]], MONTH)
-    return {_hash(word): sort for word, sort in sorts.items()}
+    return {pack(word): sort for word, sort in sorts.items()}
 
 
 _WORDS, _SORTS = sorted_table(_sorts())
@@ -80,10 +80,10 @@ def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
     unspaced, value, sort, end = _is_unspaced(codes[i]), np.uint64(0), NEITHER, i
     j = i
     while j < last and j - i < _LONGEST and _is_letter(codes[j]):
-        value = (value + np.uint64(codes[j])) * np.uint64(_BASE)
+        value = add_letter(value, codes[j])
         j += 1
         if unspaced or j == last or not _is_letter(codes[j]):
-            found = search(np.int64(value & np.uint64(_MASK)), _WORDS, _SORTS)
+            found = search(packed(value), _WORDS, _SORTS)
             if found != NEITHER:
                 sort, end = found, j
     return sort, end
@@ -190,7 +190,7 @@ def _is_copyright(codes: Codes, first: int) -> bool:
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
         i -= 1
     before = at(codes, i - 1)
-    return before == _COPYRIGHT_SIGN or numerals.word_before(codes, i) == _COPYRIGHT
+    return before == _COPYRIGHT_SIGN or numerals.word_before(codes, i)[0] == _COPYRIGHT
 
 
 @subkernel
@@ -435,7 +435,7 @@ def _mark_days(
 @subkernel
 def _ends_with_minutes(codes: Codes, last: int) -> bool:
     """Whether a line ends as in `Lesedauer 3 Min.`"""
-    word = at(codes, last - 1) == _STOP and numerals.word_before(codes, last - 1) == _MIN
+    word = at(codes, last - 1) == _STOP and numerals.word_before(codes, last - 1)[0] == _MIN
     return word and at(codes, last - 5) == 32 and numerals.is_digit(codes, last - 6)
 
 

@@ -9,13 +9,14 @@ resiliparse's detector for the single-byte encodings.
 """
 
 import re
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from types import MappingProxyType
+from typing import Literal
 
 import attrs
 from resiliparse.parse.encoding import detect_encoding
 from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding
-
-from dedup_middleware.text.extraction.source import FAMILIES, plausibility
 
 # Part of the page that is looked at, and how much of it is scored once ASCII runs are squeezed.
 _SCAN = 400_000
@@ -221,3 +222,72 @@ def _loses(data: bytes, codec: str) -> bool:
     """Whether more than a few bytes have no meaning in the codec."""
     text = _sample(data).decode(codec, "replace")
     return text.count("\ufffd") * 50 > len(text)
+
+
+Family = Literal["simplified", "traditional", "japanese", "korean"]
+
+# Codecs that are distinguished, each with the script it is written in.
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "gb18030": "simplified",
+        "big5hkscs": "traditional",
+        "cp932": "japanese",
+        "euc_jp": "japanese",
+        "cp949": "korean",
+    }
+)
+
+
+@cache
+def _first_level(family: Family) -> frozenset[str]:
+    """Characters of the standard's first level, letters of the script included."""
+    if family == "simplified":  # GB 2312, rows 16 to 55
+        return _rows("gb2312", range(0xB0, 0xD8), range(0xA1, 0xFF))
+    if family == "traditional":  # Big5 level 1
+        trails = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
+        return _rows("big5", range(0xA4, 0xC7), trails)
+    if family == "japanese":  # JIS X 0208: hiragana, katakana, kanji of level 1
+        leads = [0xA4, 0xA5, *range(0xB0, 0xD0)]
+        return _rows("euc_jp", leads, range(0xA1, 0xFF)) | {"ー", "々"}
+    return _rows("euc_kr", range(0xB0, 0xC9), range(0xA1, 0xFF))  # KS X 1001: 2350 syllables
+
+
+@cache
+def _frequent(family: Family) -> frozenset[str]:
+    """The most frequent characters of the language."""
+    from dedup_middleware.text.characters import word_lists  # numba stays lazy
+
+    language = family if family in {"japanese", "korean"} else "chinese"
+    frequent = frozenset("".join(word_lists()[f"frequent-{language}"]))
+    hiragana = map(chr, range(0x3041, 0x3094))
+    return frequent.union(hiragana) if family == "japanese" else frequent
+
+
+def _rows(codec: str, leads: "range | list[int]", trails: "range | list[int]") -> frozenset[str]:
+    """All characters that the two-byte codes of these ranges stand for."""
+    codes = b"".join(bytes((lead, trail)) for lead in leads for trail in trails)
+    return frozenset(codes.decode(codec, "ignore"))
+
+
+def plausibility(foreign: str, family: Family) -> float:
+    """How much the non-ASCII characters of a text look like those of an East Asian language, from
+    below 0 (rubbish) to about 1.5 (prose).
+
+    Bytes of one East Asian encoding decode under another with few errors but into rare characters.
+    Two shares tell the right one, and are added up: of characters in the *first level* of the
+    national standard (its makers put the common ones there; read from the codecs themselves) and of
+    the most frequent characters of the language, which make up a third of any prose and a few per
+    cent of a wrong decoding. Three times the share of undecodable bytes is subtracted, and
+    punctuation counts for nothing.
+    """
+    judged = [char for char in foreign if char.isalpha() or char == "\ufffd" or _is_private(char)]
+    if not judged:
+        return 0.0
+    first, frequent = _first_level(family), _frequent(family)
+    common = sum(char in first for char in judged) + sum(char in frequent for char in judged)
+    return (common - 3 * judged.count("\ufffd")) / len(judged)
+
+
+def _is_private(char: str) -> bool:
+    """Private use: what the gaps of a wrong encoding decode into."""
+    return "\ue000" <= char <= "\uf8ff"

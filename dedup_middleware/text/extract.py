@@ -5,11 +5,15 @@ taken for a body makes all pages of a site alike, a related-links list taken alo
 reprints differ. Our own rules read what a parser makes of the page; where they are unsure
 trafilatura decides, where they find nothing the page's own JSON-LD. `docs/decisions.md` has the
 measured F1 and time of these ways.
+
+On some pages the time of parsers and extractors grows with the square of the page: attributes of
+one tag are compared with each other, siblings and ancestors are walked again from every node.
+`survey` finds such pages in one linear pass, so that `extract` can choose an extractor whose time
+is bounded.
 """
 
 from __future__ import annotations
 
-import html
 import logging
 import re
 import threading
@@ -19,9 +23,98 @@ from typing import Final, Literal
 import attrs
 
 from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extraction import blocks, metadata, quick, source
+from dedup_middleware.text.extraction import blocks, metadata, quick
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.metadata import article_body
+
+# Bytes, or characters, of a page that are looked at; the rest is cut off.
+MAX_SIZE = 4_000_000
+# More tags than this get no extractor that may take their square.
+MAX_TAGS = 20_000
+# More tags, or more attributes in one tag, get no tree at all.
+MAX_TREE_TAGS = 200_000
+MAX_ATTRIBUTES = 1_000
+
+_LONG_TAG = 4_096
+# Quotes open after "=" only, as in the standard: a stray quote must not swallow the page. No part
+# can fail once "<a" is seen, so the pattern never goes back.
+_START_TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,4000}""")
+_ANY_ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']+))?""")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
+_MARKUP = re.compile(r"<[a-zA-Z!?/]")
+_CDATA = "<![CDATA["
+_BINARY_SHARE = 0.1
+
+
+@attrs.frozen
+class Survey:
+    """Shape of a page: its tags, and the attributes of its fullest tag when that is a long one."""
+
+    tags: int
+    attributes: int
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether any extractor is safe on the page."""
+        return self.has_tree and self.tags <= MAX_TAGS
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether a parser and one walk over its tree are safe on the page."""
+        return self.tags <= MAX_TREE_TAGS and self.attributes <= MAX_ATTRIBUTES
+
+
+def clean(text: str) -> str:
+    """Markup that every parser takes: cut to `MAX_SIZE`, no NUL, no lone surrogate."""
+    return cleaned(text)[0]
+
+
+def cleaned(text: str) -> tuple[str, bytes]:
+    """Markup as :func:`clean` makes it, and the UTF-8 bytes that were made on the way."""
+    text = text[:MAX_SIZE]
+    try:
+        data = text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Pairs of surrogates are one character each; lone ones become U+FFFD.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        data = text.encode("utf-8")
+    if b"\x00" in data:
+        text, data = text.replace("\x00", ""), data.replace(b"\x00", b"")
+    if text[:64].lstrip().startswith("<?xml"):
+        text = _with_cdata_escaped(text)
+        data = text.encode("utf-8")
+    return text, data
+
+
+def _with_cdata_escaped(text: str) -> str:
+    """XML without CDATA sections, which parsers of HTML take for comments."""
+    first, *rest = text.split(_CDATA)
+    parts = [first]
+    for part in rest:
+        inner, end, after = part.partition("]]>")
+        parts.append(inner.replace("&", "&amp;").replace("<", "&lt;") + after if end else part)
+    return "".join(parts)
+
+
+def is_binary(text: str) -> bool:
+    """Whether the text is no text: many control characters or undecodable bytes at its start."""
+    head = text[:4096]
+    return len(_CONTROL.findall(head)) > len(head) * _BINARY_SHARE
+
+
+def is_markup(text: str) -> bool:
+    """Whether the text holds any tag."""
+    return _MARKUP.search(text) is not None
+
+
+def survey(html: str) -> Survey:
+    """Count tags, and attributes of long ones, in time linear in the page."""
+    attributes = 0
+    for tag in _START_TAG.findall(html):
+        if len(tag) > _LONG_TAG:
+            attributes = max(attributes, len(_ANY_ATTRIBUTE.findall(tag)))
+    return Survey(html.count("<"), attributes)
+
 
 HEAD: Final = 1 << 16  # bytes or characters at the start of a page that are searched for metadata
 # A tag ends at the next "<" at the latest, so the search takes time linear in the page.
@@ -45,7 +138,7 @@ def meta_description(page: bytes | str, charset: str | None = None) -> str:
             for name, double, single, bare in _ATTRIBUTE.findall(tag[1])
         }
         if found.get("name", "").lower() == "description" and "content" in found:
-            return " ".join(html.unescape(found["content"]).split())
+            return " ".join(unescape(found["content"]).split())
     return ""
 
 
@@ -91,7 +184,7 @@ def extract(
     compare its answer with those of its slower algorithms. ``charset`` is the one of the
     Content-Type header; it may be missing or wrong. ``url`` is for extractors that
     look at it. No input raises: a page without a body has the text ``""``. Input longer than
-    `source.MAX_SIZE` is cut there, not refused.
+    `MAX_SIZE` is cut there, not refused.
 
     Raises `ValueError` for an unknown ``extractor``.
     """
@@ -99,12 +192,12 @@ def extract(
         raise ValueError(f"extractor={extractor!r} is unknown; use one of {', '.join(MODES)}")
     codec = ""
     if isinstance(html, bytes):
-        decoded = decode(html[: source.MAX_SIZE], charset)
+        decoded = decode(html[:MAX_SIZE], charset)
         html, codec = decoded.text, decoded.charset
-    html, data = source.cleaned(html)
-    if source.is_binary(html):
+    html, data = cleaned(html)
+    if is_binary(html):
         return Page("", "", codec, "none")
-    if not source.is_markup(html):
+    if not is_markup(html):
         return _page(html, "", codec, "plain", "")
     page = blocks.read(data)
     title = metadata.title(html, page)
@@ -112,7 +205,7 @@ def extract(
     text, used = found.text, "quick"
     if not text and (stated := _stated(html)):
         text, used = stated, "json-ld"
-    elif not found.sure and extractor != "fast" and source.survey(html).is_ordinary:
+    elif not found.sure and extractor != "fast" and survey(html).is_ordinary:
         body = thorough_body(html, url=url, comments=found.discussion, fast=extractor != "best")
         if body := vetted(body, page):
             text, used = body, "thorough"
@@ -169,8 +262,8 @@ def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = Tr
 
 def _stated(html: str) -> str:
     """The body that a page states in JSON-LD, if it reads like one; some sites put markup in it."""
-    body = source.clean(article_body(html))
-    if source.is_markup(body):
+    body = clean(article_body(html))
+    if is_markup(body):
         lines = [block.text for block in blocks.read(body).blocks]
     else:
         lines = [" ".join(line.split()) for line in unescape(body).splitlines() if line.strip()]

@@ -50,6 +50,7 @@ from dedup_middleware.text.characters import (
     code_set,
     fold_text,
     load_characters,
+    word_lists,
 )
 from dedup_middleware.text.datelines import DATED, mark_dates
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
@@ -58,11 +59,7 @@ from dedup_middleware.text.places import NamedText, locate
 from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
 
-MEASURES: Final = (
-    "年月日号岁天周时点分秒个名人位次例起件项条款章届级倍元块吨米亩升座所户组队支只场局"
-    "期批轮层楼度辆架艘台部套颗枚张页球"
-    "號歲週時點個項條屆級塊噸畝戶組隊隻場輪層樓輛臺顆張頁"
-)
+MEASURES: Final = "".join(word_lists()["measures"])
 PARTS: Final = "上中下前后"
 _UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
 _NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in their order
@@ -298,7 +295,7 @@ def _kind(codes: Codes, first: int, last: int) -> int:
     if word != 0 and among(word, numerals.PER) and at(codes, end) == 32:
         word, end = numerals.word_after(codes, end + 1)
         percent = word != 0 and among(word, numerals.CENT)
-    return PERCENT if percent or numerals.is_cyrillic_percent(codes, i) else PLAIN
+    return PERCENT if percent else PLAIN
 
 
 @subkernel
@@ -308,14 +305,12 @@ def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44, 46):
         i -= 1
-    found = numerals.month(numerals.word_before(codes, i)) if i < first else 0
+    word, begin = numerals.word_before(codes, i)
+    found = numerals.month(word) if i < first else 0
     if found:
-        begin = i
-        while numerals.is_letter(codes, begin - 1):
-            begin -= 1
         return found, begin, i
     word, i = numerals.word_after(codes, last)  # st, nd, rd, th
-    if i - last > 2 or at(codes, i) != 32:
+    if i - last > 2 or at(codes, i) != 32 or numerals.is_cyrillic(codes, last):
         return 0, i, i
     word, end = numerals.word_after(codes, i + 1)
     if word == numerals.OF and at(codes, end) == 32:

@@ -205,7 +205,7 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
     return values[:found], counts[:found]
 
 
-MAX_WIDTH: Final = 64
+_MAX_WIDTH: Final = 64
 # Of a text with fewer distinct shingles than this share of all, longer ones are tried,
 _DISTINCT: Final = 0.6
 _GAIN: Final = 1.6  # and taken if there are so many times more of them.
@@ -249,7 +249,7 @@ def shingle_features(
     number = _roll(hashes, count, width, drop, keys, shingles)
     order = shingles[:number].copy()
     features, counts = distinct(shingles, number)
-    while features.size < _DISTINCT * number and 2 * width <= MAX_WIDTH:
+    while features.size < _DISTINCT * number and 2 * width <= _MAX_WIDTH:
         width, drop = 2 * width, drop * drop
         shingles = np.empty(count, np.uint64)  # what is found so far lies in the other one
         number = _roll(hashes, count, width, drop, keys, shingles)

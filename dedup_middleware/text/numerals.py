@@ -32,15 +32,28 @@ _WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
 _LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
 _LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
-LETTER_BITS: Final = 5
+_BASE: Final = 0x100000001B3  # of the hashes of words
+_KEY: Final = (1 << 63) - 1  # what counts of a hash
 
 
 def pack(word: str) -> int:
-    """A word of up to 12 small ASCII letters as one number, five bits a letter."""
+    """A word as one number, by which `search` finds it."""
     value = 0
     for letter in word:
-        value = value << LETTER_BITS | (ord(letter) - 96)
-    return value
+        value = (value + ord(letter)) * _BASE
+    return value & _KEY
+
+
+@subkernel
+def add_letter(value: np.uint64, code: int | np.uint32) -> np.uint64:
+    """The hash of a word with one letter more; that of none is 0."""
+    return (value + np.uint64(code)) * np.uint64(_BASE)
+
+
+@subkernel
+def packed(value: np.uint64) -> int:
+    """What `pack` gives for the letters of a hash."""
+    return np.int64(value & np.uint64(_KEY))
 
 
 def sorted_table(values: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -56,30 +69,11 @@ _MONTH_WORDS, _MONTH_NUMBERS = sorted_table(MONTHS)
 # Letters that multiply an amount of money, right behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
 _MONEY: Final = code_set("$€£¥₹₽₩")
-FIRST_CYRILLIC: Final = ord("а")
+_FIRST_CYRILLIC: Final = ord("а")
 _LETTERS: Final = 12  # of a word that is read
-
-
-def pack_cyrillic(word: str) -> int:
-    """A word of up to 12 letters from а to я as one number, 5 bits a letter, behind a set bit."""
-    value = 1
-    for letter in word:
-        value = value << LETTER_BITS | ord(letter) - FIRST_CYRILLIC
-    return value
-
-
-def _scales(*, latin: bool) -> dict[int, int]:
-    return {
-        pack(word) if latin else pack_cyrillic(word): exponent
-        for exponent in (3, 6, 9, 12)
-        for word in word_lists()[f"scale-{exponent}"]
-        if word.isascii() == latin
-    }
-
-
-_SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(_scales(latin=True))
-_CYRILLIC_SCALES, _CYRILLIC_EXPONENTS = sorted_table(_scales(latin=False))
-_CYRILLIC_PERCENTS: Final = np.array(list(map(pack_cyrillic, word_lists()["процент"])))
+_SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(
+    {pack(word): power for power in (3, 6, 9, 12) for word in word_lists()[f"scale-{power}"]}
+)
 PERCENT_WORDS, PER, CENT = (  # and one of the last behind one of those before it
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
@@ -179,18 +173,7 @@ def is_letter(codes: Codes, i: int) -> bool:
 @subkernel
 def is_cyrillic(codes: Codes, i: int) -> bool:
     """Whether there is one of the letters а to я at i (which may lie outside)."""
-    return FIRST_CYRILLIC <= at(codes, i) < FIRST_CYRILLIC + 32
-
-
-@subkernel
-def cyrillic_word_after(codes: Codes, i: int) -> tuple[int, int]:
-    """The Cyrillic word that starts at i, packed, and where it ends; 0 if it is none, or too
-    long."""
-    packed, first = 1, i
-    while is_cyrillic(codes, i) and i - first < _LETTERS:
-        packed = packed << LETTER_BITS | np.int64(at(codes, i) - FIRST_CYRILLIC)
-        i += 1
-    return (0 if is_cyrillic(codes, i) or i == first else packed), i
+    return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 32
 
 
 @subkernel
@@ -369,27 +352,29 @@ def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def word_after(codes: Codes, i: int) -> tuple[int, int]:
-    """The English word that starts at i, packed, and where it ends; 0 if there is none."""
-    packed, first = 0, i
-    while is_letter(codes, i):
-        packed = packed << LETTER_BITS | np.int64(codes[i] - 96)
+    """The word of Latin or Cyrillic letters that starts at i, packed, and where it ends; 0 if there
+    is none, or it is too long."""
+    value, first, cyrillic = np.uint64(0), i, is_cyrillic(codes, i)
+    while is_cyrillic(codes, i) if cyrillic else is_letter(codes, i):
+        value = add_letter(value, codes[i])
         i += 1
-        if i - first > 12:
-            return 0, first
-    return packed, i
+        if i - first > _LETTERS:
+            return 0, i
+    return packed(value), i
 
 
 @subkernel
-def word_before(codes: Codes, i: int) -> int:
-    """The English word that ends at i, packed; 0 if there is none."""
-    packed, shift = 0, 0
-    while is_letter(codes, i - 1):
-        if shift >= 12 * LETTER_BITS:
-            return 0
-        packed |= np.int64(codes[i - 1] - 96) << shift
-        shift += LETTER_BITS
-        i -= 1
-    return packed
+def word_before(codes: Codes, end: int) -> tuple[int, int]:
+    """The word of Latin letters that ends at `end`, packed, and where it begins; 0 and `end` if
+    there is none, or it is too long."""
+    begin, value = end, np.uint64(0)
+    while is_letter(codes, begin - 1):
+        begin -= 1
+        if end - begin > _LETTERS:
+            return 0, end
+    for i in range(begin, end):
+        value = add_letter(value, codes[i])
+    return packed(value), begin
 
 
 @subkernel
@@ -414,13 +399,10 @@ def month(packed: int) -> int:
 @subkernel
 def scale_after(codes: Codes, i: int) -> tuple[int, int]:
     """The power of ten of the word at i (thousand, mln, тыс.), and where it ends; 0 for none."""
-    if is_cyrillic(codes, i):
-        word, end = cyrillic_word_after(codes, i)
-        power = search(word, _CYRILLIC_SCALES, _CYRILLIC_EXPONENTS)
-        short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
-        return power, (end + 1 if short and is_cyrillic(codes, end + 2) else end)
     word, end = word_after(codes, i)
-    return search(word, _SCALE_WORDS, _SCALE_EXPONENTS), end
+    short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
+    short = short and is_cyrillic(codes, i) and is_cyrillic(codes, end + 2)
+    return search(word, _SCALE_WORDS, _SCALE_EXPONENTS), (end + 1 if short else end)
 
 
 @subkernel
@@ -434,9 +416,3 @@ def scale_letter(codes: Codes, first: int, end: int) -> tuple[int, int]:
         return 0, end
     begin = first - 1 if at(codes, first - 1) == _POINT else first
     return (power, end + 1) if among(at(codes, begin - 1), _MONEY) else (0, end)
-
-
-@subkernel
-def is_cyrillic_percent(codes: Codes, i: int) -> bool:
-    """Whether the word at i is процент in one of its forms."""
-    return is_cyrillic(codes, i) and among(cyrillic_word_after(codes, i)[0], _CYRILLIC_PERCENTS)

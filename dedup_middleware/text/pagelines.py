@@ -7,7 +7,6 @@ of a few forms are meant; other captions, standfirsts and sources are compared.
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Final
 
@@ -42,8 +41,8 @@ _DAY: Final = (
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
-#: forms of a line from its first to its last character, each behind its first words, of which two
-#: to four characters are looked at; _ is a space
+#: forms of a line from its first to its last character, each behind its first words, by which
+#: `suspects` finds it; _ is a space
 _FORMS: Final = (
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
@@ -51,7 +50,7 @@ _FORMS: Final = (
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
         rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
     ),
-    (NUMBERED, r"\w+ \d{1,3} (?:of|von|de|di|из) \d{1,3}"),
+    (NUMBERED, rf"(?:{'|'.join(NUMBERED.split())})\w* \d{{1,3}} (?:of|von|de|di|из) \d{{1,3}}"),
     (
         "credit crédit foto bild фото",
         rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
@@ -67,7 +66,7 @@ _FORMS: Final = (
         r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/]"
         r"[^\d。，！？；,!?;了被将將在已称稱说說是与與]{1,24}",
     ),
-    ("图片 视频 网络 来自", r"(?:图片)?(?:均?来(?:自|源于?))?(?:视频截图|网络截图|网络)"),
+    ("图片 视频 网络 来自", r"(?:图片(?:均?来(?:自|源于?))?|来自)?(?:视频截图|网络截图|网络)"),
     # invitations to follow a network, or to subscribe to a newsletter
     (
         "follow like find join",
@@ -89,14 +88,14 @@ _FORMS: Final = (
         rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
         rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
-    ("扫码 扫描 长按", r".{0,16}(?:关注|二维码).{0,20}"),
+    ("扫码 扫描 长按", r"(?=扫码|扫描|长按).{0,16}(?:关注|二维码).{0,20}"),
     ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
     ("转载", r"转载请(?:注明|联系).{0,40}"),
     ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
     # copyright
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
-        r"(?:copyright|©|ⓒ|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
+        r"(?:copyright|[©ⓒ](?=[ 12])|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
         r"(?:\. all rights reserved)?",
     ),
     # the day on which a page was made
@@ -113,18 +112,14 @@ _FORMS: Final = (
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
-AGENCIES: Final = tuple(
-    "getty images|reuters|afp|ap photo|epa|shutterstock|istock|picture alliance|imago".split("|")
-)
+AGENCIES: Final = word_lists()["picture-agencies"]
 # The credit of a picture names somebody: other words of five letters and more are a caption.
 _CREDIT: Final = re.compile(
     r"(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
     r"[^:]{0,12}:(.+)",
     re.IGNORECASE,
 )
-_NO_NAMES: Final = frozenset(
-    "picture alliance images courtesy handout archive archiv press screenshot agency".split()
-)
+_NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 # Who wrote a page: names behind a word for it, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
@@ -150,9 +145,7 @@ _AUTHORS: Final = re.compile(
 # How to write to somebody: behind names nothing else stands there.
 _CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
 _MOST_CONTACT: Final = 12  # words
-_CONTACTING: Final = frozenset(
-    "email e-mail follow contact reach at or and him her them us on the author reporter".split()
-)
+_CONTACTING: Final = frozenset(word_lists()["contacting"])
 # What reserves rights, to the end of a line without a numeral but years.
 _RIGHTS: Final = re.compile(
     r"(?:this (?:document|article|material|story|content|work) "
@@ -177,37 +170,18 @@ _PERMITTED: Final = re.compile(
 CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
-_BEGINNING: Final = 2  # characters of a line by which its forms are found
-
-
-def _beginnings(words: str) -> set[str]:
-    return {word[:_BEGINNING].replace("_", " ") for word in words.split()}
-
-
-_BEGINNINGS: Final = frozenset().union(
-    *(_beginnings(words) for words, _ in _FORMS), (label[:_BEGINNING] for label in BUTTONS)
-)
 _NOTICES: Final = (
     "this all_ copyright no_part reproduction alle tous todos tutti все_ перепечатка при_ citation"
 )
-_NOTICES_BEGIN: Final = _beginnings(_NOTICES)
 _BYLINES: Final = (
     "by_ story written posted words text von автор текст additional reporting writing editing "
     "compiled translated photographs"
 )
-_BYLINES_BEGIN: Final = _beginnings(_BYLINES)
-_ENDINGS: Final = frozenset(agency[-_BEGINNING:] for agency in AGENCIES)
 #: beginnings of all forms but buttons and numbers in a gallery
 BEGINNINGS: Final = " ".join(
     (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES)
 )
-
-
-@functools.cache
-def _form(beginning: str) -> re.Pattern[str] | None:
-    """The forms that lines with the same first characters may have, as one pattern."""
-    forms = [form for words, form in _FORMS if beginning in _beginnings(words)]
-    return re.compile("|".join(forms)) if forms else None
+_FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 
 
 def _is_names(words: str) -> bool:
@@ -276,21 +250,15 @@ def _is_by(text: str) -> bool:
     return "@" in text and _CONTACT.fullmatch(text) is not None and _addresses(text)
 
 
-def _has_form(text: str, begins: str) -> bool:
-    """Whether a line is a heading, a button, a credit, an invitation or the like.
-
-    :param begins: its first letters in lower case
-    """
-    lower = text.strip(AROUND).lower()
-    if lower in BUTTONS:
-        return True
-    form = _form(begins)
-    match = form.fullmatch(lower) if form is not None else None
+def _has_form(text: str) -> bool:
+    """Whether a line is a heading, a button, a credit, an invitation or the like."""
+    lower = text.lower()
+    match = _FORM.fullmatch(lower)
     if match is None:
-        return False
-    credit = _CREDIT.match(text.strip(AROUND))
+        return lower in BUTTONS
+    credit = _CREDIT.match(text)
     named = credit is None or _is_names(credit[1])
-    return named and all(map(_invites, filter(None, match.groups())))
+    return lower in BUTTONS or (named and all(map(_invites, filter(None, match.groups()))))
 
 
 def reserves_rights(line: str) -> bool:
@@ -318,22 +286,15 @@ def is_page_line(line: str) -> bool:
     if len(line) > LONGEST:
         return False
     text = line.strip()
-    begins = text[:_BEGINNING].lower()
-    if begins in _NOTICES_BEGIN and _is_notice(text.lower()):
+    if _is_notice(text.lower()):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False
     is_caption = ")" in text[-CREDIT_ENDS:] and ":" in text and _CAPTION.fullmatch(text.lower())
     if text[:1] in OPENING:
         text = text.strip(AROUND)
-        begins = text[:_BEGINNING].lower()
-    # Most lines are none of these, which their first letters say at once.
-    if (
-        is_caption
-        or (begins in _BEGINNINGS and _has_form(text, begins))
-        or ((begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
-    ):
+    if is_caption or _has_form(text.rstrip(AROUND)) or _is_by(text):
         return True
-    if text[-_BEGINNING:].lower() in _ENDINGS and text.lower().endswith(AGENCIES):
+    if text.lower().endswith(AGENCIES):
         return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

@@ -41,6 +41,7 @@ from dedup_middleware.text.characters import (
     Flags,
     Hashes,
     code_set,
+    word_lists,
 )
 from dedup_middleware.text.clauses import (
     BODY,
@@ -236,9 +237,7 @@ _PARTICLES: Final = code_set("은는이가을를의에와과도로씨님만")
 _ENDINGS: Final = code_set("지는은을고게면기던다")
 _NUMBERS: Final = code_set("일이삼사오육칠팔구십백천만억조")
 _COUNTED: Final = code_set("원명년월일분초시개위번호차회층대살세")
-_SURNAMES: Final = code_set(
-    "김이박최정강조윤장임한오서신권황안송류유홍전고문손양배백허남심노하곽성차주우구민진나지엄변원천방공현함석"
-)
+_SURNAMES: Final = code_set("".join(word_lists()["korean-surnames"]))
 _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,14 +56,14 @@ from dedup_middleware.text.clauses import (
     divides,
     ends_turn,
     kind_or_place,
+    kinds_of_words,
     name_hash,
-    polarity,
+    stop_words,
     weigh_parts,
 )
 from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
-    MAX_WIDTH,
     TEXT_BASE,
     TOKEN_START,
     HashedText,
@@ -80,8 +80,6 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.names import find_names, mark, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
-from dedup_middleware.text.stopwords import DEFAULT, MONTHS, NUMBER_WORDS
-from dedup_middleware.text.stopwords import stop_words as read_stop_words
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
@@ -302,13 +300,13 @@ class Shingler:
     :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
         without Han characters is cut as by `words`, so one setting serves every language.
     :param width: tokens in a shingle.
-    :param stop_words: see `stopwords.stop_words`.
+    :param keeps_stop_words: whether stop words are tokens, too.
     :param user_dictionary: further words, in the format of jieba's user dictionaries; their letters
         are normalised like the text's.
     :param hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
     :param max_chars: code points beyond this number are ignored, which bounds time and memory.
     :param traditional: turn traditional characters into simplified ones (extra `traditional`).
-    :raises ValueError: a value out of range, an unknown name or a malformed dictionary.
+    :raises ValueError: a malformed dictionary; :class:`.Options` checks all other values.
     :raises FileNotFoundError: a dictionary is missing.
     :raises ImportError: `traditional` without the OpenCC package.
     """
@@ -318,22 +316,13 @@ class Shingler:
         *,
         segmenter: str = "jieba",
         width: int = 3,
-        stop_words: str | frozenset[str] = DEFAULT,
+        keeps_stop_words: bool = False,
         user_dictionary: Path | None = None,
         hash_key: int = 0,
         max_chars: int = DEFAULT_MAX_CHARS,
         traditional: bool = False,
     ) -> None:
-        if segmenter not in cutting.SEGMENTERS:
-            known = ", ".join(cutting.SEGMENTERS)
-            raise ValueError(f"segmenter={segmenter!r} is unknown: choose one of {known}")
         self._mode = cutting.SEGMENTERS[segmenter]
-        if not 1 <= width <= MAX_WIDTH:
-            raise ValueError(f"width={width} is out of range: choose 1 to {MAX_WIDTH}")
-        if not 0 <= hash_key < 1 << 64:
-            raise ValueError(f"hash_key={hash_key} is out of range: choose 0 to 2**64 - 1")
-        if max_chars < 1:
-            raise ValueError(f"max_chars={max_chars} is out of range: choose 1 or more")
         self._width = width
         self._max_chars = max_chars
         self._keys = constants(hash_key, width)
@@ -350,10 +339,13 @@ class Shingler:
             )
             if user_dictionary is not None:
                 _ = self._trie  # a malformed one is an error now, not at the first text
-        chosen = read_stop_words(stop_words)
-        words, kinds = _kinds_of_words(chosen.words)
+        words, kinds = kinds_of_words(stops=not keeps_stop_words)
         self._stops = make_table(hash_words(words, self._keys), kinds)
-        parts = [segmenter, f"{width}w", chosen.name]
+        parts = [segmenter, f"{width}w"]
+        if keeps_stop_words:
+            parts.append("all")
+        else:
+            parts += [f"{language}{len(words)}" for language, words in stop_words().items()]
         if digest:
             parts.append(digest)
         if traditional:
@@ -374,55 +366,40 @@ class Shingler:
     def tables(self) -> tuple[Any, ...]:
         """What `read_text` takes behind the code points and `composed`."""
         letters = (self._characters.table, self._characters.expansions)
-        return (*letters, self._mode, self._width, *self._trie.arrays, self._stops, self._keys)
+        return (*letters, self._mode, self._width, *self._trie, self._stops, self._keys)
 
-    def code_points(self, text: str, *, composed: bool = False) -> NDArray[np.uint32]:
-        """The code points of the part of `text` that counts, composed on demand."""
+    def read(self, text: str, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        """What a kernel such as `read_text` gives for the part of `text` that counts, but for
+        whether it was ready; the text is composed if need be."""
         text = text[: self._max_chars]
-        return code_points(normalize.compose(text) if composed else text)
+        ready, *found = kernel(code_points(text), False, *arguments)
+        if not ready:
+            _, *found = kernel(code_points(normalize.compose(text)), True, *arguments)
+        return found
 
     def __call__(self, text: str) -> Shingles:
         """The shingles of `text`; any string will do, and none raises."""
-        found = read_text(self.code_points(text), False, *self.tables)
-        if not found[0]:
-            found = read_text(self.code_points(text, composed=True), True, *self.tables)
-        return Shingles(*found[1:])
+        return Shingles(*self.read(text, read_text, *self.tables))
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
-        codes, starts, ends, _ = self._cut(text)
+        codes, starts, ends = self._cut(text)
         decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
         places = zip(starts.tolist(), ends.tolist(), strict=True)
         return [decoded[first:last] for first, last in places]
 
-    def token_hashes(self, text: str) -> NDArray[np.uint64]:
-        """The hash of each token, in order: for weights by term frequency."""
-        return self._cut(text)[3]
-
-    def _cut(self, text: str) -> tuple[Codes, Places, Places, Hashes]:
+    def _cut(self, text: str) -> tuple[Codes, Places, Places]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         named = np.zeros(codes.size, np.uint8)
         tokens = (starts, ends, named)
-        count = cutting.tokenize(codes, flags, self._mode, *self._trie.arrays, *tokens)
+        count = cutting.tokenize(codes, flags, self._mode, *self._trie, *tokens)
         clauses = np.empty((count, 2), np.uint64)
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = keep_words(codes, flags, *places, rows[0], rows[1])
-        return codes, starts[:kept], ends[:kept], hashes[:kept]
-
-
-@lru_cache(maxsize=2)
-def _kinds_of_words(stop_words: frozenset[str]) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
-    """All words that the table of stop words has an entry for, and what each is."""
-    shipped = polarity()
-    kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
-    # Months are left to the figures: those of two date lines turn nothing round.
-    kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
-    kinds.update({word: kinds.get(word, 0) | STOP for word in stop_words})
-    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
-    return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
+        return codes, starts[:kept], ends[:kept]
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:

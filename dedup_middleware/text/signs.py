@@ -24,16 +24,15 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import FIRST_WIDE, SEPARATES, SYMBOL, Codes, Flags, code_set
 from dedup_middleware.text.numerals import (
-    LETTER_BITS,
+    add_letter,
     among,
     at,
     chinese_digit,
-    cyrillic_word_after,
     is_cyrillic,
     is_digit,
     is_letter,
     pack,
-    pack_cyrillic,
+    packed,
     search,
     sorted_table,
     word_after,
@@ -64,37 +63,30 @@ UNIT_SHIFT: Final = 6
 _BEFORE_SYMBOL: Final = ("us", "hk", "nt", "a", "au", "c", "ca", "s", "sg")
 
 
-def _packed(
-    column: int, pack_word: Callable[[str], int], only: Callable[[str], bool] = bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The table of the words in a column of `UNITS`."""
+def _table(*columns: int, only: Callable[[str], bool] = bool) -> tuple[NDArray[np.int64], ...]:
+    """The table of the words in some columns of `UNITS`."""
     return sorted_table(
         {
-            pack_word(word): number
+            pack(word): number
             for number, unit in enumerate(UNITS, 1)
+            for column in columns
             for word in unit[column].split()
             if only(word)
         }
     )
 
 
-def _pack_ideographs(word: str) -> int:
-    """One to three ideographs, 21 bits each."""
-    return sum(ord(one) << 21 * place for place, one in enumerate(reversed(word)))
-
-
-_SYMBOL_KEYS, _SYMBOL_UNITS = _packed(1, ord)
-_WORD_KEYS, _WORD_UNITS = _packed(2, pack, lambda word: word not in _BEFORE_SYMBOL)
-_COUNTRY_KEYS, _COUNTRY_UNITS = _packed(2, pack, _BEFORE_SYMBOL.__contains__)
-_CYRILLIC_KEYS, _CYRILLIC_UNITS = _packed(3, pack_cyrillic)
-_IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = _packed(4, _pack_ideographs)
+_SYMBOL_KEYS, _SYMBOL_UNITS = _table(1)
+_WORD_KEYS, _WORD_UNITS = _table(2, 3, only=lambda word: word not in _BEFORE_SYMBOL)
+_COUNTRY_KEYS, _COUNTRY_UNITS = _table(2, only=_BEFORE_SYMBOL.__contains__)
+_IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = _table(4)
 _COMPARES: Final = np.array(list(map(ord, COMPARISONS)), np.int64)
 _ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these a hyphen joins or divides.
 _JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
 _SIGNED: Final = code_set("%‰度℃元")
 _HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M = map(ord, "-– .°cfm")
-_METRIC, _A, _P = map(pack, ("metric", "a", "p"))
+_METRIC, _A, _P, _AM, _PM = map(pack, ("metric", "a", "p", "am", "pm"))
 
 
 @subkernel
@@ -110,12 +102,18 @@ def _degree(codes: Codes, i: int) -> tuple[int, int]:
 @subkernel
 def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
     """The unit of one to three ideographs at i, and their number; 0 for none."""
-    word, unit, size = 0, 0, 0
+    word, unit, size = np.uint64(0), 0, 0
     while unit == 0 and size < 3:
-        word = word << 21 | at(codes, i + size)
+        word = add_letter(word, at(codes, i + size))
         size += 1
-        unit = search(word, _IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS)
+        unit = search(packed(word), _IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS)
     return unit, size
+
+
+@subkernel
+def _symbol_unit(code: int) -> int:
+    """The unit of a symbol such as $, 0 for none."""
+    return search(packed(add_letter(np.uint64(0), code)), _SYMBOL_KEYS, _SYMBOL_UNITS)
 
 
 @subkernel
@@ -123,7 +121,7 @@ def _half(codes: Codes, word: int, end: int) -> tuple[int, int]:
     """am or pm where "a.m" or "p.m" is written, and where it ends; no word if it goes on."""
     if is_letter(codes, end + 2):
         return 0, end
-    return word << LETTER_BITS | np.int64(_M - 96), end + 2
+    return _AM if word == _A else _PM, end + 2
 
 
 @subkernel
@@ -135,23 +133,20 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
     code, unit, end = at(codes, i), 0, last
     if code == _DEGREE_SIGN:
         unit, end = _degree(codes, i)
-    elif is_letter(codes, i):
+    elif is_letter(codes, i) or is_cyrillic(codes, i):
         word, end = word_after(codes, i)
-        if word == _METRIC and at(codes, end) == _SPACE:
+        if word == _METRIC and at(codes, end) == _SPACE and is_letter(codes, end + 1):
             word, end = word_after(codes, end + 1)
         if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
             word, end = _half(codes, word, end)
         unit = search(word, _WORD_KEYS, _WORD_UNITS)
-    elif is_cyrillic(codes, i):
-        word, end = cyrillic_word_after(codes, i)
-        unit = search(word, _CYRILLIC_KEYS, _CYRILLIC_UNITS)
     elif code >= FIRST_WIDE:
         unit, size = ideograph_unit(codes, i)
         end = i + size
         if i > last and unit > DEGREE and chinese_digit(codes[last - 1]) >= 0:  # 星期二 周四
             unit = 0
     elif code and flags[i] & SYMBOL == SYMBOL and not is_digit(codes, i + 1):
-        unit, end = search(code, _SYMBOL_KEYS, _SYMBOL_UNITS), i + 1
+        unit, end = _symbol_unit(code), i + 1
     return unit, end if unit else last
 
 
@@ -161,20 +156,17 @@ def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
     i = first - 2 if at(codes, first - 1) == _SPACE else first - 1
     code = at(codes, i)
     if is_letter(codes, i):
-        unit = search(word_before(codes, i + 1), _WORD_KEYS, _WORD_UNITS)
+        word, begin = word_before(codes, i + 1)
+        unit = search(word, _WORD_KEYS, _WORD_UNITS)
         unit = unit if unit < CELSIUS else 0  # "day 3" is no length of time
-        while unit and is_letter(codes, i - 1):
-            i -= 1
-        return unit, i if unit else first
+        return unit, begin if unit else first
     if not code or flags[i] & SYMBOL != SYMBOL:
         return 0, first
-    unit = search(code, _SYMBOL_KEYS, _SYMBOL_UNITS)
+    unit = _symbol_unit(code)
     if unit and is_letter(codes, i - 1):
-        word = word_before(codes, i)
+        word, begin = word_before(codes, i)
         country = search(word, _COUNTRY_KEYS, _COUNTRY_UNITS)
-        while country and is_letter(codes, i - 1):
-            i -= 1
-        unit = country if country else unit
+        unit, i = (country, begin) if country else (unit, i)
     return unit, i if unit else first
 
 

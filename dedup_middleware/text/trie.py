@@ -32,11 +32,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.cachefolder import Arrays, load_or_build
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, I64, R32, RI64, Tuple, int64
 from dedup_middleware.text.characters import Hashes
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
-from dedup_middleware.text.store import Arrays, load_or_build
 
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
@@ -191,7 +191,7 @@ NO_LABEL: Final = (1 << LABEL_BITS) - 1
 GUARD: Final = 0x10000
 
 
-class TrieArrays(NamedTuple):
+class Trie(NamedTuple):
     """What kernels read of a dictionary.
 
     :param roots: uint64, by code point; see the head of the module.
@@ -207,17 +207,9 @@ class TrieArrays(NamedTuple):
     values: NDArray[np.float64]
 
 
-@attrs.frozen(eq=False)
-class Trie:
-    """A dictionary ready for kernels; ``digest``, 8 hexadecimal digits, names its content."""
-
-    arrays: TrieArrays
-    digest: str
-
-
 _NOTHING: Final = np.frombuffer(b"", np.uint64)
 NO_TRIE: Final = Trie(
-    TrieArrays(_NOTHING, np.frombuffer(b"", np.uint8), _NOTHING, np.frombuffer(b"", np.float64)), ""
+    _NOTHING, np.frombuffer(b"", np.uint8), _NOTHING, np.frombuffer(b"", np.float64)
 )
 
 
@@ -228,8 +220,8 @@ def open_dictionary(
     fold: Callable[[str], str] | None = None,
     fold_name: str = "",
 ) -> tuple[str, Callable[[], Trie]]:
-    """The digest of a dictionary, and what loads its trie from the cache or builds it anew (about
-    two seconds, and kernels are needed).
+    """The digest of a dictionary, 8 hexadecimal digits, and what loads its trie from the cache or
+    builds it anew (about two seconds, and kernels are needed).
 
     :param main: a whole dictionary in jieba's format; jieba's own if None.
     :param user: further words, in the format of jieba's user dictionaries.
@@ -260,7 +252,7 @@ def open_dictionary(
 
     name = digest.hexdigest()
     file = f"trie-{FORMAT}-{name}.bin"
-    return name, lambda: Trie(TrieArrays(**load_or_build(file, build)), name)
+    return name, lambda: Trie(**load_or_build(file, build))
 
 
 @lru_cache(maxsize=2)

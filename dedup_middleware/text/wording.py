@@ -141,12 +141,11 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
     if number > FEW_CLAUSES:
         part = (number + WINDOWS - 1) // WINDOWS
         window = min(max(part, SHORTEST_WINDOW), LONGEST_WINDOW)
-    for first in range(max(1, number - window + 1)):
-        least, any_clause = np.uint64(0), False
-        for i in range(first, min(number, first + window)):
-            least = clauses[i] if not any_clause else min(least, clauses[i])
-            any_clause = True
-        if not any_clause or (found == _WINNOWED and least >= anchors[found - 1]):
+    for first in range(min(number, max(1, number - window + 1))):
+        least = clauses[first]
+        for i in range(first + 1, min(number, first + window)):
+            least = min(least, clauses[i])
+        if found == _WINNOWED and least >= anchors[found - 1]:
             continue
         at = found
         while at > 0 and anchors[at - 1] > least:

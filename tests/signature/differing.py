@@ -1,15 +1,46 @@
-"""Differences of sketches of figures and of clauses, as the rule's kernel counts them."""
+"""Sketches of figures and of clauses alone, and their differences, as the kernels make them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.comparison import CLAUSE_BYTES, FIGURE_BYTES, differing_places
+from dedup_middleware.base.jit import kernel
+from dedup_middleware.base.kerneltypes import R32, R64_2, U8
+from dedup_middleware.signature.comparison import (
+    CLAUSE_BYTES,
+    ENTRIES,
+    FIGURE_BYTES,
+    differing_places,
+    fill_clauses,
+    fill_figures,
+)
 
 _NO_FIGURES = np.zeros(FIGURE_BYTES, np.uint8)
 _NO_CLAUSES = np.zeros(CLAUSE_BYTES, np.uint8)
 _END = FIGURE_BYTES + CLAUSE_BYTES
+
+
+@kernel(U8(R64_2))
+def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
+
+    :param clauses: words and turn of each, uint64[n, 2], any order
+    """
+    out = np.empty(CLAUSE_BYTES, np.uint8)
+    fill_clauses(clauses, out)
+    return out
+
+
+@kernel(U8(R32))
+def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
+
+    :param entries: numbers below 2**24 - 1, any order, repetition allowed
+    """
+    out = np.empty(FIGURE_BYTES, np.uint8)
+    fill_figures(entries, np.empty(ENTRIES, np.uint32), out)
+    return out
 
 
 def differing_figures(query: NDArray[np.uint8], sketches: NDArray[np.uint8]) -> list[int]:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from dedup_middleware.signature.comparison import (
     CLAUSE_BYTES,
     PARTS,
-    clause_sketch,
 )
 from tests.signature import oracles
-from tests.signature.differing import turned_clauses
+from tests.signature.differing import clause_sketch, turned_clauses
 from tests.text.oracles import mixed
 
 Clauses = list[tuple[int, int]]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dedup_middleware.signature.comparison import ENTRIES, FIGURE_BYTES, figure_sketch
+from dedup_middleware.signature.comparison import ENTRIES, FIGURE_BYTES
 from dedup_middleware.text.places import NAMES, SECONDS
-from tests.signature.differing import differing_figures
+from tests.signature.differing import differing_figures, figure_sketch
 
 # Few places and values, so that they meet, in each of the three ranges; and the largest there are.
 entries = st.one_of(

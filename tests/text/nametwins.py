@@ -195,7 +195,7 @@ def fold(text: str) -> Folded:
         capitals += [bool(letter and known and part != character)] * len(part)
     codes, flags = fold_text(text, load_characters({}, ""))
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    trie = load_trie(fold=normalize, fold_name="folded").arrays
+    trie = load_trie(fold=normalize, fold_name="folded")
     kinds = np.zeros(codes.size, np.uint8)
     count = cutting.tokenize(codes, flags, cutting.JIEBA, *trie, starts, ends, kinds)
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)

@@ -177,7 +177,7 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
     """The tokens of a text as it is, without its normal form, by the kernel of all segmenters;
     marks between words left out, as they are later on."""
     codes = code_points(text).copy()
-    arrays = (load_trie(user=user_dictionary) if segmenter in ("fmm", "jieba") else NO_TRIE).arrays
+    arrays = load_trie(user=user_dictionary) if segmenter in ("fmm", "jieba") else NO_TRIE
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     tokens = (starts, ends, np.zeros(codes.size, np.uint8))
     mode = cutting.SEGMENTERS[segmenter]

@@ -11,16 +11,18 @@ from dedup_middleware.text.clauses import (
     BODY,
     GIVEN,
     MARKS,
+    MONTHS,
     NAME,
+    NUMBER_WORDS,
     PERSON,
     SURNAME,
     TITLE,
     TURNS,
     WORDS,
     polarity,
+    stop_words,
 )
 from dedup_middleware.text.hashing import constants
-from dedup_middleware.text.stopwords import MONTHS, NUMBER_WORDS, stop_words
 from tests.text.nametwins import unwrapped
 from tests.text.oracles import MASK, hash_word, mix
 
@@ -42,6 +44,7 @@ SCRIPTS = {
 KANA, HAN, LATIN = "[\u3041-\u30ff]", "[\u3400-\u9fff]", "[a-z\u00df-\u0589]"
 Weight = tuple[int, int]
 #: the list, and numerals written as words, each of which excludes the others
+STOPS = frozenset[str]().union(*stop_words().values())
 KNOWN = {**dict.fromkeys(NUMBER_WORDS - MONTHS, NAME), **polarity().words}
 
 
@@ -151,7 +154,7 @@ class Twin:
             return end, self.weighed(polar, value)
         if re.search("[0-9]", word) or len(word) <= 3:
             return end, (int(WORDS[NAME]), value)
-        return end, (0 if word[:31] in stop_words("zh,en").words else value, 0)
+        return end, (0 if word[:31] in STOPS else value, 0)
 
     def given_end(self, end: int, last: int) -> int:
         """Where a given name behind a surname ends."""

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.comparison import figure_sketch
 from dedup_middleware.text.places import NAMES, SECONDS, SINGLES
 from dedup_middleware.text.shingle import Shingler
 from tests.languages import REPORTS
-from tests.signature.differing import differing_figures
+from tests.signature.differing import differing_figures, figure_sketch
 from tests.text.nametwins import fold, plain_names, runs
 from tests.text.oracles import texts
 

@@ -30,10 +30,9 @@ from dedup_middleware.text.clauses import (
 from dedup_middleware.text.hashing import constants
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler
-from dedup_middleware.text.stopwords import LANGUAGES, stop_words
 from tests.text.nametwins import tags, unwrapped
 from tests.text.oracles import MASK, hash_word, mix, texts
-from tests.text.scripttwins import KNOWN, Twin, script_of
+from tests.text.scripttwins import KNOWN, STOPS, Twin, script_of
 
 KEY = 7
 KEYS = constants(KEY, 3)
@@ -52,7 +51,7 @@ PHRASES = st.lists(
 def kind_of(word: str) -> tuple[bool, int]:
     """Twin: whether a word has a kind, and its polarity."""
     value = KNOWN.get(word, 0)
-    return bool(value) or word in stop_words("zh,en").words, value
+    return bool(value) or word in STOPS, value
 
 
 def turn_of(value: int, word: str) -> int:
@@ -99,8 +98,8 @@ def weight(word: str, *, chinese: bool) -> tuple[int, int]:
 
 def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
     """Twin: the clauses of a text, from all of its tokens."""
-    everything = made(segmenter=segmenter, hash_key=KEY, stop_words="")
-    codes, starts, ends, _ = everything._cut(text)
+    everything = made(segmenter=segmenter, hash_key=KEY, keeps_stop_words=True)
+    codes, starts, ends = everything._cut(text)
     text = "".join(map(chr, codes.tolist()))
     if script_of(text):
         return [*Twin(text, KEY).clauses()]
@@ -286,11 +285,10 @@ def test_an_opposite_that_is_added_makes_other_words() -> None:
 
 def test_no_shipped_list_has_words_that_turn_a_sentence() -> None:
     """Negations and opposites are shingled in every language with a list."""
-    stops = stop_words(",".join(LANGUAGES)).words
-    assert not stops & polarity().kept
+    assert not STOPS & polarity().kept
     turning = "not no never nor before after for against with without up down above below more less"
-    assert not stops & set(turning.split())
-    assert not stops & set("不 没有 没 无 未 非 别 有 前 后 上 下 内 外 以上 以后 不是".split())
+    assert not STOPS & set(turning.split())
+    assert not STOPS & set("不 没有 没 无 未 非 别 有 前 后 上 下 内 外 以上 以后 不是".split())
 
 
 def test_the_shipped_list_is_sound() -> None:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extraction.source import FAMILIES, plausibility
+from dedup_middleware.text.decode import FAMILIES, decode, plausibility
 
 SIMPLIFIED = (
     "市政府今天召开新闻发布会，介绍了今年前三个季度的经济运行情况，有关部门负责人回答了记者的提问。"

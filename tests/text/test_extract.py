@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text import extract as module
 from dedup_middleware.text.extract import MODES, Mode, Page, extract
-from dedup_middleware.text.extraction import blocks, metadata, source
+from dedup_middleware.text.extraction import blocks, metadata
 
 TITLE = "滨河新区图书馆下月开放夜间阅览室"
 PARAGRAPHS = [
@@ -259,7 +259,7 @@ def test_surrogates_and_nuls() -> None:
 def test_long_pages_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies behind the limit is not looked at; what lies before it is the page."""
     html = modern(TITLE, PARAGRAPHS)
-    monkeypatch.setattr(source, "MAX_SIZE", html.index(PARAGRAPHS[2]))
+    monkeypatch.setattr(module, "MAX_SIZE", html.index(PARAGRAPHS[2]))
     assert extract(html).text.split("\n") == PARAGRAPHS[:2]
 
 

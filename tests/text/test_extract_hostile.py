@@ -7,7 +7,7 @@ import pytest
 
 from dedup_middleware.text import extract as module
 from dedup_middleware.text.extract import extract
-from dedup_middleware.text.extraction import blocks, markup, metadata, source
+from dedup_middleware.text.extraction import blocks, markup, metadata
 
 PROSE = "The council met on Monday and agreed to repair the bridge before the winter begins. " * 3
 BODY = f"<p>{PROSE}</p>" * 5
@@ -50,7 +50,7 @@ def test_endless_attributes(pattern: str) -> None:
 @pytest.mark.usefixtures("no_slow_path")
 def test_too_many_tags_for_other_libraries() -> None:
     """Pages of more tags than any article has are read by our own rules."""
-    page = extract("<i></i>" * (source.MAX_TREE_TAGS // 2 + 1) + BODY)
+    page = extract("<i></i>" * (module.MAX_TREE_TAGS // 2 + 1) + BODY)
     assert page.extractor == "quick"
     assert page.text.split("\n") == [PROSE.strip()] * 5
 
@@ -77,9 +77,9 @@ def test_tables_of_the_reader_are_bounded() -> None:
 @pytest.mark.usefixtures("no_slow_path")
 def test_many_tags_keep_to_the_fast_path() -> None:
     """Pages of more tags than the slow extractor may see are left to our own rules."""
-    html = "<div>x</div>" * (source.MAX_TAGS // 2 + 1)
-    assert source.survey(html).has_tree
-    assert not source.survey(html).is_ordinary
+    html = "<div>x</div>" * (module.MAX_TAGS // 2 + 1)
+    assert module.survey(html).has_tree
+    assert not module.survey(html).is_ordinary
     assert extract(html).extractor in ("quick", "none")
 
 
@@ -89,15 +89,15 @@ def test_many_tags_keep_to_the_fast_path() -> None:
 def test_twenty_megabytes(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a page of 20 MB no step sees more than the limit."""
     seen: list[int] = []
-    survey = source.survey
+    survey = module.survey
 
-    def spy(html: str) -> source.Survey:
+    def spy(html: str) -> module.Survey:
         seen.append(len(html))
         return survey(html)
 
-    monkeypatch.setattr(source, "survey", spy)
+    monkeypatch.setattr(module, "survey", spy)
     extract("<body>" + unit * (20_000_000 // len(unit)))
-    assert max(seen, default=0) <= source.MAX_SIZE
+    assert max(seen, default=0) <= module.MAX_SIZE
 
 
 @pytest.mark.parametrize(

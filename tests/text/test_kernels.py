@@ -88,7 +88,7 @@ import dedup_middleware
 assert dedup_middleware.__file__.startswith(package), dedup_middleware.__file__
 from dedup_middleware.base.cachefolder import cache_directory
 from dedup_middleware.signature.minhash import MinHasher
-from dedup_middleware.text.store import load_or_build
+from dedup_middleware.base.cachefolder import load_or_build
 arrays = load_or_build("table.bin", lambda: {"one": np.arange(3)})
 minima = MinHasher(8).of_features(np.arange(5, dtype=np.uint64))
 print(cache_directory(), arrays["one"].tolist(), minima.tolist())
@@ -141,9 +141,11 @@ def test_read_only_installation(tmp_path: Path, temporary: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["dedup_middleware", "dedup_middleware.text"])
+@pytest.mark.parametrize(
+    "module", ["dedup_middleware", "dedup_middleware.text", "dedup_middleware.text.decode"]
+)
 def test_no_heavy_imports(module: str) -> None:
-    """Importing the package loads neither numba nor jieba."""
+    """Importing the package, or what decodes pages, loads neither numba nor jieba."""
     script = f"import sys, {module}; print([m for m in ('numba', 'jieba') if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.signature.comparison import figure_sketch
 from dedup_middleware.text.names import GIVEN, NAME, PLACE, SURNAME, kind_of
 from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler
-from tests.signature.differing import differing_figures
+from tests.signature.differing import differing_figures, figure_sketch
 from tests.text.nametwins import fold, persons, plain_names
 from tests.text.oracles import FRAGMENTS
 

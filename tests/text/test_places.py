@@ -44,7 +44,7 @@ made = functools.cache(Shingler)
 @pytest.fixture
 def shingler() -> Shingler:
     """One without a dictionary, which figures do not need."""
-    return made(segmenter="char", stop_words="")
+    return made(segmenter="char", keeps_stop_words=True)
 
 
 def side(codes: list[int], flags: list[int], i: int, step: int) -> list[int]:
@@ -180,7 +180,7 @@ SIGNED = st.text("-−–$€¥<>≤=+|~© \n\r★☆▲■☀🌞🇫🇷⠓\ue
 @given(st.lists(st.one_of(texts, DATED, SIGNED), max_size=6).map("".join))
 def test_places_like_the_twin(text: str) -> None:
     """Any string gives the entries that the plain twin gives."""
-    found = made(segmenter="char", stop_words="")(text).places
+    found = made(segmenter="char", keeps_stop_words=True)(text).places
     assert found.dtype == np.uint32
     assert sorted(found.tolist()) == plain_places(text)
 
@@ -269,7 +269,7 @@ def test_a_changed_figure_is_hard_to_miss() -> None:
     does not under about one in 256."""
     first = 0
     for key in range(1000):
-        shingler = Shingler(segmenter="char", stop_words="", hash_key=key)
+        shingler = Shingler(segmenter="char", keeps_stop_words=True, hash_key=key)
         one, other = (shingler(f"昨天最高气温{n}度以下") for n in (31, 32))
         differing = {int(entry) for entry in one.places} - {int(entry) for entry in other.places}
         assert differing

@@ -111,12 +111,6 @@ def test_tiny_texts(segmenter: str, text: str) -> None:
     assert "".join(cut(segmenter, text)) in ("", text)
 
 
-def test_unknown_segmenter() -> None:
-    """An unknown name is refused with the names that exist."""
-    with pytest.raises(ValueError, match="segmenter='hmm' is unknown: choose one of char, words"):
-        Shingler(segmenter="hmm")
-
-
 @pytest.mark.slow
 def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
     """A user's words, with and without frequency, change the cut as in jieba."""

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.base import cachefolder
-from dedup_middleware.text import store
 from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 from dedup_middleware.text.trie import (
@@ -20,7 +19,6 @@ from dedup_middleware.text.trie import (
     VALUE_SHIFT,
     Dictionary,
     Trie,
-    TrieArrays,
     build_arrays,
 )
 from tests.text.oracles import load_trie
@@ -28,13 +26,11 @@ from tests.text.oracles import load_trie
 
 def node_of(trie: Trie, word: str) -> int | None:
     """Walk the double array: the node of `word`, None if there is none."""
-    node = int(trie.arrays.roots[ord(word[0])]) if ord(word[0]) < trie.arrays.roots.size else 0
+    node = int(trie.roots[ord(word[0])]) if ord(word[0]) < trie.roots.size else 0
     for character in word[1:]:
-        root = (
-            int(trie.arrays.roots[ord(character)]) if ord(character) < trie.arrays.roots.size else 0
-        )
+        root = int(trie.roots[ord(character)]) if ord(character) < trie.roots.size else 0
         label = root >> LABEL_SHIFT & NO_LABEL
-        child = int(trie.arrays.nodes[(node & (1 << BASE_BITS) - 1) + label])
+        child = int(trie.nodes[(node & (1 << BASE_BITS) - 1) + label])
         if not label or child >> LABEL_SHIFT & NO_LABEL != label:
             return None
         node = child
@@ -44,7 +40,7 @@ def node_of(trie: Trie, word: str) -> int | None:
 def weight(trie: Trie, word: str) -> float | None:
     """The weight of `word`, None if there is no such node."""
     node = node_of(trie, word)
-    return None if node is None else float(trie.arrays.values[node >> VALUE_SHIFT])
+    return None if node is None else float(trie.values[node >> VALUE_SHIFT])
 
 
 def kind(trie: Trie, word: str) -> int:
@@ -55,7 +51,7 @@ def kind(trie: Trie, word: str) -> int:
 def made(words: dict[str, int]) -> Trie:
     """A trie in memory."""
     arrays = build_arrays(Dictionary(words, sum(words.values())))
-    return Trie(TrieArrays(**arrays), digest="")
+    return Trie(**arrays)
 
 
 alphabets = st.text("abcé中国人民一\U0001f600\U00020bb7\uffff", min_size=1, max_size=6)
@@ -122,10 +118,10 @@ def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
     written = file.stat().st_mtime_ns
     second = load_trie(main=path)
     assert file.stat().st_mtime_ns == written
-    assert not second.arrays.nodes.flags.writeable
-    assert second.arrays.nodes.tolist() == first.arrays.nodes.tolist()
+    assert not second.nodes.flags.writeable
+    assert second.nodes.tolist() == first.nodes.tolist()
     path.write_text("中国 6 ns\n人民 3\n", encoding="utf-8")
-    assert load_trie(main=path).digest != first.digest
+    assert load_trie(main=path).values.tolist() != first.values.tolist()
     assert len(list(empty_cache.glob("trie-*.bin"))) == 2
 
 
@@ -133,13 +129,13 @@ def test_built_once(empty_cache: Path, tmp_path: Path) -> None:
 def test_damaged_files_are_rebuilt(empty_cache: Path, damage: str) -> None:
     """A file that is cut off or altered is never used; a good one takes its place."""
     arrays = {"a": np.arange(1000, dtype=np.int64)}
-    store.load_or_build("table.bin", lambda: arrays)
+    cachefolder.load_or_build("table.bin", lambda: arrays)
     file = empty_cache / "table.bin"
     good = file.read_bytes()
     position = {"flip": len(good) // 2, "header": 20}.get(damage, 0)
     altered = good[:position] + bytes([good[position] ^ 1]) + good[position + 1 :]
     file.write_bytes({"cut": good[:-9], "empty": b"", "text": b"no table" * 9}.get(damage, altered))
-    loaded = store.load_or_build("table.bin", lambda: arrays)
+    loaded = cachefolder.load_or_build("table.bin", lambda: arrays)
     assert loaded["a"].tolist() == arrays["a"].tolist()
     assert file.read_bytes() == good
     assert [path.name for path in empty_cache.glob("*.tmp")] == []
@@ -156,7 +152,7 @@ def test_unwritable_everywhere(
     monkeypatch.setattr("tempfile.tempdir", str(blocked))
     cachefolder.cache_directory.cache_clear()
     for _ in range(2):
-        loaded = store.load_or_build("table.bin", lambda: {"a": np.arange(3)})
+        loaded = cachefolder.load_or_build("table.bin", lambda: {"a": np.arange(3)})
         assert loaded["a"].tolist() == [0, 1, 2]
     assert caplog.text.count("No cache directory can be written") == 1
 

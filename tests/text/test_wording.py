@@ -15,6 +15,7 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WORD
 from tests.signature.test_evidence import mix
+from tests.text.oracles import hash_word
 from tests.texts import WORDS
 
 _M64 = (1 << 64) - 1
@@ -38,7 +39,8 @@ def plain_anchors(clauses: list[list[str]], shingler: Shingler = SHINGLER) -> se
     for clause in clauses:
         if len(words) >= 4:
             end()
-        for word in shingler.token_hashes(" ".join(clause)).tolist():
+        for token in shingler.tokens(" ".join(clause)):
+            word = hash_word(token, shingler._keys)
             if len(words) >= 48:
                 end()
             words.append(word)

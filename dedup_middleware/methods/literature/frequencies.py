@@ -106,7 +106,7 @@ def background() -> DocumentFrequencies:
 
     :raises FileNotFoundError: jieba is not installed, or without the table
     """
-    from dedup_middleware.text.store import load_or_build
+    from dedup_middleware.base.cachefolder import load_or_build
 
     data = jieba_file("analyse/idf.txt").read_bytes()
 
