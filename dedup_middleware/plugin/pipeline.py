@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.feeds import ClusterFeed, Feeds
+    from dedup_middleware.plugin.feeds import ClusterFeed, Exported, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -426,21 +426,21 @@ class DedupPipeline:
 
     async def _on_scraped(self, item: Any) -> None:
         # Before anything is awaited, so that it is known of which item the feeds have just heard.
-        missed = None
+        exported = None
         try:
             if self._feeds is not None:
-                missed = self._feeds.missed(item)
+                exported = self._feeds.exported(item)
         except Exception:  # of an exporter of the user's own
             self._reports.failure("looking for an item in the feeds")
-        await self._leave(item, stored=True, missed=missed)
+        await self._leave(item, stored=True, exported=exported)
 
     async def _on_not_stored(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
-    async def _leave(self, item: Any, *, stored: bool, missed: str | None = None) -> None:
+    async def _leave(self, item: Any, *, stored: bool, exported: Exported | None = None) -> None:
         """Settle the claims that a signal is about.
 
-        :param missed: why no feed has the item, if that is so
+        :param exported: what the feeds have made of the item, if that is known
         """
         try:
             endings = await self._inflight.leave(item, stored=stored)
@@ -449,9 +449,10 @@ class DedupPipeline:
         except Exception:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
+        missed = None if exported is None else exported.missed
         for ending in endings or ():
             if missed is None or not ending.stored:
-                await self._settle(ending, item)
+                await self._settle(ending, item, exported)
                 continue
             if ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")
@@ -464,7 +465,9 @@ class DedupPipeline:
             self._settling.add(task)
             task.add_done_callback(self._settling.discard)
 
-    async def _settle(self, ending: Ending, item: Any = None) -> None:
+    async def _settle(
+        self, ending: Ending, item: Any = None, exported: Exported | None = None
+    ) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
         deduplicator, verdict = self._deduplicator, ending.verdict
         if deduplicator is None:  # it has released its claims when it was closed
@@ -473,7 +476,8 @@ class DedupPipeline:
             if ending.stored:
                 if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
-                        self._feeds.committed(verdict.claim.page_id)
+                        slots = () if exported is None else exported.slots
+                        self._feeds.committed(verdict.claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
                         await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)
