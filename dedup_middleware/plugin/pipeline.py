@@ -18,6 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
+from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
@@ -357,7 +358,7 @@ class DedupPipeline:
             raise
         except Exception:
             # An error of the plugin must not lose the page.
-            self._reports.failure(f"checking {fields.key or type(page.item).__name__}")
+            self._reports.failure(f"checking {in_a_line(fields.key) or type(page.item).__name__}")
             return None
         if verdict is None:
             return None
@@ -366,7 +367,7 @@ class DedupPipeline:
         except Dropped:
             raise
         except Exception:
-            self._reports.failure(f"acting on the verdict on {verdict.key}")
+            self._reports.failure(f"acting on the verdict on {in_a_line(verdict.key)}")
         if verdict.outcome == EMPTY and fields.is_bare:
             return None
         return await self._supersede(verdict)
@@ -421,7 +422,7 @@ class DedupPipeline:
         try:
             return await self._deduplicator.supersede(verdict)
         except Exception:
-            self._reports.failure(f"forgetting earlier versions of {verdict.key}")
+            self._reports.failure(f"forgetting earlier versions of {in_a_line(verdict.key)}")
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
@@ -456,7 +457,9 @@ class DedupPipeline:
                 continue
             if ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")
-                self._reports.warn_once(_NOT_IN_FEED, ending.verdict.key, missed, key=missed)
+                self._reports.warn_once(
+                    _NOT_IN_FEED, in_a_line(ending.verdict.key), missed, key=missed
+                )
             await self._settle(attrs.evolve(ending, stored=False))
 
     def _settle_later(self, endings: list[Ending]) -> None:
@@ -486,10 +489,11 @@ class DedupPipeline:
             # One that has changed passes whatever the verdict was.
             if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
-                self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
+                name = in_a_line(verdict.key)
+                self._reports.warn_once(_UNSURE, name, ending.doubt.value, key=ending.doubt)
             await deduplicator.release(verdict)
         except Exception:
-            self._reports.failure(f"settling {verdict.key}")
+            self._reports.failure(f"settling {in_a_line(verdict.key)}")
 
     async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
         """Tell storage which stored pages an item takes the place of."""
