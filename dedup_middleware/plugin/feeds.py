@@ -76,8 +76,7 @@ class Feeds:
         self._options: Options | None = None
         self._has_storage = has_storage
         self._exporter = _exporter_of(crawler)
-        self._progress: list[tuple[int, int]] = []
-        self._slots: list[FeedSlot] = []
+        self._counts: dict[FeedSlot, int] = {}  # items that each has taken up to now
         self._unsaved: set[FeedSlot] = set()
         self._failed: set[FeedSlot] = set()
         self._ended = Ended(crawler.stats)
@@ -100,13 +99,10 @@ class Feeds:
         if self._exporter is None:
             return Exported()
         slots = self._exporter.slots
-        before = self._progress or [(1, 0)] * len(slots)
-        self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
         # An item that fills a batch is in a slot that the exporter has replaced by now.
-        held, self._slots = self._slots or slots, list(slots)
-        if self._progress != before:
-            changed = [old != new for old, new in zip(before, self._progress, strict=False)]
-            took = tuple(slot for slot, has in zip(held, changed, strict=False) if has)
+        took = tuple([slot for slot, count in self._counts.items() if slot.itemcount != count])
+        self._counts = {slot: slot.itemcount for slot in slots}
+        if took:
             self._unsaved.update(took)
             return Exported(took, _flush(took))
         try:
@@ -120,7 +116,8 @@ class Feeds:
     def _spider_opened(self) -> None:
         if self._exporter is None:
             return
-        self._slots = list(self._exporter.slots)
+        slots = self._exporter.slots
+        self._counts = dict.fromkeys(slots, 0)
         if self._options is None:
             return
         if isinstance(self._stats, DummyStatsCollector):
@@ -130,8 +127,8 @@ class Feeds:
                 "crawls would drop their copies. Use a stats collector that counts",
                 type(self._stats).__name__,
             )
-        late = [shown_place(slot.uri_template) for slot in self._slots if _is_late(slot)]
-        if late and len(late) == len(self._slots) and not self._has_storage:
+        late = [shown_place(slot.uri_template) for slot in slots if _is_late(slot)]
+        if late and len(late) == len(slots) and not self._has_storage:
             since = datetime.datetime.fromtimestamp(self._since).astimezone()
             logger.warning(
                 "The items of %s are stored when the feed or its batch ends. Should this process "
@@ -210,18 +207,18 @@ class Feeds:
         pages = {took: self._pages.pop(took) for took in lost}  # others may be noted meanwhile
         if not pages:
             return
+        page_ids = [one for ids in pages.values() for one in ids]
         try:
             index, _ = await open_existing(options)
             try:
-                self._forgotten += await index.forget(
-                    [one for ids in pages.values() for one in ids]
-                )
+                forgotten = await index.forget(page_ids)
             finally:
                 await index.close()
         except DedupError:
-            for took, page_ids in pages.items():
-                self._pages.setdefault(took, array("Q")).extend(page_ids)
+            for took, ids in pages.items():
+                self._pages.setdefault(took, array("Q")).extend(ids)
             raise
+        self._forgotten += forgotten  # others may have been meanwhile
 
 
 class Ended:
