@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
 from scrapy.extensions.postprocessing import GzipPlugin
+from scrapy.pipelines.files import FilesPipeline
 
 from dedup_middleware import IndexUnavailableError, Options
 from dedup_middleware.index.opening import open_existing
@@ -123,6 +124,17 @@ async def test_what_an_extension_may_have_stored_is_committed(tmp_path: Path) ->
     only = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
     crawled = await crawl(source, {}, FEEDS=only, EXTENSIONS={ItemsExtension: 500})
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 0)
+
+
+async def test_a_pipeline_for_files_stores_no_item(tmp_path: Path) -> None:
+    """An item that all feeds leave out is not entered for the sake of its pictures."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield Teaser(url="https://a.example/0", text=article(0))
+
+    only = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
+    crawled = await crawl(source, {FilesPipeline: 800}, FEEDS=only, FILES_STORE=str(tmp_path))
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (0, 1)
 
 
 @pytest.mark.parametrize(

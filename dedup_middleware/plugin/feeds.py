@@ -299,14 +299,23 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     extensions = getattr(crawler.extensions, "middlewares", ())
     for handler in handlers:
         owner = getattr(handler, "__self__", None)
-        if owner in extensions and not type(owner).__module__.startswith("scrapy."):
+        if owner in extensions and not _is_scrapys(owner):
             return True
     try:
         pipelines = crawler.engine.scraper.itemproc.middlewares
         later = pipelines[pipelines.index(pipeline) + 1 :]
     except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
         return True
-    return any(hasattr(one, "process_item") and not isinstance(one, own) for one in later)
+    return any(
+        hasattr(one, "process_item") and not isinstance(one, own) and not _is_scrapys(one)
+        for one in later
+    )
+
+
+def _is_scrapys(part: Any) -> bool:
+    """Whether an extension or a pipeline is Scrapy's own: those for files and images store no
+    items."""
+    return type(part).__module__.startswith("scrapy.")
 
 
 class ClusterFeed:
