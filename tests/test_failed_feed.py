@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
@@ -12,7 +14,12 @@ from scrapy import Field, Item, signals
 from scrapy.crawler import Crawler
 from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
+from scrapy.extensions.postprocessing import GzipPlugin
+from scrapy.pipelines.files import FilesPipeline
 
+from dedup_middleware import IndexUnavailableError, Options
+from dedup_middleware.index.opening import open_existing
+from dedup_middleware.plugin import feeds
 from dedup_middleware.tools.commands.context import parse_time
 from tests.itemcrawl import Crawled, crawl
 from tests.texts import article
@@ -114,9 +121,20 @@ async def test_what_an_extension_may_have_stored_is_committed(tmp_path: Path) ->
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
         yield Teaser(url="https://a.example/0", text=article(0))
 
-    feeds = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
-    crawled = await crawl(source, {}, FEEDS=feeds, EXTENSIONS={ItemsExtension: 500})
+    only = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
+    crawled = await crawl(source, {}, FEEDS=only, EXTENSIONS={ItemsExtension: 500})
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 0)
+
+
+async def test_a_pipeline_for_files_stores_no_item(tmp_path: Path) -> None:
+    """An item that all feeds leave out is not entered for the sake of its pictures."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield Teaser(url="https://a.example/0", text=article(0))
+
+    only = {f"{tmp_path}/out.jsonl": {"format": "jsonlines", "item_classes": [Page]}}
+    crawled = await crawl(source, {FilesPipeline: 800}, FEEDS=only, FILES_STORE=str(tmp_path))
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +190,8 @@ async def test_a_full_disk_makes_nothing_a_duplicate(
     for number in range(1, 4):
         (tmp_path / f"{number}.jsonl").symlink_to("/dev/full")
     out = f"{tmp_path}/%(batch_id)d.jsonl" if batch else f"{tmp_path}/1.jsonl"
-    feeds = {out: {"format": "jsonlines", "batch_item_count": batch}}
-    crawled = await crawl(source, {}, FEEDS=feeds)
+    batches = {out: {"format": "jsonlines", "batch_item_count": batch}}
+    crawled = await crawl(source, {}, FEEDS=batches)
     assert crawled.duplicates == []
     assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (2, 0)
     assert "No space left on device" in next(m for m in caplog.messages if "no feed has it" in m)
@@ -252,6 +270,134 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
         parse_time(since[1])
     again = await crawl(three_pages, pipelines, **settings)
     assert again.stat("revisit") == 3
+
+
+class FirstBatchLost(LostStorage):
+    """Fails at the first batch only."""
+
+    def __init__(self, uri: str, **options: Any) -> None:
+        super().__init__(uri, **options)
+        self.is_lost = uri.endswith("1")
+
+    def _store_in_thread(self, file: IO[bytes]) -> None:
+        file.close()
+        if self.is_lost:
+            super()._store_in_thread(file)
+
+
+async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once: a copy that comes later in the same crawl is stored, and so is one in the next."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        for seed in range(4):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+            await crawled.until(seed + 1)
+        watched = None if crawled.pipeline is None else crawled.pipeline._feeds
+        assert watched is not None
+        while watched._forgotten < 2:
+            await asyncio.sleep(0.01)
+        for seed in (0, 2):
+            yield {"url": f"https://b.example/{seed}", "text": article(seed)}
+
+    settings = failing(tmp_path, "at storing") | {
+        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}},
+        "FEED_STORAGES": {"lost": FirstBatchLost},
+    }
+    crawled = await crawl(source, {}, **settings)
+    assert crawled.duplicates == ["https://b.example/2"]
+    said = [line for line in caplog.messages if " pages of this crawl " in line]
+    assert len(said) == 1
+    assert "2 pages of this crawl are forgotten" in said[0]
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert again.stat("new") == 1
+    assert again.duplicates == [f"https://a.example/{seed}" for seed in (0, 2)]
+
+
+async def test_a_batch_that_cant_be_forgotten_is_forgotten_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The index may be away when the batch fails."""
+    calls: list[Options] = []
+
+    async def away_at_first(options: Options) -> Any:
+        calls.append(options)
+        if len(calls) == 1:
+            raise IndexUnavailableError("cut off by the test")
+        return await open_existing(options)
+
+    monkeypatch.setattr(feeds, "open_existing", away_at_first)
+    await crawl(three_pages, {}, **failing(tmp_path, "at storing"))
+    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    assert len(calls) == 2
+
+
+def slot_of(storage: type[Any]) -> Any:
+    """A slot of a kind of storage."""
+    return SimpleNamespace(storage=storage("lost:"))
+
+
+def test_slots_that_end_in_one_moment() -> None:
+    """Where one of a kind fails neither is taken for stored; others know their own fate."""
+    stats: dict[str, int] = {}
+    ended = feeds.Ended(SimpleNamespace(get_stats=lambda: stats))  # type: ignore[arg-type]
+    first, second, third = slot_of(LostStorage), slot_of(LostStorage), slot_of(LostStorage)
+    other = slot_of(FirstBatchLost)
+    stats |= {
+        "feedexport/failed_count/LostStorage": 1,
+        "feedexport/success_count/LostStorage": 1,
+        "feedexport/success_count/FirstBatchLost": 1,
+    }
+    assert ended.of(first) == []
+    assert ended.of(other) == [(other, True)]
+    assert ended.of(second) == [(first, False), (second, False)]
+    stats["feedexport/success_count/LostStorage"] += 1
+    assert ended.of(third) == [(third, True)]
+
+
+@pytest.mark.parametrize(
+    ("feed", "pipelines", "warned"),
+    [
+        ({"lost:out": {}}, {}, ["lost:out"]),
+        ({"lost://user:secret@host/out": {}}, {}, [r"lost://***@host/out"]),
+        ({"out.gz": {"postprocessing": [GzipPlugin]}}, {}, ["out.gz"]),
+        ({"lost:out": {}}, {NoStorage: 800}, []),
+        ({"lost:out": {}, "out.jsonl": {}}, {}, []),
+        ({"out.jsonl": {}}, {}, []),
+    ],
+)
+async def test_a_feed_that_is_stored_at_its_end_is_warned_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    feed: dict[str, Any],
+    pipelines: dict[Any, int],
+    warned: list[str],
+) -> None:
+    """The line has the command that helps after a kill; not where something else has the items."""
+    monkeypatch.chdir(tmp_path)
+    settings = failing(tmp_path, "")
+    settings["FEEDS"] = {place: {"format": "jsonlines", **more} for place, more in feed.items()}
+    await crawl(three_pages, pipelines, **settings)
+    said = [line for line in caplog.messages if "are stored when the feed" in line]
+    assert [re.findall("items of (.*?) are", line)[0] for line in said] == warned
+    assert all("dedup forget --since" in line for line in said)
+
+
+async def test_what_a_feed_for_elsewhere_has_is_in_its_temporary_file(tmp_path: Path) -> None:
+    """It stays there if the process is killed."""
+    seen = []
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        await crawled.until(1)
+        (kept,) = tmp_path.glob("feed-*")
+        seen.append(kept.read_text())
+
+    settings = {**failing(tmp_path, "at storing"), "DEDUP_INDEX_URL": "memory:"}
+    await crawl(source, {}, **settings, FEED_TEMPDIR=str(tmp_path))
+    assert "a.example" in seen[0]
 
 
 @pytest.mark.parametrize("index", ["sqlite", "memory"])

@@ -123,6 +123,32 @@ async def test_item_that_can_no_longer_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["\ud800", "1\n2026-01-01 [root] ERROR", "\x1b[2J\x00", "x" * 70_000]
+)
+async def test_a_key_can_break_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What a page calls itself is one line there, and can be encoded; a verdict has it as it is."""
+    crawl = await opened()
+    key = f"https://a/{name}"
+    await crawl.item({**item("a/1", 1), "url": key})
+    error = await crawl.item({**item("b/1", 1), "url": f"{key}2"})
+    assert isinstance(error, NearDuplicate)
+    assert error.key == f"{key}2"
+
+    def broken(*_: Any) -> None:
+        raise RuntimeError("broken by the test")
+
+    monkeypatch.setattr(crawl.pipeline, "_document", broken)
+    await crawl.item({**item("c/1", 1), "url": key})
+    for line in (str(error), caplog.messages[-1]):
+        assert "https://a/" in line
+        assert len(line) < 5000
+        assert line.isprintable()
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"mark_field": "text"}, "DEDUP_MARK_FIELD='text' can't be used: DEDUP_TEXT_FIELD names"),

@@ -49,7 +49,7 @@ from dedup_middleware.model.documents import (
     Verdict,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.keys import in_a_line, is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -392,7 +392,7 @@ class Deduplicator:
                 claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
             self._outage.failed(
-                error, "The index could not record that %s is replaced", verdict.key
+                error, "The index could not record that %s is replaced", in_a_line(verdict.key)
             )
             return unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=tuple(earlier))
@@ -431,7 +431,7 @@ class Deduplicator:
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
-            self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
+            self._outage.failed(error, "It is not known what %s supersedes", in_a_line(verdict.key))
             return []
 
 

@@ -30,6 +30,7 @@ from dedup_middleware.model.claims import (
     Known,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
 
@@ -302,7 +303,7 @@ class _Decision:
                 "Flood: %s met %s. Pages are crafted into one place of the index, or a template "
                 "fills it. No decision takes longer than it takes to read full buckets, and like "
                 "pages are still found by their other tables",
-                self._page.key,
+                in_a_line(self._page.key),
                 met,
             )
 

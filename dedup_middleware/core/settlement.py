@@ -29,7 +29,7 @@ from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.keys import in_a_line, is_content_key
 from dedup_middleware.model.records import State
 
 
@@ -260,7 +260,7 @@ class Settlement:
             logger.exception(
                 "%s is stored, and can't be entered into the index: copies of it will be stored "
                 "again",
-                page.document.key,
+                in_a_line(page.document.key),
             )
         finally:
             if left is not None:
@@ -314,7 +314,9 @@ class Settlement:
         try:
             stored = await self._index.commit(claim)
         except IndexUnavailableError as error:
-            self._outage.failed(error, "The index could not record that %s is stored", verdict.key)
+            self._outage.failed(
+                error, "The index could not record that %s is stored", in_a_line(verdict.key)
+            )
             return True, None if source is None else Unsettled(source, claim)
         finally:
             self._claims.settle(claim)
@@ -323,7 +325,9 @@ class Settlement:
             try:
                 await self._versions.forget_superseded(verdict)
             except IndexUnavailableError as error:
-                self._outage.failed(error, "The index still holds what %s supersedes", verdict.key)
+                self._outage.failed(
+                    error, "The index still holds what %s supersedes", in_a_line(verdict.key)
+                )
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
@@ -339,7 +343,9 @@ class Settlement:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
+            self._outage.failed(
+                error, "The index could not release the claim of %s", in_a_line(verdict.key)
+            )
         except asyncio.CancelledError:  # the call may not have been sent
             forget_outcome(asyncio.ensure_future(self._index.release(verdict.claim)))
             raise
@@ -385,7 +391,7 @@ class Settlement:
                 await self._index.release(page.claim)
             verdict = await self._examine(page.document)
         except IndexUnavailableError as error:
-            key = page.document.key
+            key = in_a_line(page.document.key)
             self._outage.failed(error, "The index could not record that %s is replaced", key)
             return page
         await self.release(verdict)
@@ -410,7 +416,7 @@ class Settlement:
             return True, Unsettled(source)
         if verdict.outcome == DUPLICATE:
             self._count("stored-twice", 1)
-            logger.info("%s was stored although it is a %s", source.key, verdict)
+            logger.info("%s was stored although it is a %s", in_a_line(source.key), verdict)
             return False, None
         return True, None
 
@@ -432,7 +438,7 @@ class Settlement:
                 await self._claims.wait(set(pending), min(left, _POLL))
         except IndexUnavailableError as error:
             self._outage.failed(
-                error, "The index could not record that %s is replaced", verdict.key
+                error, "The index could not record that %s is replaced", in_a_line(verdict.key)
             )
             return False
         return True

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dedup_middleware.model.claims import Claim
 
 from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import in_a_line
 
 NEW = "new"
 DUPLICATE = "duplicate"
@@ -136,7 +137,7 @@ class Verdict:
     def __str__(self) -> str:
         if self.match is None:
             return f"{self.outcome} ({self.reason})"
-        page = self.match.key or f"page {self.match.number}"
+        page = in_a_line(self.match.key or f"page {self.match.number}")
         # Rounded down: 100 % is said only of what is whole.
         share = f"{math.floor(self.match.similarity * 100)} % alike"
         return f"{self.outcome} of {page} ({share}, {self.reason})"

@@ -27,6 +27,7 @@ _HOST = re.compile(
 )
 _NO_LETTERS = re.compile(r"[\W_]+")
 _TITLE_CHARS = 500
+_LINE_CHARS = 1000
 
 
 def host_of(key: str) -> str:
@@ -39,6 +40,17 @@ def host_of(key: str) -> str:
     """
     found = _HOST.match(key)
     return found[1].lower() if found else ""
+
+
+def in_a_line(key: str) -> str:
+    """A key for a line of the log. One that a page names may have line ends, escape sequences of
+    terminals or lone surrogates in it, and any length.
+
+    >>> print(in_a_line("https://a.example/1\\n\\x1b[2J"))
+    https://a.example/1\\n\\x1b[2J
+    """
+    start = key if len(key) <= _LINE_CHARS else f"{key[:_LINE_CHARS]}..."
+    return start if start.isprintable() else repr(start)[1:-1]
 
 
 def letters_of(title: str) -> str:

@@ -25,6 +25,7 @@ from dedup_middleware.model.documents import (
     UNCHECKED,
     Verdict,
 )
+from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.items import PageItem, mark
 from dedup_middleware.plugin.reports import Reports, fail
 from dedup_middleware.plugin.signals import dedup_duplicate
@@ -51,7 +52,7 @@ class Dropped(DropItem):
     """
 
     def __init__(self, verdict: Verdict, log_level: str | None = None) -> None:
-        super().__init__(f"{verdict.key}: {verdict}", log_level=log_level)
+        super().__init__(f"{in_a_line(verdict.key)}: {verdict}", log_level=log_level)
         self.key = verdict.key
         self.verdict = verdict
 

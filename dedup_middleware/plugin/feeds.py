@@ -3,6 +3,7 @@ of a crawl (``DEDUP_CLUSTERS``)."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import inspect
 import logging
@@ -12,9 +13,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from pydispatch import dispatcher
 from scrapy import signals
-from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
+from scrapy.extensions.feedexport import (
+    BlockingFeedStorage,
+    FeedExporter,
+    FileFeedStorage,
+    StdoutFeedStorage,
+)
 from scrapy.statscollectors import DummyStatsCollector
 
 from dedup_middleware.base.errors import DedupError, OptionsError
@@ -28,10 +35,12 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
+from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
+    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +53,18 @@ _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of t
 _FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
 
 
+@attrs.frozen
+class Exported:
+    """What the feeds have made of an item.
+
+    :ivar slots: those that have taken it; a feed in batches has one slot after the other
+    :ivar missed: why none has; None: one has taken it, or something else may store it
+    """
+
+    slots: tuple[FeedSlot, ...] = ()
+    missed: str | None = None
+
+
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
@@ -53,12 +74,15 @@ class Feeds:
     def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
         self._stats = crawler.stats
         self._options: Options | None = None
-        self._page_ids = array("Q")
         self._has_storage = has_storage
         self._exporter = _exporter_of(crawler)
-        self._progress: list[tuple[int, int]] = []
-        self._slots: list[FeedSlot] = []
+        self._counts: dict[FeedSlot, int] = {}  # items that each has taken up to now
         self._unsaved: set[FeedSlot] = set()
+        self._failed: set[FeedSlot] = set()
+        self._ended = Ended(crawler.stats)
+        # Page ids by the slots that have taken the pages, of which none is stored yet.
+        self._pages: dict[tuple[FeedSlot, ...], array[int]] = {}
+        self._noted = self._forgotten = 0  # pages
         self._since = time.time() - _CLOCKS
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
@@ -66,75 +90,101 @@ class Feeds:
             self._options = options
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
-    def missed(self, item: Any) -> str | None:
-        """Why no feed has taken an item that is through the pipelines; None: one may have it.
+    def exported(self, item: Any) -> Exported:
+        """What the feeds have made of an item that is through the pipelines.
 
         Call it for each signal ``item_scraped``, before anything is awaited: the exporter was
         connected earlier, as all extensions are, and has just handled the same signal.
         """
         if self._exporter is None:
-            return None
+            return Exported()
         slots = self._exporter.slots
-        before = self._progress or [(1, 0)] * len(slots)
-        self._progress = [(slot.batch_id, slot.itemcount) for slot in slots]
         # An item that fills a batch is in a slot that the exporter has replaced by now.
-        touched, self._slots = {*self._slots, *slots}, list(slots)
-        if self._progress != before:
-            self._unsaved.update(touched)
-            return _flush(touched)
+        took = tuple([slot for slot, count in self._counts.items() if slot.itemcount != count])
+        self._counts = {slot: slot.itemcount for slot in slots}
+        if took:
+            self._unsaved.update(took)
+            return Exported(took, _flush(took))
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
         except Exception:  # the exporter has failed with it, too
             is_wanted = True
         if is_wanted:
-            return FAILED
-        return None if self._has_storage else LEFT_OUT
+            return Exported((), FAILED)
+        return Exported((), None if self._has_storage else LEFT_OUT)
 
     def _spider_opened(self) -> None:
         if self._exporter is None:
             return
-        self._slots = list(self._exporter.slots)
-        if self._options is not None and isinstance(self._stats, DummyStatsCollector):
+        slots = self._exporter.slots
+        self._counts = dict.fromkeys(slots, 0)
+        if self._options is None:
+            return
+        if isinstance(self._stats, DummyStatsCollector):
             logger.warning(
                 "STATS_CLASS = %s counts nothing, and only Scrapy's stats say whether a feed could "
                 "be stored: the pages of one that could not would stay in the index, and later "
                 "crawls would drop their copies. Use a stats collector that counts",
                 type(self._stats).__name__,
             )
+        late = [shown_place(slot.uri_template) for slot in slots if _is_late(slot)]
+        if late and len(late) == len(slots) and not self._has_storage:
+            since = datetime.datetime.fromtimestamp(self._since).astimezone()
+            logger.warning(
+                "The items of %s are stored when the feed or its batch ends. Should this process "
+                "be killed before, they are lost, and the index calls them stored: run `scrapy "
+                "dedup forget --since %s` with the settings of this crawl then. Batches "
+                "(batch_item_count) lose less, a pipeline that stores each item nothing",
+                ", ".join(late),
+                since.isoformat(timespec="seconds"),
+            )
 
-    def _slot_closed(self, slot: FeedSlot) -> None:
-        self._unsaved.discard(slot)
+    async def _slot_closed(self, slot: FeedSlot) -> None:
+        for one, is_stored in self._ended.of(slot):
+            if is_stored:
+                self._unsaved.discard(one)
+                self._pages = {took: ids for took, ids in self._pages.items() if one not in took}
+            else:
+                self._failed.add(one)
+        if self._options is not None and self._failed:
+            # Copies that come later in this crawl are stored.
+            with contextlib.suppress(DedupError):  # tried again at the end
+                await self._forget(self._options)
 
-    def committed(self, page_id: int) -> None:
-        """Note a page that the index calls stored, in case no feed can be stored."""
-        if self._exporter is not None and not self._has_storage and self._options is not None:
-            self._page_ids.append(page_id)
+    def committed(self, page_id: int, slots: tuple[FeedSlot, ...]) -> None:
+        """Note a page that the index calls stored, in case the slots that took it can't be."""
+        if self._exporter is None or self._has_storage or self._options is None:
+            return
+        self._noted += 1
+        if slots and self._unsaved.issuperset(slots):
+            self._pages.setdefault(slots, array("Q")).append(page_id)
 
     async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored.
 
-        Feeds are stored when the pipelines are closed, so the pages count as stored by then. If
-        nothing has them they are forgotten.
+        Feeds are stored when the pipelines are closed, so the pages count as stored by then. Those
+        that nothing has are forgotten.
         """
+        assert self._options is not None
         counts = {} if self._stats is None else self._stats.get_stats()
         committed = counts.get("dedup/committed", 0)
-        failed = any(name.startswith(_FAILED_FEEDS) for name in counts)
         # Of an exporter that fails when it is to finish its file, Scrapy counts nothing.
-        if not committed or not (failed or any(slot.itemcount for slot in self._unsaved)):
+        if not committed or not any(slot.itemcount for slot in self._unsaved):
             return
-        if self._page_ids and not any(name.startswith(_STORED_FEEDS) for name in counts):
-            try:
-                forgotten = await self._forget()
-            except DedupError as error:
-                logger.error("The pages of this crawl can't be forgotten: %s", error)
-            else:
+        self._failed |= self._unsaved
+        try:
+            await self._forget(self._options)
+        except DedupError as error:
+            logger.error("The pages of this crawl can't be forgotten: %s", error)
+        else:
+            if self._forgotten:
                 logger.error(
-                    "No feed could be stored (see the error above), and no later pipeline could "
-                    "store items: %d pages of this crawl are forgotten, so that the next crawl "
+                    "A feed or a batch could not be stored (see the error above), and nothing else "
+                    "has its items: %d pages of this crawl are forgotten, so that the next crawl "
                     "stores them",
-                    forgotten,
+                    self._forgotten,
                 )
-                committed -= forgotten  # others were entered after an outage
+                committed -= self._noted  # others were entered after an outage
                 if committed <= 0:
                     return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()
@@ -147,27 +197,77 @@ class Feeds:
             since.isoformat(timespec="seconds"),
         )
 
-    async def _forget(self) -> int:
-        """Forget the pages of this crawl; the pipeline has closed its index by now.
+    async def _forget(self, options: Options) -> None:
+        """Forget the pages that only failed slots have taken; the pipeline may have closed its
+        index by now.
 
         :raises DedupError: the index can't be used
         """
-        assert self._options is not None
-        index, _ = await open_existing(self._options)
+        lost = [took for took in self._pages if self._failed.issuperset(took)]
+        pages = {took: self._pages.pop(took) for took in lost}  # others may be noted meanwhile
+        if not pages:
+            return
+        page_ids = [one for ids in pages.values() for one in ids]
         try:
-            return await index.forget(self._page_ids)
-        finally:
-            await index.close()
+            index, _ = await open_existing(options)
+            try:
+                forgotten = await index.forget(page_ids)
+            finally:
+                await index.close()
+        except DedupError:
+            for took, ids in pages.items():
+                self._pages.setdefault(took, array("Q")).extend(ids)
+            raise
+        self._forgotten += forgotten  # others may have been meanwhile
+
+
+class Ended:
+    """Tells of slots that are closed whether they are stored. Scrapy only counts it, by kind of
+    storage, just before the signal.
+
+    :param stats: the crawl's
+    """
+
+    def __init__(self, stats: StatsCollector | None) -> None:
+        self._stats = stats
+        self._slots: dict[str, list[FeedSlot]] = {}
+        self._told: dict[str, tuple[int, int]] = {}  # failed ones, and all
+
+    def of(self, slot: FeedSlot) -> list[tuple[FeedSlot, bool]]:
+        """The slots of which it is known now, the one of this signal maybe later.
+
+        Where two of a kind end in one moment and one fails, neither counts as stored.
+        """
+        kind = type(slot.storage).__name__
+        slots = self._slots.setdefault(kind, [])
+        slots.append(slot)
+        counts = {} if self._stats is None else self._stats.get_stats()
+        failed = counts.get(_FAILED_FEEDS + kind, 0)
+        ended = failed + counts.get(_STORED_FEEDS + kind, 0)
+        failed_before, ended_before = self._told.get(kind, (0, 0))
+        if ended - ended_before > len(slots):  # the signal of another one is still to come
+            return []
+        self._told[kind], self._slots[kind] = (failed, ended), []
+        return [(one, failed == failed_before) for one in slots]
+
+
+def _is_late(slot: FeedSlot) -> bool:
+    """Whether what a slot takes is stored at its end only."""
+    return not isinstance(slot.storage, (FileFeedStorage, StdoutFeedStorage)) or bool(
+        slot.feed_options.get("postprocessing")
+    )
 
 
 def _flush(slots: Iterable[FeedSlot]) -> str | None:
     """Write what the files here still hold in memory; why not, if that fails.
 
-    The page is called stored then, and the process may be killed.
+    The page is called stored then, and the process may be killed. A feed for elsewhere is in a
+    temporary file until then, which stays.
     """
     try:
         for slot in slots:
-            file = slot.file if isinstance(slot.storage, FileFeedStorage) else None
+            is_here = isinstance(slot.storage, (FileFeedStorage, BlockingFeedStorage))
+            file = slot.file if is_here else None
             if file is not None and not file.closed:  # as that of a full batch may be
                 file.flush()
     except (OSError, ValueError) as error:  # the second: it is closed meanwhile
@@ -199,14 +299,23 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     extensions = getattr(crawler.extensions, "middlewares", ())
     for handler in handlers:
         owner = getattr(handler, "__self__", None)
-        if owner in extensions and not type(owner).__module__.startswith("scrapy."):
+        if owner in extensions and not _is_scrapys(owner):
             return True
     try:
         pipelines = crawler.engine.scraper.itemproc.middlewares
         later = pipelines[pipelines.index(pipeline) + 1 :]
     except (AttributeError, RuntimeError, ValueError):  # no engine, or the user's own manager
         return True
-    return any(hasattr(one, "process_item") and not isinstance(one, own) for one in later)
+    return any(
+        hasattr(one, "process_item") and not isinstance(one, own) and not _is_scrapys(one)
+        for one in later
+    )
+
+
+def _is_scrapys(part: Any) -> bool:
+    """Whether an extension or a pipeline is Scrapy's own: those for files and images store no
+    items."""
+    return type(part).__module__.startswith("scrapy.")
 
 
 class ClusterFeed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,16 @@ async def _newest(index: Index) -> str | None:
 def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
     for place, feed in feeds.items():
         if isinstance(feed, Mapping) and feed.get("overwrite") and _may_exist(str(place)):
-            yield str(place)
+            yield shown_place(str(place))
+
+
+def shown_place(place: str) -> str:
+    """The place of a feed without user and password, which those of S3 and FTP may have.
+
+    >>> shown_place("ftp://user:secret@host/%(name)s.csv")
+    'ftp://***@host/%(name)s.csv'
+    """
+    return re.sub("(?<=://).*@", "***@", place)
 
 
 def _may_exist(place: str) -> bool:
@@ -168,7 +178,7 @@ class FieldCheck:
         losses: dict[str, list[str]] = {}
         for place, kind, only in self._feeds:
             if kind in _BYTES and (not only or name in only):
-                losses.setdefault(_BYTES[kind], []).append(place)
+                losses.setdefault(_BYTES[kind], []).append(shown_place(place))
         for loss, places in losses.items():
             logger.warning(
                 f"The field %r holds bytes, {loss}. Leave the field out of the feed (its 'fields' "

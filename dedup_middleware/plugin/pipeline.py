@@ -18,6 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
+from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.feeds import ClusterFeed, Feeds
+    from dedup_middleware.plugin.feeds import ClusterFeed, Exported, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -357,7 +358,7 @@ class DedupPipeline:
             raise
         except Exception:
             # An error of the plugin must not lose the page.
-            self._reports.failure(f"checking {fields.key or type(page.item).__name__}")
+            self._reports.failure(f"checking {in_a_line(fields.key) or type(page.item).__name__}")
             return None
         if verdict is None:
             return None
@@ -366,7 +367,7 @@ class DedupPipeline:
         except Dropped:
             raise
         except Exception:
-            self._reports.failure(f"acting on the verdict on {verdict.key}")
+            self._reports.failure(f"acting on the verdict on {in_a_line(verdict.key)}")
         if verdict.outcome == EMPTY and fields.is_bare:
             return None
         return await self._supersede(verdict)
@@ -421,26 +422,26 @@ class DedupPipeline:
         try:
             return await self._deduplicator.supersede(verdict)
         except Exception:
-            self._reports.failure(f"forgetting earlier versions of {verdict.key}")
+            self._reports.failure(f"forgetting earlier versions of {in_a_line(verdict.key)}")
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
         # Before anything is awaited, so that it is known of which item the feeds have just heard.
-        missed = None
+        exported = None
         try:
             if self._feeds is not None:
-                missed = self._feeds.missed(item)
+                exported = self._feeds.exported(item)
         except Exception:  # of an exporter of the user's own
             self._reports.failure("looking for an item in the feeds")
-        await self._leave(item, stored=True, missed=missed)
+        await self._leave(item, stored=True, exported=exported)
 
     async def _on_not_stored(self, item: Any) -> None:
         await self._leave(item, stored=False)
 
-    async def _leave(self, item: Any, *, stored: bool, missed: str | None = None) -> None:
+    async def _leave(self, item: Any, *, stored: bool, exported: Exported | None = None) -> None:
         """Settle the claims that a signal is about.
 
-        :param missed: why no feed has the item, if that is so
+        :param exported: what the feeds have made of the item, if that is known
         """
         try:
             endings = await self._inflight.leave(item, stored=stored)
@@ -449,13 +450,16 @@ class DedupPipeline:
         except Exception:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
+        missed = None if exported is None else exported.missed
         for ending in endings or ():
             if missed is None or not ending.stored:
-                await self._settle(ending, item)
+                await self._settle(ending, item, exported)
                 continue
             if ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")
-                self._reports.warn_once(_NOT_IN_FEED, ending.verdict.key, missed, key=missed)
+                self._reports.warn_once(
+                    _NOT_IN_FEED, in_a_line(ending.verdict.key), missed, key=missed
+                )
             await self._settle(attrs.evolve(ending, stored=False))
 
     def _settle_later(self, endings: list[Ending]) -> None:
@@ -464,7 +468,9 @@ class DedupPipeline:
             self._settling.add(task)
             task.add_done_callback(self._settling.discard)
 
-    async def _settle(self, ending: Ending, item: Any = None) -> None:
+    async def _settle(
+        self, ending: Ending, item: Any = None, exported: Exported | None = None
+    ) -> None:
         """Commit or release, and say why if a page that may be stored is not committed."""
         deduplicator, verdict = self._deduplicator, ending.verdict
         if deduplicator is None:  # it has released its claims when it was closed
@@ -473,7 +479,8 @@ class DedupPipeline:
             if ending.stored:
                 if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
-                        self._feeds.committed(verdict.claim.page_id)
+                        slots = () if exported is None else exported.slots
+                        self._feeds.committed(verdict.claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
                         await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)
@@ -482,10 +489,11 @@ class DedupPipeline:
             # One that has changed passes whatever the verdict was.
             if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
-                self._reports.warn_once(_UNSURE, verdict.key, ending.doubt.value, key=ending.doubt)
+                name = in_a_line(verdict.key)
+                self._reports.warn_once(_UNSURE, name, ending.doubt.value, key=ending.doubt)
             await deduplicator.release(verdict)
         except Exception:
-            self._reports.failure(f"settling {verdict.key}")
+            self._reports.failure(f"settling {in_a_line(verdict.key)}")
 
     async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
         """Tell storage which stored pages an item takes the place of."""
