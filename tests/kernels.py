@@ -23,13 +23,17 @@ from dedup_middleware.base import aot, compiled, jit
 build = aot.build
 
 
+def build_better(folder: Path) -> list[Path]:
+    """Make the modules for better processors than the least one."""
+    return build(folder, [variant for variant in compiled.VARIANTS if variant])
+
+
 def build_at_once(folder: Path) -> list[Path]:
-    """`aot.build`; a forked process makes the modules for better processors meanwhile."""
-    better = [variant for variant in compiled.VARIANTS if variant]
+    """`aot.build`, whose modules for better processors are made by a forked process meanwhile."""
     with ProcessPoolExecutor(1, get_context("fork")) as other:
-        others = other.submit(build, folder, better)
+        better = other.submit(build_better, folder)
         last = build(folder, [""])
-        return [*others.result(), *last]
+        return [*better.result(), *last]
 
 
 def main() -> int:
