@@ -45,7 +45,7 @@ test: $(VENV)/.venv
 # clone's tests are also read once: each process would rewrite their assertions otherwise.
 warm: $(VENV)/.crawler
 	DEDUP_COMPILE=1 $(BIN)/python -m tests.kernels & \
-		compiling=$$!; $(MAKE) --no-print-directory $(VENV)/.dev && { [ -d tests/__pycache__ ] || \
+		compiling=$$!; $(MAKE) --no-print-directory $(VENV)/.dev && { [ -d tests/index/__pycache__ ] || \
 		$(BIN)/python -m pytest --collect-only -q >/dev/null || true; }; made=$$?; wait $$compiling; exit $$made
 
 lint: $(VENV)/.dev
