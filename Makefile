@@ -7,6 +7,8 @@ VENV ?= .venv
 unexport PYTHONDONTWRITEBYTECODE
 # Python compiles the modules that are imported; pip would compile those of all packages, tests included.
 export PIP_COMPILE = 0
+# PySpark comes as a source: pip packs a wheel of it and unpacks that, which need not be compressed.
+export DIST_EXTRA_CONFIG = $(CURDIR)/.ci/wheels.cfg
 # The build of an editable installation would install numba once more to compile the kernels.
 export DEDUP_SHIP_KERNELS = 0
 # Compiles them with that of the environment, unless they are there for the sources as they are.
@@ -42,8 +44,8 @@ test: $(VENV)/.venv
 # Kernels need the plugin alone: they are compiled while pip installs what only the tests need. A new
 # clone's tests are also read once: each process would rewrite their assertions otherwise.
 warm: $(VENV)/.crawler
-	{ DEDUP_COMPILE=1 $(BIN)/python -m scrapy dedup warmup & $(KERNELS); wait; } & \
-		compiling=$$!; $(MAKE) --no-print-directory $(VENV)/.dev && { [ -d tests/__pycache__ ] || \
+	DEDUP_COMPILE=1 $(BIN)/python -m tests.kernels & \
+		compiling=$$!; $(MAKE) --no-print-directory $(VENV)/.dev && { [ -d tests/index/__pycache__ ] || \
 		$(BIN)/python -m pytest --collect-only -q >/dev/null || true; }; made=$$?; wait $$compiling; exit $$made
 
 lint: $(VENV)/.dev

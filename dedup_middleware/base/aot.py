@@ -17,6 +17,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -105,9 +106,10 @@ def ensure(folder: Path) -> Path:
     return module
 
 
-def build(folder: Path) -> list[Path]:
+def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) -> list[Path]:
     """Compile the kernels for this machine's baseline, and some for better processors.
 
+    :param variants: ends of the names of the modules, of those that such machines have
     :returns: the extension modules in the folder, that with all kernels last
     :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
         compiled kernels
@@ -125,6 +127,8 @@ def build(folder: Path) -> list[Path]:
         built = []
         with jit.garbage_kept():
             for variant, (least, features, wanted) in targets.items():
+                if variant not in variants:
+                    continue
                 module = compiler(f"{compiled.module_name()}{variant}", source_module=__name__)
                 module.target_cpu, module.output_dir = least, str(folder)
                 _use_features(features)

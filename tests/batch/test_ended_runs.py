@@ -26,7 +26,7 @@ from dedup_middleware.tools.files import results
 from dedup_middleware.tools.files.results import Output
 from dedup_middleware.tools.files.rows import BatchError
 from dedup_middleware.tools.files.run import Outputs, executor_of, result_of
-from tests.batch.test_batch import batch, lines, rows, write
+from tests.batch.running import batch, lines, rows, write
 
 
 def begun(tmp_path: Path) -> subprocess.Popen[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from dedup_middleware.spark.reading import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
 from dedup_middleware.spark.stages import SparkError, Work, cuts_of
 from tests.spark.streams import Row, Seen, crawled, stream
-from tests.spark.test_parity import CASES, OPTIONS, decided, table
+from tests.spark.test_parity import CASES, OPTIONS, crawl, decided, pages, table
 
 NAMES = {name: f"{PREFIX}{name}" for name in alone.EVERY}
 NAMES["order"] = f"{PREFIX}position"
@@ -63,20 +64,31 @@ def seen(matches: Any, rows: Sequence[Row]) -> list[Seen]:
     return [found.get(i, Seen("new" if row["text"] else "empty")) for i, row in enumerate(rows)]
 
 
+@pytest.fixture(scope="module")
+def case_files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """The pages of a case with their fingerprints, in files that its tests share."""
+
+    @cache
+    def files(name: str) -> Any:
+        options = attrs.evolve(OPTIONS, **CASES[name])
+        parts = [range(200, 400), range(100, 200), range(100)]
+        return signed(tmp_path_factory.mktemp("signed"), pages(name), options, parts)
+
+    return files
+
+
 @pytest.mark.parametrize("most_rows", [alone._MOST_ROWS, 3])
 @pytest.mark.parametrize("name", [name for name in CASES if name != "content-probes"])
-async def test_same_verdicts_as_the_crawl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most_rows: int
+def test_same_verdicts_as_the_crawl(
+    case_files: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, name: str, most_rows: int
 ) -> None:
     """Page for page, whatever file a page is in, and however many are judged at once."""
     monkeypatch.setattr(alone, "_MOST_ROWS", most_rows)
-    rows = stream(400, seed=len(name))
     options = attrs.evolve(OPTIONS, **CASES[name])
-    files = signed(tmp_path, rows, options, [range(200, 400), range(100, 200), range(100)])
-    matches = alone.matches(files, NAMES, options, Job(output=""), at_once)
+    matches = alone.matches(case_files(name), NAMES, options, Job(output=""), at_once)
     assert matches.schema.equals(alone.MATCHES)
     assert matches.num_rows > 40
-    assert seen(matches, rows) == await crawled(rows, options)
+    assert seen(matches, pages(name)) == crawl(name)
 
 
 def test_what_spark_has_to_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from functools import cache
@@ -69,9 +70,16 @@ IN_STEPS = [name for name in CASES if name != "content-aggressive"]
 NEAR = ("content", "minhash")  # with near misses all pairs are judged, else those a sieve leaves
 
 
+@cache
 def pages(name: str) -> list[Row]:
     """The stream of a case."""
     return stream(400, seed=len(name))
+
+
+@cache
+def crawl(name: str) -> list[Seen]:
+    """What the crawl decides of it, which jobs of several kinds are compared with."""
+    return asyncio.run(crawled(pages(name), attrs.evolve(OPTIONS, **CASES[name])))
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +99,12 @@ def batch(
 
 
 @pytest.mark.parametrize("name", IN_STEPS)
-async def test_same_verdicts_as_the_crawl(
+def test_same_verdicts_as_the_crawl(
     batch: Callable[[str], tuple[Result, list[Row]]], name: str
 ) -> None:
     """Page for page: outcome, matched page, reason, similarity and the tables that found it."""
     result, rows = batch(name)
-    expected = await crawled(rows, attrs.evolve(OPTIONS, **CASES[name]))
+    expected = crawl(name)
     found = decided(result, rows)
     assert [(i, one) for i, one in enumerate(found)] == list(enumerate(expected))
     # Not by chance: the stream has many of them.

@@ -70,8 +70,8 @@ def tags() -> dict[str, tuple[int, str]]:
     found: dict[str, tuple[int, str]] = {}
     for line in dictionary.jieba_file("dict.txt").read_text("utf-8").splitlines():
         word, frequency, tag = line.split(" ")
-        count = max(int(frequency), found.get(normalize(word), (0, ""))[0])
-        found[normalize(word)] = count, tag
+        normal = normalize(word)
+        found[normal] = max(int(frequency), found.get(normal, (0, ""))[0]), tag
     return found
 
 

@@ -96,8 +96,10 @@ def folded_jieba() -> Any:
     tokenizer = jieba().Tokenizer()
     tokenizer.initialize()
     known: dict[str, int] = {}
-    for word, count in frequencies().items():
-        known[normalize(word)] = max(count, known.get(normalize(word), 0))
+    for word, count in tokenizer.FREQ.items():
+        if count:  # else it only begins words
+            normal = normalize(word)
+            known[normal] = max(count, known.get(normal, 0))
     for word in list(known):
         for end in range(1, len(word)):
             known.setdefault(word[:end], 0)

@@ -1,0 +1,112 @@
+"""Archives of a crawl as input: WARC, ARC, and Parquet with pages of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from dedup_middleware import Options
+from dedup_middleware.tools.files.run import Plan, run_batch
+from tests.batch.running import PAGE, batch, lines, warc
+from tests.texts import article, english
+
+
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_warc(tmp_path: Path, name: str) -> None:
+    """HTML of status 200 is read in its charset; the body text is compared and written."""
+
+    def page(text: str) -> str:
+        return f"<html><head><title>题</title></head><body><article><p>{text}</p></article></body>"
+
+    warc(
+        tmp_path / name,
+        [
+            ("https://a/1", "200 OK", "text/html; charset=gbk", page(article(1)).encode("gbk")),
+            ("https://b/1", "200 OK", "text/html; charset=utf-8", page(article(1)).encode()),
+            ("https://a/2", "404 Not Found", "text/html", page(article(2)).encode()),
+            ("https://a/3", "200 OK", "image/png", b"\x89PNG"),
+        ],
+    )
+    done = batch(
+        tmp_path / name, "-o", tmp_path / "kept.jsonl", "--dropped", tmp_path / "dropped.jsonl"
+    )
+    assert done.code == 0, done.err
+    (kept,) = lines(tmp_path / "kept.jsonl")
+    assert (kept["url"], kept["title"]) == ("https://a/1", "题")
+    assert article(1)[:30] in kept["text"]
+    assert "html" not in kept
+    (dropped,) = lines(tmp_path / "dropped.jsonl")
+    assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
+
+
+def test_arc(tmp_path: Path) -> None:
+    """The format before WARC, also under its name: with the addresses and dates of its pages."""
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + PAGE % english(1).encode()
+    names = b"1 0 Test\nURL IP-address Archive-date Content-type Archive-length\n\n"
+    (tmp_path / "in.warc").write_bytes(
+        b"filedesc://a.arc 0.0.0.0 20260101000000 text/plain %d\n%s\n" % (len(names), names)
+        + b"https://a/1 1.2.3.4 20260102030405 text/html %d\n%s\n" % (len(http), http)
+    )
+    assert batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl").code == 0
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert (kept["url"], kept["date"]) == ("https://a/1", "2026-01-02T03:04:05Z")
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    """They are no error, but it says what is no row, as in archives of other records."""
+    record = (
+        b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        b"Content-Type: text/plain\r\nContent-Length: 4\r\n\r\ntext\r\n\r\n"
+    )
+    (tmp_path / "in.warc").write_bytes(record)
+    done = batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "of WARC only responses of status 200" in done.out) == (0, True)
+
+
+def test_progress_counts_what_is_no_row(tmp_path: Path) -> None:
+    """An archive of pictures has been read, too, when the next one begins."""
+    warc(tmp_path / "1.warc", [("https://a/1", "200 OK", "image/png", b"\x89PNG" * 9999)])
+    warc(tmp_path / "2.warc", [("https://a/2", "200 OK", "text/html", PAGE % b"x")])
+    inputs = [tmp_path / "1.warc", tmp_path / "2.warc"]
+    plan = Plan(inputs=tuple(inputs), kept=tmp_path / "k", dropped=None, rejected=tmp_path / "r")
+    shown: list[float] = []
+    asyncio.run(run_batch(plan, Options(), shown.append))
+    assert shown == [sum(path.stat().st_size for path in inputs)]
+
+
+def test_fields_that_json_can_not_hold_are_counted(tmp_path: Path) -> None:
+    """They are named with the number of rows; that of a page whose text is there is none."""
+    table = pyarrow.table(
+        {
+            "url": ["https://a/1", "https://a/2"],
+            "html": [PAGE % english(n).encode() for n in (1, 2)],
+            "raw": pyarrow.array([b"x", None], pyarrow.binary()),
+            "took": pyarrow.array([1, 2], pyarrow.duration("s")),
+        }
+    )
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    done = batch(tmp_path / "in.parquet", "-o", tmp_path / "1.jsonl", "--json")
+    assert done.json["left_out"] == {"raw": 1, "took": 2}
+    done = batch(tmp_path / "in.parquet", "-o", tmp_path / "2.jsonl")
+    assert "The field raw of 1 pages could not be kept.\n" in done.out
+    assert "The field took of 2 pages could not be kept.\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings"), [({}, {"DEDUP_FILL_TEXT": False}), ({"text": "—"}, {})]
+)
+def test_pages_of_bytes_whose_text_goes_nowhere(
+    tmp_path: Path, fields: dict[str, str], settings: dict[str, Any]
+) -> None:
+    """Their HTML is kept as text: without it nothing would be left of the page."""
+    html = PAGE % english(1).encode()
+    table = pyarrow.Table.from_pylist([{"url": "https://a/1", "html": html, **fields}])
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    assert batch(tmp_path / "in.parquet", "-o", tmp_path / "k.jsonl", **settings).code == 0
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert kept["html"] == html.decode()

@@ -1,0 +1,128 @@
+"""Rows and files that can't be read: a row is written aside, a file ends the run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware.tools.files import rows as reading
+from dedup_middleware.tools.files.rows import Row
+from tests.batch.running import batch, lines, rows, write
+from tests.texts import english
+
+BAD = [
+    (b"{not json", "it is no JSON"),
+    (b"[1, 2]", "it is no JSON object"),
+    (b'"text"', "it is no JSON object"),
+    (b'{"url": "u"}', "no field 'text' or 'html'"),
+    (b'{"url": "u", "text": 5}', "field 'text' is no text"),
+    (b'{"url": "u", "text": ["a", 5]}', "field 'text' is no text"),
+    (b'{"url": "u", "html": 5}', "field 'html' is no text"),
+    (b'{"text": "\xff"}', "it is not UTF-8"),
+    (b"[" * 100_000, "nested too deeply"),
+]
+
+
+def test_bad_rows_are_written_aside(tmp_path: Path) -> None:
+    """Each with its file, row and reason; all others are decided."""
+    good = json.dumps({"url": "https://a/1", "text": english(1)}).encode()
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join([good, *(raw for raw, _ in BAD), b""]))
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl", "--json")
+    assert (done.code, done.json["kept"], done.json["rejected"]) == (0, 1, len(BAD))
+    rejected = lines(tmp_path / "kept.jsonl.rejected")
+    for number, (row, (raw, error)) in enumerate(zip(rejected, BAD, strict=True), 2):
+        assert row["row"] == number
+        assert error in row["error"]
+        assert row["file"].endswith("in.jsonl")
+        assert row["raw"] == raw.decode("utf-8", "replace")[:1000]
+
+
+def test_bad_rows_of_csv(tmp_path: Path) -> None:
+    """A wrong number of fields, and bytes that are not UTF-8."""
+    (tmp_path / "in.csv").write_bytes(
+        b"url,text\nu1,one two three\nu2\nu3,a,b\nu4,\xff\xfe\n\nu5,four five six\n"
+    )
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "kept.jsonl", "--json")
+    assert (done.json["kept"], done.json["rejected"]) == (2, 3)
+    errors = [row["error"] for row in lines(tmp_path / "kept.jsonl.rejected")]
+    assert errors == [
+        "it has 1 fields, the first line has 2", "it has 3 fields, the first line has 2",
+        "it is not UTF-8",
+    ]  # fmt: skip
+
+
+def test_a_line_that_is_a_list_is_rejected(tmp_path: Path) -> None:
+    """It costs its row alone."""
+    row = {"url": "https://a/1", "text": english(1)}
+    (tmp_path / "in.jsonl").write_text(f"{json.dumps([row])}\n{json.dumps(row)}\n")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "1 kept" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("first", ["", " ", ",,"])
+def test_csv_with_a_blank_first_line(tmp_path: Path, first: str) -> None:
+    """It has no names of columns; the message says where they belong."""
+    (tmp_path / "in.csv").write_text(f"{first}\nurl,text\nhttps://a/1,{english(1)}\n")
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "the first line is blank: remove it" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["[\n%s\n]\n", "[%s]", "\n[ %s\n]"])
+def test_json_in_one_list(tmp_path: Path, text: str) -> None:
+    """As Scrapy writes .json: of its lines only the last one would be a row."""
+    items = (json.dumps({"url": f"https://a/{n}", "text": english(n)}) for n in range(3))
+    (tmp_path / "in.json").write_text(text % ",\n".join(items))
+    done = batch(tmp_path / "in.json", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "is one list, as Scrapy writes .json" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("none.jsonl", None),
+        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 1000, mtime=0)[:-20]),
+        ("plain.jsonl.gz", b'{"text": "a"}\n'),
+        ("no.parquet", b"PAR1 and nothing else"),
+        ("no.warc", b"this is no WARC\r\n\r\n" * 10),
+        ("what.bin", b"x"),
+    ],
+)
+def test_files_that_can_not_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+    """Exit code 1, a message that names the file, and no result that looks complete."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = batch(tmp_path / name, "-o", tmp_path / "kept.jsonl")
+    assert done.code == 1
+    assert name in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
+    """It is no file."""
+    (tmp_path / "in.jsonl").symlink_to("in.jsonl")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (done.code, "in.jsonl is no file" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_loses_rows_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    """Rows that were there when the run began are not passed over."""
+    source = write(tmp_path / "in.jsonl", rows(9))
+    read = reading.read_jsonl
+
+    def read_and_change(path: Path) -> Iterator[Row]:
+        yield from read(path)
+        os.truncate(path, 100) if is_there else path.unlink()
+
+    monkeypatch.setitem(reading._READERS, "jsonl", read_and_change)
+    done = batch(source, "-o", tmp_path / "kept.jsonl")
+    assert (done.code, f"{source} has changed while it was read" in done.err) == (1, True)
+    assert not (tmp_path / "kept.jsonl").exists()
