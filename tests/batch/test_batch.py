@@ -195,6 +195,22 @@ def test_warc(tmp_path: Path, name: str) -> None:
     assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
 
 
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_a_page_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is rejected: half of it could be a duplicate, and the rest would be lost."""
+    pages = [PAGE % english(n).encode() for n in (1, 2)]
+    pages[0] += b" " * 1000
+    named = [(f"https://a/{n}", "200 OK", "text/html", page) for n, page in enumerate(pages)]
+    warc(tmp_path / name, named)
+    monkeypatch.setattr(reading, "LARGEST_PAGE", len(pages[1]))
+    found = [(row.raw["url"], row.error) for row in reading.read_warc(tmp_path / name)]  # type: ignore[call-overload]
+    assert found == [
+        ("https://a/0", f"the page has more than {len(pages[1]):,} bytes"), ("https://a/1", "")
+    ]  # fmt: skip
+
+
 def test_clusters(tmp_path: Path) -> None:
     """As those of the journal of the same run, near misses on request; in all three formats."""
     items = [*rows(12), {"url": "https://n.example/1", "text": article(4) + article(40)}]
