@@ -53,6 +53,7 @@ from dedup_middleware.spark.stages import (
     files_in,
     fingerprint_of,
     job_options,
+    local_copy,
 )
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.files.rows import BatchError
@@ -252,20 +253,17 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     with PortableWriter(path, parameters) as writer:
         # Spark names the parts of a sorted table in their order.
         for name in sorted(names):
-            for batch in _batches(name):
+            for batch in _batches(steps.stages.session, name):
                 writer.write(_pages(batch, options.keep_address))
         return writer.finish()
 
 
-def _batches(path: str) -> Iterator[Any]:
-    if path.startswith("file:"):
-        with pq.ParquetFile(path.removeprefix("file:")) as file:
-            yield from file.iter_batches(_ROWS)
-        return
-    from pyarrow.fs import FileSystem
-
-    files, name = FileSystem.from_uri(path)
-    with files.open_input_file(name) as raw, pq.ParquetFile(raw) as file:
+def _batches(session: SparkSession, path: str) -> Iterator[Any]:
+    """Rows of a file, some at a time; one that is elsewhere is brought here."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pq.ParquetFile(local_copy(session, path, Path(folder))) as file,
+    ):
         yield from file.iter_batches(_ROWS)
 
 

@@ -308,7 +308,8 @@ def _local(path: str, folder: Path) -> Path:
         return Path(unquote(parts.path))
     from pyarrow.fs import FileSystem, copy_files
 
-    found, name = FileSystem.from_uri(path)
+    # Arrow has no other name for it; Hadoop has that one only.
+    found, name = FileSystem.from_uri(re.sub("^s3a:", "s3:", path))
     target = folder / PurePosixPath(parts.path).name
     copy_files(name, str(target), source_filesystem=found)
     return target

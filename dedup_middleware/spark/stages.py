@@ -342,6 +342,20 @@ def exists(session: SparkSession, path: str) -> bool:
     return bool(files.exists(found))
 
 
+def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
+    """A file on this machine, copied into a folder unless it is here already; by Java, which knows
+    more file systems than Arrow."""
+    files, found = _file_system(session, path)
+    if files.getUri().getScheme() == "file":
+        return Path(str(files.makeQualified(found).toUri().getPath()))
+    target = folder / str(found.getName())
+    virtual_machine: Any = session._jvm
+    # Without a checksum in a file of its own.
+    to = virtual_machine.org.apache.hadoop.fs.Path(str(target))
+    files.copyToLocalFile(False, found, to, True)
+    return target
+
+
 _LARGEST_PIECE = 1 << 20
 
 
