@@ -7,13 +7,13 @@ Spark cuts it up: files by name, rows in their order.
 
 from __future__ import annotations
 
-import csv
+import io
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import groupby, islice, pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.spark.columns import NO_SIEVE, batch_of, words
+from dedup_middleware.spark.columns import NO_SIEVE, batches_of, words
 from dedup_middleware.spark.signing import (
     BASE,
     FAULT,
@@ -148,9 +149,10 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFr
     tables = []
     for end, some in sorted(by_end.items()):
         lines = session.read.text([*map(literal, some)], lineSep=end).select(
-            F.col("_metadata.file_path"),
-            F.col("_metadata.file_block_start"),
-            F.col("value").cast("binary"),
+            F.when(F.col("_metadata.file_block_start") == 0, F.col("_metadata.file_path")).alias(
+                FILE
+            ),
+            F.col("value").cast("binary").alias(LINE),
         )
         work = _rows_of_lines(given, names, separator, end, schema)
         tables.append(lines.mapInArrow(work, from_arrow_schema(schema)))
@@ -170,43 +172,44 @@ def _rows_of_lines(
     :raises BatchError: from the function; a quote is never closed
     """
 
-    def rows_of(file: str, lines: Iterator[tuple[str, int, bytes]]) -> Iterator[tuple[Any, ...]]:
-        rows = csv_rows(_text(lines, files[file], end), separator, files[file])
+    def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
+        rows = csv_rows(_text(lines, end), separator, files[file])
         next(values for values, _ in rows if values)  # the names
         for row in pages_of_csv(rows, names, separator):
-            fields: dict[str, Any] = row.raw  # type: ignore[assignment]
-            values = (_whole(fields.get(name, "")) for name in names)
+            fields: dict[str, str] = row.raw  # type: ignore[assignment]
+            values = [fields.get(name, "") for name in names]
+            if row.error:
+                values = [*map(_whole, values)]
             yield (*values, file, row.number, row.error or None)
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        lines = (
-            line
-            for batch in batches
-            for line in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
-        for file, some in groupby(lines, key=itemgetter(0)):
-            rows = rows_of(file, some)
-            while few := list(islice(rows, _ROWS)):
-                yield batch_of(few, schema)
+        parts = (part for batch in batches for part in _by_file(*batch.columns))
+        for file, some in groupby(parts, key=itemgetter(0)):
+            rows = rows_of(file, (lines for _, lines in some))
+            yield from batches_of(rows, _ROWS, schema)
 
     return work
 
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
+    """Lines that follow each other, with the name of their file."""
+    runs, every, start = pa.compute.run_end_encode(files), lines.to_pylist(), 0
+    for file, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        if file is None:
+            raise BatchError("a file of CSV can't be read: Spark has cut it")
+        yield file, every[start:end]
+        start = end
 
 
-def _text(lines: Iterable[tuple[str, int, bytes]], file: str, end: str) -> Iterator[str]:
+def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
     """Lines of a file as they were, whatever each ends with; the last one without its end."""
     before = None
-    for _, start, raw in lines:
-        if start:
-            raise BatchError(f"{file} can't be read: Spark has cut it")
+    for lines in parts:
         if before is not None:
-            yield from _LINE.findall(before + end)
-        text = raw.decode("utf-8", "surrogateescape")
+            yield from io.StringIO(before + end, newline="")
+        text = end.encode().join(lines).decode("utf-8", "surrogateescape")
         before = text.removeprefix("\ufeff") if before is None else text
-    if before:
-        yield from _LINE.findall(before)
+    yield from io.StringIO(before, newline="")
 
 
 def _whole(value: str) -> str:
@@ -234,8 +237,6 @@ def _csv_names(
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
-        except csv.Error as error:
-            raise SparkError(f"{file}: its line of names can't be read: {error}") from None
         except UnicodeEncodeError:
             raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
         if not names:
@@ -278,9 +279,7 @@ def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                rows = _warc_rows(path)
-                while some := list(islice(rows, _ROWS)):
-                    yield batch_of(some, schema)
+                yield from batches_of(_warc_rows(path), _ROWS, schema)
 
     return work
 

@@ -95,7 +95,7 @@ def read_rows(path: Path, file_format: str) -> Iterator[Row]:
         yield from _READERS[file_format](path)
         if not path.is_file() or path.stat().st_size < size:
             raise BatchError(f"{path} has changed while it was read: start again when it stays")
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BatchError(f"{path} can't be read: {error}") from error
 
 
@@ -170,7 +170,7 @@ def pages_of_csv(
                 f"a quote is within a field, so that it is not known which of {len(lines):,} lines "
                 "are one row"
             )
-        elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
+        elif any(map(_NO_UTF8.search, values)):
             error = "it is not UTF-8"
         yield Row(number, fields, error)
 
@@ -181,6 +181,9 @@ def _is_standard(lines: Iterable[str], delimiter: str) -> bool:
         return bool(list(csv.reader(lines, delimiter=delimiter, strict=True)))
     except csv.Error:
         return False
+
+
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def csv_text(data: BinaryIO) -> io.TextIOWrapper:
@@ -197,7 +200,8 @@ def csv_rows(
     """The values of each row of CSV and its lines, those of the line of names first.
 
     :param name: of the file, for the message
-    :raises BatchError: a quote is never closed, so that the rest of the file would be one row
+    :raises BatchError: a quote is never closed, so that the rest of the file would be one row, or a
+        value is too long
     """
     csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
     lines: list[str] = []
@@ -210,14 +214,18 @@ def csv_rows(
             yield line.replace("\0", _ZERO)
         has_ended = True
 
-    for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
-        # Only within a quote the reader asks for a line behind the last one before it gives a row.
-        if len(lines) > 1 and has_ended:
-            place = f"row {number}" if number else "the first line"
-            raise BatchError(f"{name}: the quote that {place} opens is never closed")
-        zeros = any("\0" in line for line in lines)
-        yield [value.replace(_ZERO, "\0") for value in values] if zeros else values, lines
-        lines.clear()
+    try:
+        for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
+            # Only within a quote the reader asks for a line behind the last one before it gives a
+            # row.
+            if len(lines) > 1 and has_ended:
+                place = f"row {number}" if number else "the first line"
+                raise BatchError(f"{name}: the quote that {place} opens is never closed")
+            zeros = any("\0" in line for line in lines)
+            yield [value.replace(_ZERO, "\0") for value in values] if zeros else values, lines
+            lines.clear()
+    except csv.Error as error:
+        raise BatchError(f"{name} can't be read: {error}") from error
 
 
 def named_columns(names: list[str]) -> list[str]:
@@ -236,7 +244,7 @@ def _check_names(path: Path, names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")
-        if any("\udc80" <= c <= "\udcff" for c in name):
+        if _NO_UTF8.search(name):
             raise BatchError(f"{path}: the line of names is not UTF-8: {name!r}")
 
 
