@@ -45,12 +45,14 @@ class Row:
 
     ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
     ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
+    ``doubtful``: others may be part of it.
     """
 
     number: int
     raw: bytes | dict[str, Any]
     error: str = ""
     done: int = 0
+    doubtful: bool = False
 
     @property
     def shown(self) -> str:
@@ -172,7 +174,21 @@ def pages_of_csv(
             )
         elif any(map(_NO_UTF8.search, values)):
             error = "it is not UTF-8"
-        yield Row(number, fields, error)
+        yield Row(number, fields, error, doubtful=_may_hold_rows(lines, delimiter, len(names)))
+
+
+_ADDRESS = re.compile(r"https?://\S+")
+
+
+def _may_hold_rows(lines: Sequence[str], delimiter: str, columns: int) -> bool:
+    """Whether a line of a row is like one itself: as many fields, and an address where the row has
+    one. Two quotes at the ends of fields may have joined them; or it is a line of a text."""
+    first, *others = (line.split(delimiter) for line in lines)
+    places = [place for place, value in enumerate(first) if _ADDRESS.fullmatch(value)]
+    return any(
+        len(values) == columns and any(_ADDRESS.match(values[place]) for place in places)
+        for values in others
+    )
 
 
 def _is_standard(lines: Iterable[str], delimiter: str) -> bool:
