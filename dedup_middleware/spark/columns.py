@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -64,6 +64,12 @@ def batch_of(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
     columns = zip(zip(*rows, strict=True), schema, strict=True)
     arrays = [pa.array(list(values), field.type) for values, field in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def batches_of(rows: Iterator[tuple[Any, ...]], count: int, schema: Any) -> Iterator[Any]:
+    """Rows as batches of Arrow, so many in each at the most."""
+    while some := list(islice(rows, count)):
+        yield batch_of(some, schema)
 
 
 def words(column: Any) -> NDArray[np.int64]:

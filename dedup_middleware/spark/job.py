@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -52,8 +53,10 @@ from dedup_middleware.spark.stages import (
     files_in,
     fingerprint_of,
     job_options,
+    local_copy,
 )
 from dedup_middleware.spark.steps import Steps
+from dedup_middleware.tools.files.rows import BatchError
 from dedup_middleware.tools.portable.portable import Imported, import_index
 from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
 
@@ -121,11 +124,15 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     def signed() -> DataFrame:
         nonlocal is_read
         is_read = True
-        if source.check is not None:
-            source.check()
         return unnamed.mapInArrow(sign(task), _signed_schema(rows))
 
-    pages = stages.table("work/pages", signed, _adapted(source, job))
+    try:
+        pages = stages.table("work/pages", signed, _adapted(source, job))
+    except PythonException as error:  # ends with what a worker raised
+        unread = re.search(rf"\.{BatchError.__name__}: (.*)", str(error))
+        if unread is None:
+            raise
+        raise SparkError(unread[1]) from error
     if is_read:
         check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
@@ -155,8 +162,10 @@ def _adapted(source: Source, job: Job) -> dict[str, str]:
     cores = source.rows.sparkSession.sparkContext.defaultParallelism
     size = sum(size for _, size, _ in source.states)
     part = max(_LEAST_PART, min(_LARGEST_PART, size // (job.partitions or 3 * cores)))
+    largest = max((size for _, size, _ in source.states), default=0)
     return {
-        "spark.sql.files.maxPartitionBytes": str(part),
+        **({"spark.sql.files.minPartitionNum": "1"} if source.whole else {}),
+        "spark.sql.files.maxPartitionBytes": str(max(part, largest) if source.whole else part),
         "spark.sql.files.openCostInBytes": str(min(part, 1 << 20)),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -244,20 +253,17 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     with PortableWriter(path, parameters) as writer:
         # Spark names the parts of a sorted table in their order.
         for name in sorted(names):
-            for batch in _batches(name):
+            for batch in _batches(steps.stages.session, name):
                 writer.write(_pages(batch, options.keep_address))
         return writer.finish()
 
 
-def _batches(path: str) -> Iterator[Any]:
-    if path.startswith("file:"):
-        with pq.ParquetFile(path.removeprefix("file:")) as file:
-            yield from file.iter_batches(_ROWS)
-        return
-    from pyarrow.fs import FileSystem
-
-    files, name = FileSystem.from_uri(path)
-    with files.open_input_file(name) as raw, pq.ParquetFile(raw) as file:
+def _batches(session: SparkSession, path: str) -> Iterator[Any]:
+    """Rows of a file, some at a time; one that is elsewhere is brought here."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        pq.ParquetFile(local_copy(session, path, Path(folder))) as file,
+    ):
         yield from file.iter_batches(_ROWS)
 
 

@@ -1,5 +1,5 @@
-"""Files to rows, by Spark's own readers; WARC by the reader of ``scrapy dedup files``. Pages of an
-exported index are read as pages that are kept already: none is computed again.
+"""Files to rows, by Spark's own readers; CSV and WARC by those of ``scrapy dedup files``. Pages of
+an exported index are read as pages that are kept already: none is computed again.
 
 Each row has its file and its place in it, so that the order of the input does not depend on how
 Spark cuts it up: files by name, rows in their order.
@@ -7,13 +7,13 @@ Spark cuts it up: files by name, rows in their order.
 
 from __future__ import annotations
 
-import csv
+import io
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, reduce
-from itertools import groupby, islice, pairwise
+from functools import reduce
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,15 +22,15 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructType
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.spark.columns import NO_SIEVE, batch_of, words
+from dedup_middleware.spark.columns import NO_SIEVE, batches_of, words
 from dedup_middleware.spark.signing import (
     BASE,
     FAULT,
@@ -39,16 +39,14 @@ from dedup_middleware.spark.signing import (
     LINE,
     Source,
     check_names,
-    quoted,
 )
 from dedup_middleware.spark.stages import (
-    BATCH_BYTES,
     Job,
     SparkError,
-    changed,
     file_states,
     fingerprint_of,
     listed,
+    literal,
     opened,
     qualified,
 )
@@ -56,8 +54,10 @@ from dedup_middleware.tools.files.rows import (
     BatchError,
     csv_rows,
     csv_text,
+    delimiter_of,
     format_of,
     named_columns,
+    pages_of_csv,
     read_warc,
 )
 from dedup_middleware.tools.portable.portable_file import (
@@ -67,13 +67,10 @@ from dedup_middleware.tools.portable.portable_file import (
     to_binary,
 )
 
-_ROWS = 64  # pages of a WARC file in memory at once
+_ROWS = 64  # of a file that is read here, in memory at once
 _PAGES = 1024  # of a job, that are written, in memory at once
 _MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
 _MOST_FILES = 1 << 63 - FILE_SHIFT
-_MALFORMED = "its fields do not fit the names in the first line"
-_NO_UTF8 = "it is not UTF-8"
-_PATTERN = re.compile(r"([\\{}\[\]*?])")
 Read = Callable[[SparkSession, list[str], Options, Job], DataFrame]
 
 
@@ -111,12 +108,11 @@ def read_files(
         )
     (kind,) = formats
     states = file_states(session, files)
-    largest = max(size for _, size, _ in states)
     return Source(
         rows=_READERS[kind](session, files, options, job),
         files=tuple(sorted(_as_spark_names_it(session, file) for file in files)),
-        counts=kind in {"jsonl", "csv"},
-        check=partial(check_quotes, session, files, largest) if kind == "csv" else None,
+        counts=kind == "jsonl",
+        whole=kind == "csv",
         identity=fingerprint_of(states, kind),
         states=states,
     )
@@ -132,13 +128,8 @@ def _as_spark_names_it(session: SparkSession, file: str) -> str:
     return str(machine.org.apache.hadoop.fs.Path(file).toUri().toString())
 
 
-def _literal(files: list[str]) -> list[str]:
-    """Names of files that Spark does not take for patterns."""
-    return [_PATTERN.sub(r"\\\1", file) for file in files]
-
-
 def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    lines = session.read.text(_literal(files)).where(F.trim("value") != "")
+    lines = session.read.text([*map(literal, files)]).where(F.trim("value") != "")
     return lines.select(
         F.col("value").cast("binary").alias(LINE),
         F.col("_metadata.file_path").alias(FILE),
@@ -147,136 +138,105 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Data
 
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
+    """Rows by the reader of ``scrapy dedup files``; no file may be cut."""
     separator = _separator(files)
     names, by_end = _csv_names(session, files, separator)
+    columns = [*((name, "string") for name in names), (FILE, "string"), (BASE, "int64")]
+    schema = pa.schema([*columns, (FAULT, "string")])
     if not names:
-        nothing = StructType().add(FILE, StringType()).add(BASE, LongType())
-        return session.createDataFrame([], nothing)
-    # Spark would want all lines of all files to end in one way.
-    tables = [
-        _csv_rows(session, some, separator, names, end) for end, some in sorted(by_end.items())
-    ]
+        return session.createDataFrame(schema.empty_table())
+    given = {_as_spark_names_it(session, file): file for file in files}
+    tables = []
+    for end, some in sorted(by_end.items()):
+        lines = session.read.text([*map(literal, some)], lineSep=end).select(
+            F.when(F.col("_metadata.file_block_start") == 0, F.col("_metadata.file_path")).alias(
+                FILE
+            ),
+            F.col("value").cast("binary").alias(LINE),
+        )
+        work = _rows_of_lines(given, names, separator, end, schema)
+        tables.append(lines.mapInArrow(work, from_arrow_schema(schema)))
     return reduce(DataFrame.unionAll, tables)
 
 
-def _csv_rows(
-    session: SparkSession, files: list[str], separator: str, names: list[str], end: str
-) -> DataFrame:
-    """Rows of files whose lines of names end alike; behind CR LF the others may end in LF."""
-    # Spark leaves the CR of CR LF in the last value, also in the last name.
-    read = [*names[:-1], names[-1] + "\r" * (end == "\r\n")]
-    schema = StructType()
-    for name in [*read, FAULT]:
-        schema = schema.add(name, StringType())
-    # Spark would replace what is no UTF-8, so that different texts become alike: bytes are read.
-    # By itself it would take the first end of a line for that of rows, also within a cell.
-    rows = session.read.options(
-        header=True, multiLine=True, escape='"', sep=separator, enforceSchema=True,
-        columnNameOfCorruptRecord=FAULT, encoding="ISO-8859-1", lineSep=end[-1],
-    ).schema(schema).csv(_literal(files))  # fmt: skip
-    columns = [F.coalesce(F.col(quoted(name)), F.lit("")) for name in read]
-    # An empty line.
-    fault = F.coalesce(FAULT, F.lit("" if len(names) == 1 else "none"))
-    rows = rows.where((columns[0] != "\r") | (fault != ""))
-    columns[-1] = F.regexp_replace(columns[-1], r"\r\z", "")
-    values = [F.encode(column, "ISO-8859-1").cast("string") for column in columns]
-    fault = F.when(F.col(FAULT).isNotNull(), F.lit(_MALFORMED))
-    for value in values:
-        fault = fault.when(~F.is_valid_utf8(value), F.lit(_NO_UTF8))
-    return rows.select(
-        *(F.make_valid_utf8(value).alias(name) for name, value in zip(names, values, strict=True)),
-        fault.alias(FAULT),
-        F.col("_metadata.file_path").alias(FILE),
-        F.col("_metadata.file_block_start").alias(BASE),
-    )
-
-
 def _separator(files: Sequence[str]) -> str:
-    tabs = any(".tsv" in PurePosixPath(file).name.lower() for file in files)
+    tabs = any(delimiter_of(PurePosixPath(file).name) == "\t" for file in files)
     return "\t" if tabs else ","
 
 
-_LEAST_PART = 1 << 24  # bytes of small files that one task reads
-_REFUSED = pa.schema([("file", "string"), ("reason", "string")])
+def _rows_of_lines(
+    files: Mapping[str, str], names: list[str], separator: str, end: str, schema: Any
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Lines of CSV, which end alike, to rows; ``files`` are their names as the messages have them.
 
-
-def check_quotes(session: SparkSession, files: Sequence[str], largest: int) -> None:
-    """Refuse CSV in which a quote is never closed: Spark would make one row of all behind it.
-
-    :param largest: bytes of the largest file
+    :raises BatchError: from the function; a quote is never closed
     """
-    # No file is cut: whether a line is within a quote is known from the lines before it.
-    settings = {
-        "spark.sql.files.maxPartitionBytes": str(max(largest, _LEAST_PART)),
-        "spark.sql.files.minPartitionNum": "1",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
-    }
-    line = F.col("value")
-    lines = session.read.text(_literal([*files])).select(
-        F.col("_metadata.file_path").alias(FILE),
-        # What else is in a line makes no difference.
-        F.when(line.contains('"'), line).otherwise(F.lit("")).cast("binary").alias(LINE),
-    )
-    given = {_as_spark_names_it(session, file): file for file in files}
-    check = _refused(_separator(files), given)
-    with changed(session, settings):
-        refused = lines.mapInArrow(check, from_arrow_schema(_REFUSED)).collect()
-    if refused:
-        raise SparkError(min(refused)["reason"])
 
-
-def _refused(separator: str, names: Mapping[str, str]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Lines with their files to files that can't be read, with the reason."""
+    def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
+        rows = csv_rows(_text(lines, end), separator, files[file])
+        next(values for values, _ in rows if values)  # the names
+        for row in pages_of_csv(rows, names, separator):
+            fields: dict[str, str] = row.raw  # type: ignore[assignment]
+            values = [fields.get(name, "") for name in names]
+            if row.error:
+                values = [*map(_whole, values)]
+            yield (*values, file, row.number, row.error or None)
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        lines = (
-            pair
-            for batch in batches
-            for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        )
-        for file, some in groupby(lines, key=itemgetter(0)):
-            # Python 3.10 can't read zero bytes; any encoding will do, for the values are not used.
-            text = (line.replace(b"\0", b"").decode("latin-1") + "\n" for _, line in some)
-            name = names[file]
-            try:
-                for _ in csv_rows(text, separator, name):
-                    pass
-            except BatchError as error:
-                yield batch_of([(name, str(error))], _REFUSED)
-            except csv.Error as error:
-                yield batch_of([(name, f"{name} can't be read: {error}")], _REFUSED)
+        parts = (part for batch in batches for part in _by_file(*batch.columns))
+        for file, some in groupby(parts, key=itemgetter(0)):
+            rows = rows_of(file, (lines for _, lines in some))
+            yield from batches_of(rows, _ROWS, schema)
 
     return work
 
 
-def _noted(lines: Iterable[str], parts: list[str]) -> Iterator[str]:
-    """The lines; those that were asked for are appended to a list."""
-    for line in lines:
-        parts.append(line)
-        yield line
+def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
+    """Lines that follow each other, with the name of their file."""
+    runs, every, start = pa.compute.run_end_encode(files), lines.to_pylist(), 0
+    for file, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        if file is None:
+            raise BatchError("a file of CSV can't be read: Spark has cut it")
+        yield file, every[start:end]
+        start = end
+
+
+def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
+    """Lines of a file as they were, whatever each ends with; the last one without its end."""
+    before = None
+    for lines in parts:
+        if before is not None:
+            yield from io.StringIO(before + end, newline="")
+        text = end.encode().join(lines).decode("utf-8", "surrogateescape")
+        before = text.removeprefix("\ufeff") if before is None else text
+    yield from io.StringIO(before, newline="")
+
+
+def _whole(value: str) -> str:
+    """A value in UTF-8."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
 ) -> tuple[list[str], dict[str, list[str]]]:
     """The names of the columns, in the first line of each file, none if all files are empty; and
-    the files that are not, by how this line ends: LF, CR LF or CR.
+    the files that are not, by how this line ends: LF (or CR LF) or CR.
 
     :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
     by_end: dict[str, list[str]] = {}
     for file in files:
-        parts: list[str] = []  # of the line of names, where names have ends of lines in them
         try:
             with csv_text(opened(session, file)) as text:
-                names = next(filter(None, csv_rows(_noted(text, parts), separator, file)), [])
+                rows = csv_rows(text, separator, file)
+                names, last = next(
+                    ((values, lines[-1]) for values, lines in rows if values), ([], "")
+                )
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
-        except csv.Error as error:
-            raise SparkError(f"{file}: its line of names can't be read: {error}") from None
         except UnicodeEncodeError:
             raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
         if not names:
@@ -288,14 +248,13 @@ def _csv_names(
                 f"({', '.join(first[1])}): read files with the same first line at a time"
             )
         first = first if first[1] else (file, names)
-        end = parts[-1][len(parts[-1].rstrip("\r\n")) :] or "\n"
-        by_end.setdefault(end, []).append(file)
+        by_end.setdefault("\r" if last.endswith("\r") else "\n", []).append(file)
     check_names(first[1])
     return first[1], by_end
 
 
 def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    rows = session.read.option("mergeSchema", "true").parquet(*_literal(files))
+    rows = session.read.option("mergeSchema", "true").parquet(*map(literal, files))
     check_names(rows.columns)
     return rows.select(
         "*",
@@ -320,9 +279,7 @@ def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
-                rows = _warc_rows(path)
-                while some := list(islice(rows, _ROWS)):
-                    yield batch_of(some, schema)
+                yield from batches_of(_warc_rows(path), _ROWS, schema)
 
     return work
 
@@ -350,7 +307,8 @@ def _local(path: str, folder: Path) -> Path:
         return Path(unquote(parts.path))
     from pyarrow.fs import FileSystem, copy_files
 
-    found, name = FileSystem.from_uri(path)
+    # Arrow has no other name for it; Hadoop has that one only.
+    found, name = FileSystem.from_uri(re.sub("^s3a:", "s3:", path))
     target = folder / PurePosixPath(parts.path).name
     copy_files(name, str(target), source_filesystem=found)
     return target
@@ -370,7 +328,9 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
     """Pages of an exported index, with the columns of those of the input; orders are below 0."""
     rows = read_portable(path).rows
     names = schema().names
-    table = session.read.parquet(path).select(*names, F.col("_metadata.row_index").alias(_ROW))
+    table = session.read.parquet(literal(path)).select(
+        *names, F.col("_metadata.row_index").alias(_ROW)
+    )
     found = table.mapInArrow(_with_content(rows), from_arrow_schema(_STORED))
     return found.select(
         "*",

@@ -73,8 +73,7 @@ def quoted(name: str) -> str:
 class Source:
     """An input: rows with the columns that :func:`sign` reads, and what names it.
 
-    ``states``: of its files, see :func:`.file_states`; ``check``: called before the rows are read
-    for the first time; raises if they can't be
+    ``states``: of its files, see :func:`.file_states`; ``whole``: none of them may be cut
     """
 
     rows: DataFrame
@@ -82,7 +81,7 @@ class Source:
     counts: bool = False
     identity: str = ""
     states: Sequence[tuple[str, int, int]] = ()
-    check: Callable[[], None] | None = None
+    whole: bool = False
 
 
 @attrs.frozen

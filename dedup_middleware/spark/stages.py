@@ -10,6 +10,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import sys
 import tempfile
 import weakref
@@ -220,8 +221,8 @@ class Stages:
                 table.write.mode("overwrite").parquet(path)
                 self._schemas[name] = table.schema
         if name not in self._schemas:
-            self._schemas[name] = self.session.read.parquet(path).schema
-        return self.session.read.schema(self._schemas[name]).parquet(path)
+            self._schemas[name] = self.session.read.parquet(literal(path)).schema
+        return self.session.read.schema(self._schemas[name]).parquet(literal(path))
 
     def local_files(self, name: str) -> list[Path] | None:
         """The Parquet files of a table that is written, in the order of its partitions; None: Spark
@@ -242,9 +243,8 @@ class Stages:
         """Rows of a table that is written."""
         files = self.local_files(name)
         if files is None:
-            return int(
-                self.session.read.schema(self._schemas[name]).parquet(self.path(name)).count()
-            )
+            table = self.session.read.schema(self._schemas[name])
+            return int(table.parquet(literal(self.path(name))).count())
         # A job of Spark takes a quarter of a second to count them.
         return sum(pq.read_metadata(file).num_rows for file in files)
 
@@ -322,6 +322,14 @@ def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
     return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
 
 
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+
+
+def literal(path: str) -> str:
+    """A name that Spark does not take for a pattern when it reads."""
+    return _PATTERN.sub(r"\\\1", path)
+
+
 def qualified(session: SparkSession, path: str) -> str:
     """The whole name of a file or folder, as :func:`listed` has it."""
     files, found = _file_system(session, path)
@@ -332,6 +340,20 @@ def exists(session: SparkSession, path: str) -> bool:
     """Whether there is a file or folder, on any file system that Spark supports."""
     files, found = _file_system(session, path)
     return bool(files.exists(found))
+
+
+def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
+    """A file on this machine, copied into a folder unless it is here already; by Java, which knows
+    more file systems than Arrow."""
+    files, found = _file_system(session, path)
+    if files.getUri().getScheme() == "file":
+        return Path(str(files.makeQualified(found).toUri().getPath()))
+    target = folder / str(found.getName())
+    virtual_machine: Any = session._jvm
+    # Without a checksum in a file of its own.
+    to = virtual_machine.org.apache.hadoop.fs.Path(str(target))
+    files.copyToLocalFile(False, found, to, True)
+    return target
 
 
 _LARGEST_PIECE = 1 << 20

@@ -9,7 +9,6 @@ kept before a page are ranked as in a crawl (:func:`~dedup_middleware.core.judge
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 import attrs
@@ -27,6 +26,7 @@ from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (
     batch_of,
+    batches_of,
     flat,
     kept_of,
     page_of,
@@ -207,8 +207,7 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
         method = choose_method(options)
         for rows in whole_groups(batches, "page"):
             found = (one for page in _pages(rows) for one in matches(method, page))
-            while some := list(islice(found, _ROWS)):
-                yield batch_of(some, MATCHES)
+            yield from batches_of(found, _ROWS, MATCHES)
 
     return work
 

@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from dedup_middleware import Options
+from dedup_middleware.tools.files import rows as reading
 from dedup_middleware.tools.files.run import Plan, run_batch
 from tests.batch.running import PAGE, batch, lines, warc
 from tests.texts import article, english
@@ -42,6 +43,22 @@ def test_warc(tmp_path: Path, name: str) -> None:
     assert "html" not in kept
     (dropped,) = lines(tmp_path / "dropped.jsonl")
     assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
+
+
+@pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])
+def test_a_page_that_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is rejected: half of it could be a duplicate, and the rest would be lost."""
+    pages = [PAGE % english(n).encode() for n in (1, 2)]
+    pages[0] += b" " * 1000
+    named = [(f"https://a/{n}", "200 OK", "text/html", page) for n, page in enumerate(pages)]
+    warc(tmp_path / name, named)
+    monkeypatch.setattr(reading, "LARGEST_PAGE", len(pages[1]))
+    found = [(row.raw["url"], row.error) for row in reading.read_warc(tmp_path / name)]  # type: ignore[call-overload]
+    assert found == [
+        ("https://a/0", f"the page has more than {len(pages[1]):,} bytes"), ("https://a/1", "")
+    ]  # fmt: skip
 
 
 def test_arc(tmp_path: Path) -> None:

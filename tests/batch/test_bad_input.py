@@ -56,6 +56,20 @@ def test_bad_rows_of_csv(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_rows_of_csv_that_may_hold_others(tmp_path: Path) -> None:
+    """A quote closed at the end of a later field can't be told from a text of several lines: such
+    rows are counted, and the first is named."""
+    (tmp_path / "in.csv").write_text(
+        f'url,text\nhttps://a/1,"{english(1)}\n{english(2)}"\nhttps://a/2,"open {english(3)}\n'
+        f'https://a/3,a pipe of 5"\nhttps://a/4,{english(4)}\n'
+    )
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "kept.jsonl", "--json")
+    found = (done.json["read"], done.json["doubtful"], done.json["first_doubtful"])
+    assert found == (3, 1, f"row 2 of {tmp_path / 'in.csv'}")
+    done = batch(tmp_path / "in.csv", "-o", tmp_path / "kept-2.jsonl")
+    assert "1 rows may hold others, as where quotes are missing; the first is row 2 of" in done.out
+
+
 def test_a_line_that_is_a_list_is_rejected(tmp_path: Path) -> None:
     """It costs its row alone."""
     row = {"url": "https://a/1", "text": english(1)}

@@ -57,7 +57,7 @@ def found(text: str) -> Iterator[list[str] | int]:
     """What the reader makes of it."""
     number = 0
     try:
-        for values in csv_rows(csv_text(io.BytesIO(text.encode())), ",", "x.csv"):
+        for values, _ in csv_rows(csv_text(io.BytesIO(text.encode())), ",", "x.csv"):
             yield [value.replace("\r\n", "\n").replace("\r", "\n") for value in values]
             number += 1
     except BatchError as error:
@@ -82,3 +82,30 @@ def test_a_quote_within_a_field_hides_none_that_is_never_closed(tmp_path: Path) 
     path.write_text(f'url,text\nhttps://a/8,a pipe of 5" long\nhttps://a/9,"never closed\n{rows}')
     with pytest.raises(BatchError, match=r"even\.csv: the quote that row 2 opens is never closed"):
         list(read_csv(path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "read"),
+    [
+        # The quote that row 1 opens is closed by one that opens a field of row 2.
+        ('u1,"open text\nu2,"text of 2"\nu3,text of 3\n', {"u3": "text of 3"}),
+        # By one within a field, four lines later.
+        ('u1,"open text\nu2,b\nu3,c\nu4,d\nu5,a 5" pipe\nu6,f\n', {"u6": "f"}),
+        # In a line of its own a quote within a field ends nothing.
+        ('u1,"5" pipe"\nu2,a 5" pipe\n', {"u1": '5 pipe"', "u2": 'a 5" pipe'}),
+        ('u1,"several\nlines, ""quoted"""\nu2,b\n', {"u1": 'several\nlines, "quoted"', "u2": "b"}),
+    ],
+)
+def test_a_quote_that_another_one_closes(tmp_path: Path, rows: str, read: dict[str, str]) -> None:
+    """Rows between the two were lost in a text, and nothing said so: they are rejected."""
+    path = tmp_path / "pages.csv"
+    path.write_text(f"url,text\n{rows}")
+    found = list(read_csv(path))
+    assert {row.raw["url"]: row.raw["text"] for row in found if not row.error} == read  # type: ignore[call-overload]
+    for row in found:
+        if row.error:
+            lines = str(row.raw["text"]).count("\n") + 1  # type: ignore[call-overload]
+            assert row.error == (
+                "a quote is within a field, so that it is not known which of "
+                f"{lines} lines are one row"
+            )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dedup_middleware.tools.commands import check
 from dedup_middleware.tools.commands.check import LONGEST, differences
 from dedup_middleware.tools.commands.dedup import SUBCOMMANDS
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
@@ -169,6 +170,17 @@ def test_one_way_similarity(tmp_path: Path) -> None:
     b.write_text(article(1, 30) + article(2, 60), encoding="utf-8")
     (row,) = dedup("compare", str(a), str(b), "--json", "--method", "content").json["methods"]
     assert (row["a_in_b"]["duplicate"], row["b_in_a"]["duplicate"]) == (True, False)
+
+
+def test_a_page_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, and not asked about by its beginning."""
+    page = tmp_path / "a.txt"
+    page.write_text("one two three")
+    monkeypatch.setattr(check, "LARGEST_PAGE", 12)
+    done = dedup("compare", str(page), str(page))
+    assert (done.code, "has more than 12 bytes" in done.err) == (1, True)
+    monkeypatch.setattr(check, "LARGEST_PAGE", 13)
+    assert dedup("compare", str(page), str(page)).code == 0
 
 
 def test_differences_put_together_are_the_texts() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +24,7 @@ from dedup_middleware.spark.__main__ import spark_errors
 from dedup_middleware.spark.job import check_unchanged, run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import SparkError, changed
+from dedup_middleware.tools.files.rows import read_csv
 from tests.spark.streams import Row
 from tests.texts import article
 
@@ -142,7 +142,7 @@ def test_csv(spark: SparkSession, tmp_path: Path) -> None:
     result = run(read_files(spark, files, OPTIONS, options), OPTIONS, options)
     assert keys(result) == EXPECTED
     rejected = [row["reason"] for row in result.rejects.sort("position").collect()]
-    assert rejected == ["its fields do not fit the names in the first line", "it is not UTF-8"]
+    assert rejected == ["it has 6 fields, the first line has 5", "it is not UTF-8"]
     kept = result.kept.first()
     assert (kept["title"], kept["order"], kept["a`b"]) == ('a "title"', "x", "y")
 
@@ -209,10 +209,25 @@ def test_legal_csv_is_not_refused(
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
     chosen = job(str(tmp_path / "result"))
     source = read_files(spark, [str(tmp_path / "*.csv*")], OPTIONS, chosen)
-    assert source.check is not None
     monkeypatch.delattr(reading, "opened")
     with changed(spark, {"spark.sql.files.maxPartitionBytes": "1000"}):
-        source.check()
+        numbers = run(source, OPTIONS, chosen).numbers
+    expected = sum(1 for path in tmp_path.glob("*.csv*") for _ in read_csv(path))
+    assert (numbers["read"], numbers["rejects"]) == (expected, 0)
+
+
+def test_a_quote_that_another_one_closes(spark: SparkSession, tmp_path: Path) -> None:
+    """The row between the two was lost: it was part of a text."""
+    rows = f'https://a/1,"open {article(1)}\nhttps://a/2,"{article(2)}"\nhttps://a/3,{article(3)}\n'
+    (tmp_path / "pages.csv").write_text(f"url,text\n{rows}")
+    chosen = job(str(tmp_path / "result"))
+    result = run(read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen), OPTIONS, chosen)
+    assert keys(result)[0] == ["3"]
+    rejected = result.rejects.collect()
+    assert [(row["position"] & 0xFFFF, row["reason"]) for row in rejected] == [
+        (1, "a quote is within a field, so that it is not known which of 2 lines are one row")
+    ]
+    assert "https://a/2" in rejected[0]["raw"]
 
 
 def test_lines_that_end_in_several_ways(spark: SparkSession, tmp_path: Path) -> None:
@@ -310,15 +325,16 @@ def test_a_file_that_changes_while_it_is_read(
     path.write_text("\n".join(map(json.dumps, pages())))
     source = read_files(spark, [str(path)], OPTIONS, chosen)
 
-    def change() -> None:
-        path.write_text(json.dumps(pages()[0])) if is_there else path.unlink()
+    def change(step: str) -> None:
+        if step == "work/pages":
+            path.write_text(json.dumps(pages()[0])) if is_there else path.unlink()
 
     message = "has changed while it was read" if is_there else "does not exist"
     with (
         pytest.raises(SparkError, match=message),
         spark_errors("the job"),
     ):
-        run(attrs.evolve(source, check=change), OPTIONS, chosen)
+        run(source, OPTIONS, chosen, change)
 
 
 def test_files_are_looked_at_with_few_calls(
@@ -353,6 +369,17 @@ def test_a_table_of_files_of_any_name(spark: SparkSession, tmp_path: Path) -> No
         (tmp_path / f"{name}.json").write_text(json.dumps(row))
     chosen = job(str(tmp_path / "result"))
     assert deduplicate(spark.read.json(str(tmp_path)), OPTIONS, chosen).numbers["read"] == 6
+
+
+def test_a_result_in_a_folder_whose_name_is_a_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes the name for one when it reads what it has written."""
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, pages())))
+    for name in ("a[1]", "{a,b}*?"):
+        chosen = job(str(tmp_path / name), keep="longest")
+        result = run(
+            read_files(spark, [str(tmp_path / "in.jsonl")], OPTIONS, chosen), OPTIONS, chosen
+        )
+        assert result.numbers["read"] == result.kept.count() + result.numbers["duplicates"] == 6
 
 
 def test_a_result_in_a_folder_behind_a_link(spark: SparkSession, tmp_path: Path) -> None:

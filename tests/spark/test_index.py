@@ -53,6 +53,21 @@ async def test_the_crawl_goes_on(
             assert (verdict.outcome, match) == (one.outcome, one.match_key)
 
 
+def test_an_index_file_of_a_result_that_is_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+    """At an address that Hadoop knows and Arrow does not, as ``s3a:``."""
+    (tmp_path / "there").mkdir()
+    settings = spark._jsc.hadoopConfiguration()
+    settings.set("fs.viewfs.mounttable.other.link./there", f"file://{tmp_path}/there")
+    rows, options = stream(60, seed=17), Options(hash_key="5")
+    found = []
+    for output in ("viewfs://other/there/out", str(tmp_path / "here")):
+        steps = steps_of(spark, rows, options, Job(output=output, partitions=2))
+        written = write_index_file(steps, tmp_path / "index.parquet")
+        found.append((written.checksum, finish(steps).numbers))
+    assert found[0] == found[1]
+    assert (tmp_path / "there" / "out" / "job.json").exists()
+
+
 async def test_new_pages_against_an_exported_index(spark: SparkSession, tmp_path: Path) -> None:
     """Pages of the index are kept already: verdicts are those of the crawl that goes on."""
     options = Options(index_url=f"sqlite:{tmp_path / 'index.db'}", hash_key="5")

@@ -190,6 +190,9 @@ CSV = {
     "cr-lf-in-name": '"url","te\nxt"\ru1,"one\ncell"\ru2,two\r',
     "lf-cr-in-name": '"url","te\rxt"\nu1,"one\rcell"\nu2,two\n',
     "crlf-then-lf": 'url,text\r\nu1,"one"\nu2,two\r\n\nu3,"th\nree"\n',
+    "lf-cr-between": 'url,text\nu1,one\ru2,two\nu3,"th\ree"\r\nu4,four\r',
+    "cr-lf-between": 'url,text\ru1,one\nu2,two\ru3,"th\nree"\r\nu4,four\n',
+    "one-name": "text\none\rtwo\n",
     "names-only": "url,text",
     "empty": "",
 }

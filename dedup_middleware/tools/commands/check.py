@@ -10,7 +10,7 @@ import urllib.request
 from difflib import SequenceMatcher
 from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 from scrapy.settings import BaseSettings
@@ -32,13 +32,13 @@ from dedup_middleware.tools.commands.context import (
     plain_table,
     shown,
 )
+from dedup_middleware.tools.files.rows import LARGEST_PAGE
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
 
-_LARGEST = 50_000_000  # bytes of a page
 _SECONDS = 30
 _HTML_ENDINGS = {".html", ".htm", ".xhtml", ".xml"}
 
@@ -54,11 +54,11 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
         raw, charset, is_html = _fetch(place, settings)
         key = key or place
     elif place == "-":
-        raw, charset, is_html = sys.stdin.buffer.read(_LARGEST), None, False
+        raw, charset, is_html = _read(sys.stdin.buffer, place), None, False
     else:
         try:
             with Path(place).open("rb") as file:
-                raw = file.read(_LARGEST)
+                raw = _read(file, place)
         except OSError as error:
             raise CommandError(f"{place} can't be read: {error.strerror or error}") from error
         charset, is_html = None, Path(place).suffix.lower() in _HTML_ENDINGS
@@ -73,6 +73,13 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     return Document(key or content_key(text), text=text)
 
 
+def _read(file: IO[bytes], place: str) -> bytes:
+    raw = file.read(LARGEST_PAGE + 1)
+    if len(raw) > LARGEST_PAGE:
+        raise CommandError(f"{place} has more than {LARGEST_PAGE:,} bytes: it can't be a page")
+    return raw
+
+
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = str(settings.get("USER_AGENT"))
     try:
@@ -80,7 +87,7 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
             headers: Message = response.headers
             is_html = headers.get_content_type() != "text/plain"
-            return response.read(_LARGEST), headers.get_content_charset(), is_html
+            return _read(response, address), headers.get_content_charset(), is_html
     except (OSError, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()

@@ -45,12 +45,14 @@ class Row:
 
     ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
     ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
+    ``doubtful``: others may be part of it.
     """
 
     number: int
     raw: bytes | dict[str, Any]
     error: str = ""
     done: int = 0
+    doubtful: bool = False
 
     @property
     def shown(self) -> str:
@@ -95,7 +97,7 @@ def read_rows(path: Path, file_format: str) -> Iterator[Row]:
         yield from _READERS[file_format](path)
         if not path.is_file() or path.stat().st_size < size:
             raise BatchError(f"{path} has changed while it was read: start again when it stays")
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BatchError(f"{path} can't be read: {error}") from error
 
 
@@ -130,10 +132,10 @@ def read_jsonl(path: Path) -> Iterator[Row]:
 
 def read_csv(path: Path) -> Iterator[Row]:
     """Rows of CSV (or TSV, by the ending) with a line of names first, in UTF-8."""
-    with path.open("rb") as raw, _opened(raw, path) as data:
-        text = csv_text(data)
-        rows = csv_rows(text, "\t" if ".tsv" in path.name.lower() else ",", str(path))
-        names = next(rows, None)
+    with path.open("rb") as raw, csv_text(_opened(raw, path)) as text:
+        delimiter = delimiter_of(path.name)
+        rows = csv_rows(text, delimiter, str(path))
+        names, _ = next(rows, (None, ()))
         if names is None:
             return
         if not "".join(names).strip():
@@ -143,18 +145,61 @@ def read_csv(path: Path) -> Iterator[Row]:
             )
         names = named_columns(names)
         _check_names(path, names)
-        for number, values in enumerate(rows, 1):
-            if not values:
-                continue
-            fields: dict[str, Any] = dict(zip(names, values, strict=False))
-            if len(values) > len(names):
-                fields[""] = values[len(names) :]  # for the file of rejected rows
-            error = ""
-            if len(values) != len(names):
-                error = f"it has {len(values)} fields, the first line has {len(names)}"
-            elif any("\udc80" <= c <= "\udcff" for value in values for c in value):
-                error = "it is not UTF-8"
-            yield Row(number, fields, error, done=raw.tell())
+        for row in pages_of_csv(rows, names, delimiter):
+            yield attrs.evolve(row, done=raw.tell())
+
+
+def delimiter_of(name: str) -> str:
+    """What is between the values of a file of this name."""
+    return "\t" if ".tsv" in name.lower() else ","
+
+
+def pages_of_csv(
+    rows: Iterable[tuple[list[str], list[str]]], names: Sequence[str], delimiter: str
+) -> Iterator[Row]:
+    """Rows of :func:`csv_rows` that are behind the names."""
+    for number, (values, lines) in enumerate(rows, 1):
+        if not values:
+            continue
+        fields: dict[str, Any] = dict(zip(names, values, strict=False))
+        if len(values) > len(names):
+            fields[""] = values[len(names) :]  # for the file of rejected rows
+        error = ""
+        if len(values) != len(names):
+            error = f"it has {len(values)} fields, the first line has {len(names)}"
+        elif len(lines) > 1 and not _is_standard(lines, delimiter):
+            error = (
+                f"a quote is within a field, so that it is not known which of {len(lines):,} lines "
+                "are one row"
+            )
+        elif any(map(_NO_UTF8.search, values)):
+            error = "it is not UTF-8"
+        yield Row(number, fields, error, doubtful=_may_hold_rows(lines, delimiter, len(names)))
+
+
+_ADDRESS = re.compile(r"https?://\S+")
+
+
+def _may_hold_rows(lines: Sequence[str], delimiter: str, columns: int) -> bool:
+    """Whether a line of a row is like one itself: as many fields, and an address where the row has
+    one. Two quotes at the ends of fields may have joined them; or it is a line of a text."""
+    first, *others = (line.split(delimiter) for line in lines)
+    places = [place for place, value in enumerate(first) if _ADDRESS.fullmatch(value)]
+    return any(
+        len(values) == columns and any(_ADDRESS.match(values[place]) for place in places)
+        for values in others
+    )
+
+
+def _is_standard(lines: Iterable[str], delimiter: str) -> bool:
+    """Whether each field of a row that begins with a quote ends with one."""
+    try:
+        return bool(list(csv.reader(lines, delimiter=delimiter, strict=True)))
+    except csv.Error:
+        return False
+
+
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def csv_text(data: BinaryIO) -> io.TextIOWrapper:
@@ -162,28 +207,41 @@ def csv_text(data: BinaryIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def csv_rows(text: Iterable[str], delimiter: str, name: str) -> Iterator[list[str]]:
-    """The values of each row of CSV, those of the line of names first.
+_ZERO = "\ud800"  # for a zero byte, which Python 3.10 can't read; no text in UTF-8 has it
+
+
+def csv_rows(
+    text: Iterable[str], delimiter: str, name: str
+) -> Iterator[tuple[list[str], list[str]]]:
+    """The values of each row of CSV and its lines, those of the line of names first.
 
     :param name: of the file, for the message
-    :raises BatchError: a quote is never closed, so that the rest of the file would be one row
+    :raises BatchError: a quote is never closed, so that the rest of the file would be one row, or a
+        value is too long
     """
     csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
+    lines: list[str] = []
     has_ended = False
 
     def lines_of() -> Iterator[str]:
         nonlocal has_ended
-        yield from text
+        for line in text:
+            lines.append(line)
+            yield line.replace("\0", _ZERO)
         has_ended = True
 
-    rows, begun = csv.reader(lines_of(), delimiter=delimiter), 0
-    for number, values in enumerate(rows):
-        lines, begun = rows.line_num - begun, rows.line_num
-        # Only within a quote the reader asks for a line behind the last one before it gives a row.
-        if lines > 1 and has_ended:
-            place = f"row {number}" if number else "the first line"
-            raise BatchError(f"{name}: the quote that {place} opens is never closed")
-        yield values
+    try:
+        for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
+            # Only within a quote the reader asks for a line behind the last one before it gives a
+            # row.
+            if len(lines) > 1 and has_ended:
+                place = f"row {number}" if number else "the first line"
+                raise BatchError(f"{name}: the quote that {place} opens is never closed")
+            zeros = any("\0" in line for line in lines)
+            yield [value.replace(_ZERO, "\0") for value in values] if zeros else values, lines
+            lines.clear()
+    except csv.Error as error:
+        raise BatchError(f"{name} can't be read: {error}") from error
 
 
 def named_columns(names: list[str]) -> list[str]:
@@ -202,7 +260,7 @@ def _check_names(path: Path, names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")
-        if any("\udc80" <= c <= "\udcff" for c in name):
+        if _NO_UTF8.search(name):
             raise BatchError(f"{path}: the line of names is not UTF-8: {name!r}")
 
 
@@ -317,7 +375,7 @@ def _values(array: Any, types: Any) -> list[Any]:
     return found
 
 
-_LARGEST = 50_000_000  # bytes of a page
+LARGEST_PAGE = 50_000_000  # bytes
 _LOOKED_AT = 1000  # bytes of a page
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has many of these
 _CONTROLS_IN = 50  # characters, of which one may be such; of packed ones every tenth is
@@ -355,14 +413,15 @@ def read_warc(path: Path) -> Iterator[Row]:
                 error = ""
                 try:
                     content = record.content_stream()
-                    page = content.read(_LARGEST)
+                    page = content.read(LARGEST_PAGE + 1)
                 except Exception as fault:  # of warcio, or of what it unpacks the page with
                     page, error = b"", f"its content can't be read: {fault}"
                 coding, charset = headers.get_header("Content-Encoding"), _charset(parameters)
                 if coding and not error and _is_coded(page, coding, charset, content):
                     page, error = b"", f"its content can't be read: it is coded as {coding!r}"
-                # A page longer than the limit is cut on purpose.
-                missing = len(page) < _LARGEST and _missing_bytes(record)
+                if len(page) > LARGEST_PAGE:
+                    page, error = b"", f"the page has more than {LARGEST_PAGE:,} bytes"
+                missing = _missing_bytes(record)
                 if missing:
                     raise BatchError(f"{path} is cut short: {missing} bytes of {url} are missing")
                 fields = {

@@ -92,7 +92,10 @@ class Plan:
 
 @attrs.frozen
 class Report:
-    """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows."""
+    """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows.
+
+    ``doubtful`` rows were read, and may hold others; ``first_doubtful`` is where one is.
+    """
 
     read: int
     kept: int
@@ -100,6 +103,8 @@ class Report:
     rejected: int
     reasons: dict[str, int]
     left_out: dict[str, int]
+    doubtful: int
+    first_doubtful: str
     seconds: float
 
 
@@ -160,7 +165,8 @@ class Outputs:
             else opened(closed(JournalOutput(plan.journal, options, replaces=replaces)))
         )
         self._lines = Lines(options)
-        self._drops = 0
+        self._drops = self._doubtful = 0
+        self._first_doubtful = ""
         self._reasons: Counter[str] = Counter()
 
     async def take(self, path: Path, row: Row, signed: Signed, dedup: Deduplicator) -> None:
@@ -168,6 +174,9 @@ class Outputs:
         if signed.page is None:
             self._rejected.write(rejected_line(path, row, signed.error))
             return
+        if row.doubtful:
+            self._doubtful += 1
+            self._first_doubtful = self._first_doubtful or f"row {row.number} of {path}"
         verdict = await dedup.decide_fingerprint(signed.page)
         await dedup.commit(verdict)  # a new page counts as stored at once
         verdict = attrs.evolve(verdict, document=signed.document)
@@ -212,6 +221,8 @@ class Outputs:
             rejected,
             dict(self._reasons.most_common()),
             dict(self._lines.left_out),
+            self._doubtful,
+            self._first_doubtful,
             seconds,
         )
 
