@@ -90,6 +90,7 @@ def links_have_texts(_: Trial) -> Seen:
 POINTS = (
     Point(AREA, "the tutorial, copied to the letter", "", tutorial),
     contains(
+        AREA,
         "it says what the template holds, what takes long, what JSON can't hold",
         "not said",
         {
@@ -101,8 +102,11 @@ POINTS = (
         },
     ),
     Point(AREA, "no link without a text", "", links_have_texts),
-    contains("why `DEDUP_REVISIT` drops by default", "", {"docs/decisions.md": ("DEDUP_REVISIT",)}),
     contains(
+        AREA, "why `DEDUP_REVISIT` drops by default", "", {"docs/decisions.md": ("DEDUP_REVISIT",)}
+    ),
+    contains(
+        AREA,
         "feed failures are documented; GBK; the remote control",
         "not said",
         {

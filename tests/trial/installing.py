@@ -81,7 +81,8 @@ def names_extra(extra: str, *command: str, code: int = 1) -> Point:
 
     def look(trial: Trial) -> Seen:
         project = trial.project
-        (project.folder / "rows.jsonl").write_text('{"url": "a", "text": "b c d"}\n')
+        for name in ("rows.jsonl", "rows.parquet", "rows.warc"):
+            (project.folder / name).write_text('{"url": "a", "text": "b c d"}\n')
         index = project.index()
         if command[0] == "crawl":
             done = project.crawl(index, *command[1:])
@@ -92,7 +93,7 @@ def names_extra(extra: str, *command: str, code: int = 1) -> Point:
     return Point(AREA, f"without the extra `{extra}` its name is said", "ImportError", look)
 
 
-def contains(what: str, before: str, places: dict[str, Sequence[str]]) -> Point:
+def contains(area: str, asks: str, before: str, places: dict[str, Sequence[str]]) -> Point:
     """Files of the clone that hold some texts."""
 
     def look(trial: Trial) -> Seen:
@@ -105,7 +106,7 @@ def contains(what: str, before: str, places: dict[str, Sequence[str]]) -> Point:
         printed = "; ".join(lacking) or "all is there"
         return Seen(f"grep ... {' '.join(places)}", printed, met=not lacking)
 
-    return Point(AREA, what, before, look)
+    return Point(area, asks, before, look)
 
 
 def plain_wheel(trial: Trial) -> Seen:
@@ -128,19 +129,20 @@ def plain_wheel(trial: Trial) -> Seen:
     return Seen(done.command, ", ".join(wheels) or done.text[-200:], met=is_met and bool(wheels))
 
 
-def wheels_of_dependencies(platform: str) -> Point:
-    """Every compiled dependency has a wheel for a platform; none is downloaded whole."""
+def wheels_of_dependencies(where: str, *platforms: str) -> Point:
+    """Every compiled dependency has a wheel for a platform, under one of its names."""
 
     def look(trial: Trial) -> Seen:
         needed = "numpy numba llvmlite lxml hiredis resiliparse cryptography".split()
         done = trial.environment.run(
             *("python", "-m", "pip", "install", "--dry-run", "--no-deps", "--ignore-installed"),
-            *("--only-binary=:all:", "--python-version=3.12", f"--platform={platform}"),
+            *("--only-binary=:all:", "--python-version=3.12"),
+            *(f"--platform={one}" for one in platforms),
             *("--target", str(trial.environment.folder / "nowhere"), *needed),
         )
         return ended(done, "Would install")
 
-    return Point(AREA, f"wheels of the dependencies for {platform}", "", look)
+    return Point(AREA, f"wheels of the dependencies for {where}", "", look)
 
 
 def package_page(trial: Trial) -> Seen:
@@ -171,15 +173,14 @@ POINTS = (
         "unchecked",
         doubtful_without_a_package,
     ),
-    names_extra(
-        "parquet", "scrapy", "dedup", "export", "a.parquet", "-s", "DEDUP_INDEX_URL=sqlite:x.db"
-    ),
+    names_extra("parquet", "scrapy", "dedup", "files", "rows.parquet", "-o", "out.jsonl"),
     names_extra("warc", "scrapy", "dedup", "files", "rows.warc", "-o", "out.jsonl"),
     names_extra("metrics", "crawl", "-s", "DEDUP_METRICS_PORT=9321"),
     names_extra("traditional", "crawl", "-s", "DEDUP_FOLD_TRADITIONAL=1"),
     names_extra("spark", "scrapy", "dedup", "spark", "rows.jsonl", "-o", "out"),
-    contains("a test installs with that pip", "none", {"noxfile.py": ("pip==23.2.1",)}),
+    contains(AREA, "a test installs with that pip", "none", {"noxfile.py": ("pip==23.2.1",)}),
     contains(
+        AREA,
         "a session each: Pythons, lowest bounds, Scrapy's master; `make test-matrix`",
         "none",
         {
@@ -189,12 +190,13 @@ POINTS = (
         },
     ),
     Point(AREA, "the plain wheel needs no compiler", "", plain_wheel),
-    wheels_of_dependencies("manylinux_2_28_aarch64"),
-    wheels_of_dependencies("macosx_14_0_arm64"),
-    contains("which platforms is stated", "", {"docs/limits.md": ("aarch64", "macOS")}),
+    wheels_of_dependencies("aarch64", *(f"manylinux_2_{n}_aarch64" for n in (28, 27, 24, 17))),
+    wheels_of_dependencies("macOS", *(f"macosx_{n}_0_arm64" for n in (14, 13, 12, 11))),
+    contains(AREA, "which platforms is stated", "", {"docs/limits.md": ("aarch64", "macOS")}),
     Point(AREA, "`[project.urls]`", "none", project_urls),
     Point(AREA, "builds, `twine check`", "none", package_page),
     contains(
+        AREA,
         "Read the Docs, release with trusted publishing, CI",
         "none",
         {

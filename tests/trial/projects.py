@@ -24,8 +24,8 @@ class PagesSpider(scrapy.Spider):
     repeat = 1  # items a page
 
     async def start(self):
-        for url in self.pages.split():
-            yield scrapy.Request(url)
+        for number, url in enumerate(self.pages.split()):
+            yield scrapy.Request(url, priority=-number)
 
     def parse(self, response):
         for number in range(int(self.repeat)):

@@ -33,6 +33,7 @@ POINTS = (
     added(),
     added(("DEDUP_COMPILE", "1")),
     contains(
+        AREA,
         "where the memory goes is said",
         "",
         {"docs/decisions.md": ("### Where the memory of a warm process goes",)},

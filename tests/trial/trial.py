@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+
+import attrs
 
 from crawler.sample_site.server import SampleSite
 from tests.trial.environment import Done, Environment
@@ -25,8 +28,14 @@ class Trial:
 
     @cached_property
     def installed(self) -> Done:
-        """The installation of the package from the clone."""
-        return self.environment.install(str(self.environment.clone))
+        """The installation of the package from the clone, by this run or by an earlier one."""
+        kept = self.environment.folder / "installed.json"
+        if kept.exists():
+            return Done(**json.loads(kept.read_text()))
+        done = self.environment.install(str(self.environment.clone))
+        if not done.code:
+            kept.write_text(json.dumps(attrs.asdict(done)))
+        return done
 
     @cached_property
     def project(self) -> Project:
