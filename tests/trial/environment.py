@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -208,6 +208,3 @@ class Environment:
     def shown(self, text: str) -> str:
         """A text with this folder left out of its paths."""
         return text.replace(str(self.folder), "~")
-
-
-Tell = Callable[[str], None]
