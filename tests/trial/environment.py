@@ -86,14 +86,22 @@ class Running:
                 raise TimeoutError(f"{self._command}: no {text!r} in {self.text[-500:]}")
             time.sleep(0.1)
 
+    def kill(self) -> None:
+        """End it at once, with its children."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+
     def wait(self, seconds: float) -> Done:
         """Wait for its end; it is killed when it takes longer, and its code is -9."""
         deadline = time.monotonic() + seconds
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         while pid == 0:
             if time.monotonic() > deadline:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            time.sleep(0.02)
+                self.kill()
+            try:
+                time.sleep(0.02)
+            except KeyboardInterrupt:
+                self.kill()
+                raise
             pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         code = self._process.returncode = os.waitstatus_to_exitcode(status)
         return Done(
