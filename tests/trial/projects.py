@@ -46,12 +46,16 @@ class PagesSpider(scrapy.Spider):
 
 
 def ten_pages(site: SampleSite) -> list[str]:
-    """Addresses of ten of its articles: three copies, behind the pages that they are copies of."""
-    places = {page.address: site.urls[page.outlet] + page.path for page in site.pages()}
-    copies = dict(list(site.expected_duplicates().items())[:COPIES])
-    stored = [page.address for page in site.pages() if page.kind == "original" and page.stored]
-    originals = list(dict.fromkeys([*copies.values(), *stored]))[: PAGES - COPIES]
-    return [places[address] for address in (*originals, *copies)]
+    """Addresses of ten of its articles: three copies, behind the pages that they are copies of.
+
+    Word for word: all outlets are one host here, where another headline makes another page.
+    """
+    places = {page.outlet + page.path: site.urls[page.outlet] + page.path for page in site.pages()}
+    copies = [page for page in site.pages() if page.kind == "verbatim"][:COPIES]
+    stored = [page.outlet + page.path for page in site.pages() if page.kind == "original"]
+    names = [page.original for page in copies if page.original is not None]
+    originals = list(dict.fromkeys([*names, *stored]))[: PAGES - COPIES]
+    return [places[name] for name in (*originals, *(one.outlet + one.path for one in copies))]
 
 
 @attrs.define(eq=False)

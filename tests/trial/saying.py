@@ -83,12 +83,14 @@ def bytes_in_json(trial: Trial) -> Seen:
 
 def drops_in_one_line(trial: Trial) -> Seen:
     """A drop at level INFO is one line without the page."""
-    done = trial.project.crawl("memory:", settings={"DEDUP_DROP_LOG_LEVEL": "INFO"})
+    done = trial.project.crawl(
+        "memory:", settings={"DEDUP_DROP_LOG_LEVEL": "INFO", "LOG_LEVEL": "INFO"}
+    )
     lines = [line for line in done.text.splitlines() if "Dropped: " in line]
     size = len(done.text.encode())
     is_met = len(lines) == COPIES and all("duplicate of http" in line for line in lines)
     printed = f"{lines[0] if lines else 'no line'}; log of {size / 1000:.0f} KB"
-    return Seen(done.command, printed, met=is_met and size < 60_000)
+    return Seen(done.command, printed, met=is_met and size < 30_000)
 
 
 def undeclared_gbk(trial: Trial) -> Seen:
