@@ -43,15 +43,18 @@ def main() -> int:
     environment = Environment(
         arguments.out.resolve() / "environment", arguments.python.resolve(), arguments.pip
     )
+    report = arguments.out / "trial.md"
     with opened(environment) as trial:
-        rows = run(trial, arguments.only or AREAS)
-    (arguments.out / "trial.md").write_text(heading(environment) + table(rows), encoding="utf-8")
-    print(heading(environment) + table(rows))
+        rows = run(trial, arguments.only or AREAS, report)
+    print(report.read_text(encoding="utf-8"))
     return 0 if all(row.seen.met for row in rows) else 1
 
 
-def run(trial: Trial, areas: list[str]) -> list[Row]:
-    """Look at all points of some areas, one after the other."""
+def run(trial: Trial, areas: list[str], report: Path) -> list[Row]:
+    """Look at all points of some areas, one after the other.
+
+    :param report: gets the rows so far after each of them
+    """
     rows: list[Row] = []
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -60,14 +63,17 @@ def run(trial: Trial, areas: list[str]) -> list[Row]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("environment", total=len(points))
-        trial.environment.make()
+        environment = trial.environment
+        environment.make()
         progress.update(task, description="pip install")
         if trial.installed.code:
             raise SystemExit(trial.installed.text)
+        title = heading(environment)
         for point in points:
             progress.update(task, description=f"{point.area}: {point.asks}"[:70])
             row = tried(point, trial)
             rows.append(row)
+            report.write_text(title + environment.shown(table(rows)), encoding="utf-8")
             progress.advance(task)
             if not row.seen.met:
                 console.print(f"not met: {point.asks}\n  {row.seen.printed}", markup=False)

@@ -103,7 +103,10 @@ POINTS = (
     ),
     Point(AREA, "no link without a text", "", links_have_texts),
     contains(
-        AREA, "why `DEDUP_REVISIT` drops by default", "", {"docs/decisions.md": ("DEDUP_REVISIT",)}
+        AREA,
+        "why `DEDUP_REVISIT` drops by default",
+        "",
+        {"docs/decisions.md": ("### A revisit is dropped by default",)},
     ),
     contains(
         AREA,

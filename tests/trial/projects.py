@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,11 @@ class Project:
     def __attrs_post_init__(self) -> None:
         self.folder = self.environment.folder / "own"
         package = self.folder / "own"
-        if not package.exists():
-            self.environment.run("scrapy", "startproject", "own", str(self.folder))
-            with (package / "settings.py").open("a", encoding="utf-8") as settings:
-                settings.write(ADDON)
+        if self.folder.exists():  # with the indexes of an earlier run
+            shutil.rmtree(self.folder)
+        self.environment.run("scrapy", "startproject", "own", str(self.folder))
+        with (package / "settings.py").open("a", encoding="utf-8") as settings:
+            settings.write(ADDON)
         (package / "spiders" / "pages.py").write_text(SPIDER, encoding="utf-8")
 
     def index(self) -> str:

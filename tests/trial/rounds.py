@@ -6,7 +6,8 @@ from tests.trial import addresses, exits, following, installing, remembering, sa
 from tests.trial import settings as wrong_settings
 from tests.trial.points import Point
 
-_MODULES = (installing, starting, following, saying, wrong_settings, addresses, exits, remembering)
+# The quick ones first.
+_MODULES = (installing, following, saying, exits, wrong_settings, addresses, remembering, starting)
 AREAS = [module.AREA for module in _MODULES]
 
 
