@@ -79,8 +79,11 @@ def compiled_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nbc"))
 
 
-def compiles_nothing(*command: str) -> Point:
-    """A command that needs no kernel: numba would have to compile all of them."""
+def compiles_nothing(asks: str, before: str, *command: str) -> Point:
+    """A command that needs no kernel: numba would have to compile all of them.
+
+    PAGE stands for the address of a page.
+    """
 
     def look(trial: Trial) -> Seen:
         cache = "without"
@@ -93,8 +96,7 @@ def compiles_nothing(*command: str) -> Point:
         printed = f"exit {done.code}; {files} kernels compiled; {done.cpu:.1f} s of CPU"
         return Seen(done.command, printed, met=done.code == files == 0 and _TOLD not in done.text)
 
-    what = " ".join(one for one in command[:2] if not one.startswith("-")).replace("PAGE", "")
-    return Point(AREA, f"`{what}` compiles nothing ({command[1]})", "`fetch` 43 s", look)
+    return Point(AREA, f"{asks} compiles nothing", before, look)
 
 
 def line_while_compiling(trial: Trial) -> Seen:
@@ -179,10 +181,20 @@ POINTS = (
     Point(AREA, "where numba compiles: warm, .5 s", "", warm_numba),
     Point(AREA, "compiled code as fast as before, within 5 %", "", as_fast),
     Point(AREA, "the profile is in docs/decisions.md", "", profile),
-    compiles_nothing("scrapy", "fetch", "PAGE"),
-    compiles_nothing("scrapy", "shell", "-c", "response.status", "PAGE"),
-    compiles_nothing("scrapy", "dedup", "--help"),
-    compiles_nothing("scrapy", "crawl", "pages", "-a", "kind=nothing", "-a", "pages=data:,x"),
+    compiles_nothing("`scrapy fetch`", "43 s", "scrapy", "fetch", "PAGE"),
+    compiles_nothing("`scrapy shell`", "", "scrapy", "shell", "-c", "response.status", "PAGE"),
+    compiles_nothing("`--help`", "", "scrapy", "dedup", "--help"),
+    compiles_nothing(
+        "a crawl without items",
+        "",
+        "scrapy",
+        "crawl",
+        "pages",
+        "-a",
+        "kind=nothing",
+        "-a",
+        "pages=data:,x",
+    ),
     Point(AREA, "while compiling one line says so, and where", "silence", line_while_compiling),
     Point(AREA, "`scrapy dedup warmup` fills the cache", "no command", warmup),
     Point(AREA, "it is in the deployment pages and the Dockerfile", "", documented),
