@@ -85,9 +85,9 @@ def wrong(name: str, value: str, *, before: str = BEFORE) -> Point:
     """One setting with an unusable value."""
 
     def look(trial: Trial) -> Seen:
-        index = value if name == "DEDUP_INDEX_URL" else "memory:"
-        done = trial.project.crawl(index, settings={} if index == value else {name: value})
-        return refused(done, name)
+        if name == "DEDUP_INDEX_URL":
+            return refused(trial.project.crawl(value), name)
+        return refused(trial.project.crawl("memory:", settings={name: value}), name)
 
     return Point(AREA, f"`{name}`: exit 1, one line", before, look)
 
