@@ -28,7 +28,7 @@ from rich.table import Table
 from dedup_middleware.base import compiled
 
 _IMPORT = "import dedup_middleware"
-_JUDGE = """
+JUDGE = """
 import asyncio
 from dedup_middleware import Deduplicator, Document, Options
 async def run():
@@ -68,7 +68,7 @@ def timed(self, *arguments):
         end(self._py_func.__name__)
 Cache.load_overload = timed
 """
-    + _JUDGE
+    + JUDGE
     + """
 print(json.dumps(spent))
 """
@@ -79,7 +79,7 @@ import pynndescent
 points = numpy.random.default_rng(1).random((500, 16), dtype=numpy.float32)
 pynndescent.NNDescent(points, random_state=1).query(points[:1], k=5)
 """
-_CLOCK = """
+CLOCK = """
 import json, sys, time
 begun, used = time.perf_counter(), time.process_time()
 exec(sys.argv[1])
@@ -113,7 +113,7 @@ def seconds(
     script: str, cache: str, numba: str | None = None, *, extension: bool = False
 ) -> tuple[float, float]:
     """Wall-clock and CPU seconds of a script, start of Python left out."""
-    wall, used = printed(cache, _CLOCK, script, numba=numba, extension=extension)
+    wall, used = printed(cache, CLOCK, script, numba=numba, extension=extension)
     return wall, used
 
 
@@ -147,14 +147,14 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     table = Table("start", "seconds (median)", "CPU seconds", "target (CPU)", "")
     with tempfile.TemporaryDirectory() as cache:
-        cold = [seconds(_JUDGE, cache)]
-        warm = [seconds(_JUDGE, cache) for _ in range(rounds)]
+        cold = [seconds(JUDGE, cache)]
+        warm = [seconds(JUDGE, cache) for _ in range(rounds)]
         imported = [seconds(_IMPORT, cache) for _ in range(rounds)]
     shipped = []
     if compiled.variants() and any(compiled.PACKAGE.glob(f"{compiled.module_name()}.*")):
         for _ in range(rounds):
             with tempfile.TemporaryDirectory() as cache:
-                shipped.append(seconds(_JUDGE, cache, extension=True))
+                shipped.append(seconds(JUDGE, cache, extension=True))
     with tempfile.TemporaryDirectory() as cache:
         kernels, loaded = (printed(cache, _BY_KERNEL) for _ in range(2))
     for name, found, target in (

@@ -127,6 +127,19 @@ async def test_master_of_another_name(tmp_path: Path, redis_server: RedisServer)
     assert "know no master 'other'" in message
 
 
+async def test_sentinel_in_the_place_of_a_server(tmp_path: Path, redis_server: RedisServer) -> None:
+    """It runs no scripts, and waiting would not help: the message says how to name sentinels."""
+    sentinel = SentinelServer(tmp_path, redis_server)
+    try:
+        sentinel.start()
+        url = f"redis://127.0.0.1:{sentinel.port}/0"
+        message = await refusal(url, IndexRefusedError, retries=0)
+    finally:
+        sentinel.kill()
+    assert "begin it with redis+sentinel://" in message
+    assert "EVALSHA" not in message
+
+
 async def test_passwords_of_sentinel_and_server(tmp_path: Path) -> None:
     """The sentinels and the servers may each have a password of their own."""
     (tmp_path / "server").mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pytest
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
 from dedup_middleware.tools.report.htmlreport import write
+from tests.report.browser import chromium
 from tests.report.opening import open_report
 from tests.report.samples import ACTIVITY, CHANGES, DROPS, KEPT, OTHER_DROPS, START
 
@@ -69,29 +69,8 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def chrome(downloads: Path) -> Iterator[Chrome]:
     """Headless Chromium without a network."""
-    from selenium.webdriver import Chrome
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.fail("the report is tested in Chromium: install chromium and chromium-driver")
-    options = Options()
-    options.binary_location = browser
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--window-size=1200,1000",
-        "--lang=en-US",
-        "--proxy-server=127.0.0.1:9",
-    ):
-        options.add_argument(argument)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = Chrome(options=options, service=Service(driver))
-    yield opened
-    opened.quit()
+    with chromium(downloads) as opened:
+        yield opened
 
 
 @pytest.fixture

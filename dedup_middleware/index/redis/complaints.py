@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from enum import Enum
 
@@ -104,6 +105,11 @@ _CODES: dict[str, Complaint] = {
         "it has taken all pages or texts that it can number: choose another DEDUP_NAMESPACE"
     ),
 }
+_NO_SCRIPTS = Complaint(
+    "it runs no scripts, so it is a sentinel or no Redis server: correct host and port in "
+    "DEDUP_INDEX_URL, or begin it with redis+sentinel:// and name the master",
+    refused=True,
+)
 # Without a code.
 _PHRASES = (
     ("unauthenticated", _AUTH),  # a call of more than ten words before signing on
@@ -185,6 +191,8 @@ def is_no_node(error: Exception) -> bool:
 
 
 def _understand_text(text: str) -> Complaint:
+    if re.match("unknown command .EVAL(SHA)?[^A-Z]", text):  # before its arguments, which are ours
+        return _NO_SCRIPTS
     # Inside a script, Redis 6 puts the place of the error before the code of the error.
     for word in text.replace("@user_script:", "@user_script: ").split():
         code = word.lstrip("-").rstrip(":")
