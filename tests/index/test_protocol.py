@@ -181,15 +181,21 @@ class Protocol(RuleBasedStateMachine):
         variant=st.integers(0, VARIANTS - 1),
         times=st.integers(1, 3),
         lease=LEASES,
+        stored=st.none() | st.booleans(),
     )
-    def try_page(self, who: int, family: int, variant: int, times: int, lease: float) -> None:
-        """A client proposes another page, judges, and proposes again, without a step between."""
+    def try_page(
+        self, who: int, family: int, variant: int, times: int, lease: float, stored: bool | None
+    ) -> None:
+        """A client proposes another page, judges, and proposes again, without a step between; its
+        storage may succeed or fail at once."""
         self.turn(who, family, variant)
         client = self.clients[who]
         for _ in range(times):
             if client.works and client.claim is None:
                 self.follow([client], self.run(self.propose_all([client], lease)), lease)
         self.judge_claim(who)
+        if stored is not None:
+            self.finish(who, stored)
 
     async def propose_all(self, some: list[Client], lease: float) -> list[Answer]:
         return await asyncio.gather(
