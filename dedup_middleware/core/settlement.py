@@ -76,13 +76,19 @@ class Versions:
             return [], []
         if self.former is not None:
             await self.former.forget_others(page)
-        found = await self.index.of_key(page.key_hash)
-        content = found.content
-        # A method may keep no exact hash: it reads as 0, and the page is forgotten.
-        other = (content["exact"] != np.uint64(page.exact)) | (content["size"] != page.size) | same
-        forgotten = found.page_ids[other & (found.states == State.COMMITTED)].tolist()
-        await self._forget(forgotten)
-        return forgotten, found.page_ids[other & (found.states == State.PENDING)].tolist()
+        forgotten: set[int] = set()
+        while True:
+            found = await self.index.of_key(page.key_hash)
+            exact, size = found.content["exact"], found.content["size"]
+            # A method may keep no exact hash: it reads as 0, and the page is forgotten.
+            other = (exact != np.uint64(page.exact)) | (size != page.size) | same
+            stored = {*found.page_ids[other & (found.states == State.COMMITTED)].tolist()}
+            if stored <= forgotten:
+                pending = found.page_ids[other & (found.states == State.PENDING)].tolist()
+                return sorted(forgotten), pending
+            await self._forget(sorted(stored - forgotten))
+            # Between look-up and call one may have been entered anew (:meth:`.Index.refresh`).
+            forgotten |= stored
 
     async def _forget(self, page_ids: Sequence[int]) -> None:
         if self.replaced and page_ids:

@@ -348,11 +348,10 @@ class Index(ABC):
         def is_replaced(there: PageRecords) -> bool:
             # One with this text is this page, entered anew for another copy at the same time.
             others = there.content != found.content[0]
-            return bool((others & (there.states == State.PENDING)).any())
+            is_stored = page_id in there.page_ids[there.states == State.COMMITTED]
+            return not is_stored or bool((others & (there.states == State.PENDING)).any())
 
-        there = await self.of_key(key_hash)
-        is_stored = page_id in there.page_ids[there.states == State.COMMITTED]
-        if not is_stored or is_replaced(there):
+        if is_replaced(await self.of_key(key_hash)):
             return False
         own = hash_bucket_key(KEY_TABLE, key_hash)
         places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))

@@ -156,6 +156,12 @@ async def _move(slot: int, clients: list[redis.Redis], source: int, target: Redi
     other.close()
 
 
+def _knows_replica(client: redis.Redis, replica: str, master: str) -> bool:
+    """Whether a node says that another one is the replica of a master."""
+    nodes = client.execute_command("CLUSTER NODES").values()
+    return any((one["node_id"], one["master_id"]) == (replica, master) for one in nodes)
+
+
 def _slots(client: redis.Redis) -> list[int]:
     spread = Spread("moves", SHARDS)
     return [
@@ -214,7 +220,11 @@ async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None
         while replica.info("replication").get("master_link_status") != "up":
             assert time.monotonic() < deadline
             await asyncio.sleep(0.1)
-        await asyncio.sleep(1)  # all have heard of the replica
+        replicated = _id(clients[victim])
+        # Masters that have not heard of the replica would not vote for it.
+        while not all(_knows_replica(one, _id(replica), replicated) for one in clients):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
         work = asyncio.ensure_future(crawl.run())
         await crawl.await_decided(60)
         masters[victim].kill()

@@ -181,15 +181,21 @@ class Protocol(RuleBasedStateMachine):
         variant=st.integers(0, VARIANTS - 1),
         times=st.integers(1, 3),
         lease=LEASES,
+        stored=st.none() | st.booleans(),
     )
-    def try_page(self, who: int, family: int, variant: int, times: int, lease: float) -> None:
-        """A client proposes another page, judges, and proposes again, without a step between."""
+    def try_page(
+        self, who: int, family: int, variant: int, times: int, lease: float, stored: bool | None
+    ) -> None:
+        """A client proposes another page, judges, and proposes again, without a step between; its
+        storage may succeed or fail at once."""
         self.turn(who, family, variant)
         client = self.clients[who]
         for _ in range(times):
             if client.works and client.claim is None:
                 self.follow([client], self.run(self.propose_all([client], lease)), lease)
         self.judge_claim(who)
+        if stored is not None:
+            self.finish(who, stored)
 
     async def propose_all(self, some: list[Client], lease: float) -> list[Answer]:
         return await asyncio.gather(
@@ -371,7 +377,8 @@ class Protocol(RuleBasedStateMachine):
             )
 
         refreshed, forgotten, answers = self.run(work())
-        # Forgotten in time, it has no copy.
+        # Forgotten first, it has no copy; forgotten meanwhile, its copy is given up and keeps its
+        # records; forgotten last, its copy stays.
         assert refreshed == was_committed or (was_committed and forgetting)
         assert forgotten == (was_committed and forgetting)
         own = page_bucket_keys(old.family, old.variant)[0]
@@ -379,12 +386,11 @@ class Protocol(RuleBasedStateMachine):
         met = self.run(self.observer.candidates(bucket_keys, 0)).near.page_ids.tolist()
         claims = [one.claim.page_id for one in answers if isinstance(one, Claimed)]
         copies = sorted(set(met) - self.pages.keys() - set(claims))
-        assert len(copies) == refreshed
+        assert len(copies) == 1 if refreshed else len(copies) <= forgotten
         copy = None
         if copies:
-            page = Page(
-                old.family, old.variant, State.COMMITTED, 0.0, old.origin, bucket_keys, kept=True
-            )
+            state = State.COMMITTED if refreshed else State.RELEASED
+            page = Page(old.family, old.variant, state, 0.0, old.origin, bucket_keys, kept=True)
             copy = copies[0], page
             # Between its claim and its commit a copy is pending to whoever meets it.
             for client, answer in zip(some, answers, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import attrs
@@ -16,7 +17,7 @@ from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Clai
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.records import PageRecords
 from tests.index.harness import Clock
-from tests.index.versions import KEY, NEW, OLD, OPTIONS, OTHER, Steps
+from tests.index.versions import KEY, NEW, OLD, OPTIONS, OTHER, KilledError, Steps
 
 
 class Interrupted(MemoryIndex):
@@ -114,3 +115,76 @@ async def test_renewing_does_not_bring_back_a_text_replaced_without_a_claim(at: 
         index.steps = Steps()
         if replaced:  # a renewal has fewer steps
             assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"
+
+
+class Mortal(Interrupted):
+    """Its process dies as soon as a commit of its own has been carried out."""
+
+    dies = False
+
+    async def commit(self, claim: Claim) -> bool:
+        committed = await super().commit(claim)
+        if self.dies:
+            raise KilledError
+        return committed
+
+
+@pytest.mark.parametrize("at", range(1, 8))
+@pytest.mark.parametrize("fate", ["stored", "not stored"])
+async def test_renewing_that_is_killed_does_not_leave_a_replaced_text(at: int, fate: str) -> None:
+    """At whatever step of a renewal the page has changed, no copy of its old text is left by a
+    process that dies when it has entered one."""
+    clock = Clock()
+    index = Mortal(window=200.0, clock=clock, wall=clock)
+    async with Deduplicator(attrs.evolve(OPTIONS, window=200.0), index=index) as dedup:
+        await dedup.commit(await dedup.decide(Document(KEY, text=OLD)))
+        fingerprinter = await dedup._ready()
+        (old,) = await index.lookup(fingerprinter(Document(KEY, text=OLD)).key_hash)
+        copy = fingerprinter(Document("https://b/1", text=OLD))
+        clock.now += 100.0
+        changed: list[Verdict] = []
+
+        async def change() -> None:
+            index.steps = Steps()
+            verdict = await dedup.decide(Document(KEY, text=NEW))
+            changed.append(verdict)
+            await (dedup.commit if fate == "stored" else dedup.release)(verdict)
+            index.dies = True
+
+        index.steps = Steps(at, change)
+        with contextlib.suppress(KilledError):
+            await index.refresh(old, dedup._method.bucket_key_array(copy))
+        index.steps, index.dies = Steps(), False
+        if not changed or changed[0].claim is None:
+            return  # a renewal has fewer steps, or the change has met it on its way
+        assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"
+
+
+class Renewed(MemoryIndex):
+    """Another process renews a page while a call to forget it is under way."""
+
+    bucket_keys: Sequence[BucketKey] = ()
+
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        bucket_keys, self.bucket_keys = self.bucket_keys, ()
+        if bucket_keys:
+            assert await self.refresh(page_ids[0], bucket_keys)
+        return await super().forget(page_ids)
+
+
+async def test_renewing_overtakes_a_call_that_forgets() -> None:
+    """A duplicate that is kept takes the page's row: the page is forgotten before the duplicate
+    goes on to storage, and so is what it was entered anew as meanwhile."""
+    clock = Clock()
+    index = Renewed(window=200.0, clock=clock, wall=clock)
+    async with Deduplicator(attrs.evolve(OPTIONS, window=200.0), index=index) as dedup:
+        await dedup.commit(await dedup.decide(Document(KEY, text=OLD)))
+        await dedup.commit(await dedup.decide(Document("https://two.example/1", text=OTHER)))
+        clock.now += 100.0
+        kept = await dedup.decide(Document(KEY, text=OTHER))
+        assert kept.is_duplicate
+        copy = (await dedup._ready())(Document("https://b/1", text=OLD))
+        index.bucket_keys = dedup._method.bucket_key_array(copy)
+        await dedup.supersede(kept)
+        assert not index.bucket_keys
+        assert (await dedup.decide(Document("https://b/1", text=OLD))).outcome == "new"
