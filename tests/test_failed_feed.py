@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,12 @@ import pytest
 from scrapy import Field, Item, signals
 from scrapy.crawler import Crawler
 from scrapy.exporters import JsonLinesItemExporter
-from scrapy.extensions.feedexport import BlockingFeedStorage, ItemFilter
+from scrapy.extensions.feedexport import (
+    BlockingFeedStorage,
+    FeedExporter,
+    ItemFilter,
+    StdoutFeedStorage,
+)
 from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.pipelines.files import FilesPipeline
 
@@ -315,6 +321,40 @@ async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
     assert again.duplicates == [f"https://a.example/{seed}" for seed in (0, 2)]
 
 
+async def test_a_batch_that_fails_before_its_page_is_committed(tmp_path: Path) -> None:
+    """The page is forgotten as soon as it is committed, not when the next batch ends."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        assert crawled.pipeline is not None
+        watched, deduplicator = crawled.pipeline._feeds, crawled.pipeline._deduplicator
+        assert watched is not None
+        assert deduplicator is not None
+        commit = deduplicator.commit
+
+        async def late(verdict: Any) -> bool:
+            for _ in range(1000):
+                if watched._failed:
+                    break
+                await asyncio.sleep(0.01)
+            return await commit(verdict)
+
+        deduplicator.commit = late  # type: ignore[method-assign]
+        yield {"url": "https://a.example/0", "text": article(0)}
+        await crawled.until(1)
+        for _ in range(500):
+            if watched._forgotten:
+                break
+            await asyncio.sleep(0.01)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    settings = failing(tmp_path, "at storing") | {
+        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 1}},
+        "FEED_STORAGES": {"lost": FirstBatchLost},
+    }
+    crawled = await crawl(source, {}, **settings)
+    assert (crawled.duplicates, crawled.stat("committed")) == ([], 2)
+
+
 async def test_a_batch_that_cant_be_forgotten_is_forgotten_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -331,6 +371,138 @@ async def test_a_batch_that_cant_be_forgotten_is_forgotten_at_the_end(
     await crawl(three_pages, {}, **failing(tmp_path, "at storing"))
     assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_pages_that_were_committed_after_their_batch_failed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_known: bool,
+) -> None:
+    """The index may be away when a page is stored, and takes it later: it is forgotten then, or
+    the error says that a page is left which is not known any more."""
+    real, watched = open_existing, []
+
+    async def entered_later(options: Options) -> Any:
+        index, parameters = await real(options)
+        forget = index.forget
+
+        async def of_this_moment(page_ids: Any) -> int:
+            watched.append(len(page_ids))
+            # The last one has no record yet, or another id by now.
+            return await forget(page_ids[:-1] if len(watched) == 1 or not is_known else page_ids)
+
+        monkeypatch.setattr(index, "forget", of_this_moment)
+        return index, parameters
+
+    monkeypatch.setattr(feeds, "open_existing", entered_later)
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        for seed in range(2):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+            await crawled.until(seed + 1)
+        while not watched:
+            await asyncio.sleep(0.01)
+
+    settings = failing(tmp_path, "at storing") | {
+        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}},
+    }
+    await crawl(source, {}, **settings)
+    assert watched == [2, 2]
+    said = [line for line in caplog.messages if " pages of this crawl " in line]
+    assert f"{1 + is_known} pages of this crawl are forgotten" in said[0]
+    assert [line for line in said if "calls 1 pages" in line] == said[1:]
+    assert len(said) == 2 - is_known
+
+
+class AwaitingExporter(FeedExporter):
+    """It is not known when it has handled an item."""
+
+    async def item_scraped(self, item: Any, spider: Any) -> None:  # type: ignore[override]
+        """Called by Scrapy."""
+        super().item_scraped(item, spider)
+
+
+async def test_a_feed_of_an_exporter_of_the_users_own_that_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which pages it has taken is not known, but that it could not be stored."""
+    own = {"scrapy.extensions.feedexport.FeedExporter": None, AwaitingExporter: 0}
+    await crawl(three_pages, {}, **failing(tmp_path, "at storing"), EXTENSIONS=own)
+    said = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
+    assert len(said) == 1
+    assert "calls 3 pages of this crawl stored" in said[0]
+
+
+class SlotPerItem(FeedExporter):
+    """Makes a slot when the first item for it comes."""
+
+    def open_spider(self, spider: Any) -> None:
+        """Called by Scrapy."""
+
+    def item_scraped(self, item: Any, spider: Any) -> None:
+        """Called by Scrapy."""
+        if not self.slots:
+            super().open_spider(spider)
+        super().item_scraped(item, spider)
+
+
+async def test_a_slot_that_is_made_for_an_item_has_it(tmp_path: Path) -> None:
+    """As exporters with a feed for each class of items do."""
+    own = {"scrapy.extensions.feedexport.FeedExporter": None, SlotPerItem: 0}
+    crawled = await crawl(three_pages, {}, **failing(tmp_path, ""), EXTENSIONS=own)
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (3, 0)
+
+
+class PlainFile:
+    """A file that can be written to, and no more."""
+
+    def __init__(self) -> None:
+        self.write = bytearray().extend
+
+
+class PlainStorage(LostStorage):
+    """Storage with a file of its own."""
+
+    def open(self, spider: Any) -> Any:  # noqa: ARG002
+        """Called by Scrapy."""
+        return PlainFile()
+
+    def _store_in_thread(self, file: IO[bytes]) -> None:
+        """Called by Scrapy."""
+
+
+async def test_a_file_without_flush(tmp_path: Path) -> None:
+    """There is nothing to be written before its end."""
+    settings = failing(tmp_path, "at storing") | {"FEED_STORAGES": {"lost": PlainStorage}}
+    crawled = await crawl(three_pages, {}, **settings)
+    assert (crawled.stat("committed"), crawled.stat("error/internal")) == (3, 0)
+
+
+class BrokenPipe(io.BytesIO):
+    """The standard output of a process of which nobody reads it."""
+
+    def flush(self) -> None:
+        """Called by the plugin."""
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+class BrokenStdout(StdoutFeedStorage):
+    """Takes items until its buffer is full."""
+
+    def __init__(self, uri: str, *, feed_options: Any = None) -> None:
+        super().__init__(uri, BrokenPipe(), feed_options=feed_options)
+
+
+async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path) -> None:
+    """It has a buffer, too."""
+    settings = failing(tmp_path, "") | {
+        "FEEDS": {"stdout:": {"format": "jsonlines"}},
+        "FEED_STORAGES": {"stdout": BrokenStdout},
+    }
+    crawled = await crawl(three_pages, {}, **settings)
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (0, 3)
 
 
 def slot_of(storage: type[Any]) -> Any:

@@ -82,7 +82,7 @@ class Feeds:
         self._ended = Ended(crawler.stats)
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[FeedSlot, ...], array[int]] = {}
-        self._noted = self._forgotten = 0  # pages
+        self._saved = self._forgotten = 0  # pages
         self._since = time.time() - _CLOCKS
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
@@ -99,8 +99,10 @@ class Feeds:
         if self._exporter is None:
             return Exported()
         slots = self._exporter.slots
-        # An item that fills a batch is in a slot that the exporter has replaced by now.
-        took = tuple([slot for slot, count in self._counts.items() if slot.itemcount != count])
+        # An item that fills a batch is in a slot that the exporter has replaced by now, and an
+        # exporter of the user's own may make a slot for it.
+        known = dict.fromkeys((*self._counts, *slots))
+        took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
         self._counts = {slot: slot.itemcount for slot in slots}
         if took:
             self._unsaved.update(took)
@@ -143,21 +145,29 @@ class Feeds:
         for one, is_stored in self._ended.of(slot):
             if is_stored:
                 self._unsaved.discard(one)
-                self._pages = {took: ids for took, ids in self._pages.items() if one not in took}
+                for took in [took for took in self._pages if one in took]:
+                    self._saved += len(self._pages.pop(took))
             else:
                 self._failed.add(one)
+        await self._forget_failed()
+
+    async def committed(self, page_id: int, slots: tuple[FeedSlot, ...]) -> None:
+        """Note a page that the index calls stored, in case the slots that took it can't be."""
+        if self._exporter is None or self._has_storage or self._options is None or not slots:
+            return
+        if not self._unsaved.issuperset(slots):
+            self._saved += 1
+            return
+        self._pages.setdefault(slots, array("Q")).append(page_id)
+        if self._failed.issuperset(slots):  # while it was being committed
+            await self._forget_failed()
+
+    async def _forget_failed(self) -> None:
+        """Forget the pages that only failed slots have, so that copies that come later in this
+        crawl are stored."""
         if self._options is not None and self._failed:
-            # Copies that come later in this crawl are stored.
             with contextlib.suppress(DedupError):  # tried again at the end
                 await self._forget(self._options)
-
-    def committed(self, page_id: int, slots: tuple[FeedSlot, ...]) -> None:
-        """Note a page that the index calls stored, in case the slots that took it can't be."""
-        if self._exporter is None or self._has_storage or self._options is None:
-            return
-        self._noted += 1
-        if slots and self._unsaved.issuperset(slots):
-            self._pages.setdefault(slots, array("Q")).append(page_id)
 
     async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored.
@@ -168,8 +178,12 @@ class Feeds:
         assert self._options is not None
         counts = {} if self._stats is None else self._stats.get_stats()
         committed = counts.get("dedup/committed", 0)
-        # Of an exporter that fails when it is to finish its file, Scrapy counts nothing.
-        if not committed or not any(slot.itemcount for slot in self._unsaved):
+        # Of an exporter that fails when it is to finish its file, Scrapy counts nothing; of what
+        # an exporter of the user's own has taken, only that count is known.
+        failed = any(slot.itemcount for slot in self._unsaved) or (
+            self._exporter is None and any(name.startswith(_FAILED_FEEDS) for name in counts)
+        )
+        if not committed or not failed:
             return
         self._failed |= self._unsaved
         try:
@@ -184,7 +198,7 @@ class Feeds:
                     "stores them",
                     self._forgotten,
                 )
-                committed -= self._noted  # others were entered after an outage
+                committed -= self._saved + self._forgotten  # others were entered after an outage
                 if committed <= 0:
                     return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()
@@ -208,17 +222,18 @@ class Feeds:
         if not pages:
             return
         page_ids = [one for ids in pages.values() for one in ids]
+        forgotten = 0
         try:
             index, _ = await open_existing(options)
             try:
                 forgotten = await index.forget(page_ids)
             finally:
                 await index.close()
-        except DedupError:
-            for took, ids in pages.items():
-                self._pages.setdefault(took, array("Q")).extend(ids)
-            raise
-        self._forgotten += forgotten  # others may have been meanwhile
+        finally:
+            self._forgotten += forgotten  # others may have been meanwhile
+            if forgotten < len(page_ids):  # some may yet be committed, after an outage
+                for took, ids in pages.items():
+                    self._pages.setdefault(took, array("Q")).extend(ids)
 
 
 class Ended:
@@ -262,15 +277,18 @@ def _flush(slots: Iterable[FeedSlot]) -> str | None:
     """Write what the files here still hold in memory; why not, if that fails.
 
     The page is called stored then, and the process may be killed. A feed for elsewhere is in a
-    temporary file until then, which stays.
+    temporary file until then, which stays; of one of the user's own less may be there.
     """
     try:
         for slot in slots:
-            is_here = isinstance(slot.storage, (FileFeedStorage, BlockingFeedStorage))
+            is_here = isinstance(
+                slot.storage, (FileFeedStorage, StdoutFeedStorage, BlockingFeedStorage)
+            )
             file = slot.file if is_here else None
-            if file is not None and not file.closed:  # as that of a full batch may be
+            # That of a full batch may be closed.
+            if file is not None and hasattr(file, "flush") and not getattr(file, "closed", False):
                 file.flush()
-    except (OSError, ValueError) as error:  # the second: it is closed meanwhile
+    except Exception as error:  # it is closed meanwhile, say
         return f"the file of a feed can't be written ({error})"
     return None
 

@@ -480,7 +480,7 @@ class DedupPipeline:
                 if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
                         slots = () if exported is None else exported.slots
-                        self._feeds.committed(verdict.claim.page_id, slots)
+                        await self._feeds.committed(verdict.claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
                         await self._announce_superseded(item, verdict, keys)
                 self._action.stored(verdict)

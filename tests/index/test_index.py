@@ -18,7 +18,15 @@ from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, BucketK
 from dedup_middleware.model.claims import Candidates, Claimed, Entry
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, entered, states
-from tests.index.harness import PARAMETERS, BytesHarness, ClusterHarness, Harness, ascending, entry
+from tests.index.harness import (
+    PARAMETERS,
+    BytesHarness,
+    ClusterHarness,
+    Harness,
+    ascending,
+    bucket_keys_of,
+    entry,
+)
 
 
 async def test_new_index_is_empty(index: Index) -> None:
@@ -259,6 +267,21 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
     page = Entry(BUCKET_KEYS, content.tobytes(), None, b"a payload")
     with pytest.raises(ValueError, match="keeps none"):
         await index.propose(page, 0, LEASE)
+
+
+async def test_a_page_with_a_wrong_payload_alone_is_refused(harness: Harness) -> None:
+    """Pages that are proposed with it get their claims."""
+    index = harness.connect()
+    harness.clients.append(index)
+    await index.open({**PARAMETERS, RECORD: SMALL.parameter})
+
+    async def propose(number: int) -> object:
+        payload = b"a payload" if number == 2 else b""
+        bucket_keys = bucket_keys_of(number, number << 60, (number << 50,))
+        return await index.propose(entry(bucket_keys, key=number, payload=payload), 0, LEASE)
+
+    made = await asyncio.gather(*map(propose, range(1, 6)), return_exceptions=True)
+    assert [type(one) for one in made] == [Claimed, ValueError, Claimed, Claimed, Claimed]
 
 
 async def test_other_record_is_refused(harness: Harness, index: Index) -> None:

@@ -48,6 +48,13 @@ async def test_refused_sign_on(
     assert "s3cret" not in message + caplog.text
 
 
+async def test_server_with_a_renamed_command(tmp_path: Path) -> None:
+    """It is no sentinel: the message names what its configuration has changed."""
+    with running_redis(tmp_path, "--rename-command", "EVALSHA", "OTHER") as server:
+        message = await refusal(server.url, retries=0)
+    assert "rename-command" in message
+
+
 async def test_user_with_the_smallest_rights(own_server: RedisServer) -> None:
     """The rights that the documentation lists are enough for everything but the size."""
     with own_server.client() as admin:
