@@ -174,7 +174,8 @@ def _rows_of_lines(
 
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
         rows = csv_rows(_text(lines, end), separator, files[file])
-        next(values for values, _ in rows if values)  # the names
+        # The names; a file that has none any more has changed, as is said when all are read.
+        next((values for values, _ in rows if values), None)
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
             values = [fields.get(name, "") for name in names]

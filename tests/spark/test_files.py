@@ -337,6 +337,20 @@ def test_a_file_that_changes_while_it_is_read(
         run(source, OPTIONS, chosen, change)
 
 
+def test_csv_that_loses_its_names_while_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The message was "generator raised StopIteration"."""
+    chosen, path = job(str(tmp_path / "result")), tmp_path / "pages.csv"
+    path.write_text("url,text\nhttps://a/1,one\n")
+    source = read_files(spark, [str(path)], OPTIONS, chosen)
+
+    def change(step: str) -> None:
+        if step == "work/pages":
+            path.write_text("\n\n")
+
+    with pytest.raises(SparkError, match=r"pages\.csv has changed while it was read"):
+        run(source, OPTIONS, chosen, change)
+
+
 def test_files_are_looked_at_with_few_calls(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
