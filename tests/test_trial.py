@@ -4,6 +4,7 @@ own, `python -m tests.trial`."""
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.trial.points import LONGEST, Point, Row, Seen, cell, ended, summary, 
 from tests.trial.projects import stat
 from tests.trial.rounds import AREAS, every_point
 from tests.trial.settings import ANY_VALUE, WRONG
+from tests.trial.starting import line_while_compiling, startup, warmup
 
 TRIAL: Any = SimpleNamespace()
 
@@ -92,3 +94,65 @@ def test_stats_in_a_log() -> None:
     text = "{'dedup/dropped': 3,\n 'dedup/new': 7,\n 'elapsed_time_seconds': 1.5}"
     names = ("dedup/dropped", "dedup/new", "elapsed_time_seconds", "dedup/none")
     assert [stat(done(text), name) for name in names] == [3, 7, 1.5, 0]
+
+
+_CHECKED = "{'dedup/dropped': 3}"
+_LINE = "INFO: The functions are compiled for this processor, in CACHE/told"
+
+
+def with_crawls(folder: Path, *crawls: Done) -> Any:
+    """A trial whose crawls are these, and whose warmup compiles one function."""
+
+    def warmed(*_: Any, cache: str, **__: Any) -> Done:
+        (folder / cache).mkdir()
+        (folder / cache / "one.nbc").touch()
+        return done("Ready")
+
+    crawl = iter(crawls)
+    project = SimpleNamespace(
+        index=lambda: "sqlite:x.db", crawl=lambda *_, **__: next(crawl), dedup=warmed
+    )
+    environment = SimpleNamespace(folder=folder, shown=str)
+    return SimpleNamespace(environment=environment, project=project)
+
+
+@pytest.mark.parametrize(
+    ("crawl", "met"), [(done(_CHECKED), True), (done(_CHECKED, code=1), False), (done(""), False)]
+)
+def test_a_crawl_that_fails_compiles_nothing(tmp_path: Path, crawl: Done, *, met: bool) -> None:
+    """That it did not is no proof then."""
+    assert warmup(with_crawls(tmp_path, crawl)).met is met
+    first = done(_LINE.replace("CACHE", str(tmp_path)) + "\n" + _CHECKED)
+    assert line_while_compiling(with_crawls(tmp_path, first, crawl)).met is met
+
+
+RATIOS = """\
+│ _sign_text │ 12.34 │ 0.012 │
+│ cold        │ 38.60 │ 20.01 │ 1.93 │
+│ warm        │ 0.43 │ 1.20 │ 0.36 │
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "pip", "met"),
+    [
+        (RATIOS, 0, 0, True),
+        (RATIOS, 1, 0, False),
+        (RATIOS, 0, 1, False),
+        (RATIOS.replace("_sign_text", "another"), 0, 0, False),
+        (RATIOS.replace("warm", "late"), 0, 0, False),
+        (RATIOS.splitlines()[0] + "\npynndescent is not installed", 0, 0, False),
+    ],
+)
+def test_the_benchmark_at_the_end(
+    tmp_path: Path, text: str, code: int, pip: int, *, met: bool
+) -> None:
+    """Its numbers are all there, it ended well, and so did the installation for it."""
+    (tmp_path / "clone" / "benchmarks").mkdir(parents=True)
+    environment = SimpleNamespace(
+        folder=tmp_path,
+        clone=tmp_path / "clone",
+        install=lambda _: done("", pip),
+        run=lambda *_, **__: done(text, code),
+    )
+    assert startup(SimpleNamespace(environment=environment)).met is met  # type: ignore[arg-type]

@@ -174,7 +174,8 @@ def _rows_of_lines(
 
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
         rows = csv_rows(_text(lines, end), separator, files[file])
-        next(values for values, _ in rows if values)  # the names
+        # The names; a file that has none any more has changed, as is said when all are read.
+        next((values for values, _ in rows if values), None)
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
             values = [fields.get(name, "") for name in names]
@@ -205,10 +206,14 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
     """Lines of a file as they were, whatever each ends with; the last one without its end."""
     before = None
     for lines in parts:
-        if before is not None:
-            yield from io.StringIO(before + end, newline="")
         text = end.encode().join(lines).decode("utf-8", "surrogateescape")
-        before = text.removeprefix("\ufeff") if before is None else text
+        if before is None:
+            before = text.removeprefix("\ufeff")
+            continue
+        # Where rows end in CR, a CR LF may be cut in two.
+        line_feed = text[: text.startswith("\n")]
+        yield from io.StringIO(before + end + line_feed, newline="")
+        before = text.removeprefix(line_feed)
     yield from io.StringIO(before, newline="")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import os
@@ -115,6 +116,16 @@ def test_files_that_can_not_be_read(tmp_path: Path, name: str, content: bytes | 
     assert name in done.err
     assert "Traceback" not in done.err
     assert not (tmp_path / "kept.jsonl").exists()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--format", "jsonl"]])
+@pytest.mark.parametrize("name", ["in.jsonl.bz2", "in.warc.ZST"])
+def test_files_packed_otherwise(tmp_path: Path, name: str, arguments: list[str]) -> None:
+    """The message named --format, with which every row was rejected."""
+    (tmp_path / name).write_bytes(bz2.compress(b'{"text": "a"}\n'))
+    done = batch(tmp_path / name, "-o", tmp_path / "kept.jsonl", *arguments)
+    message = f"{name}: only .gz is read packed: unpack it, or pack it with gzip"
+    assert (done.code, message in done.err, "--format" in done.err) == (1, True, False)
 
 
 def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,32 @@ def test_values(tmp_path: Path, dictionaries: bool, version: str, compression: s
         data_page_version=version, compression=compression,
     )  # fmt: skip
     assert read(tmp_path / "a.parquet") == rows
+
+
+def test_dates_that_python_does_not_have(tmp_path: Path) -> None:
+    """They ended the run; they are texts, also in lists."""
+    days = pa.array([0, 4_000_000, None, -4_000_000], pa.date32())
+    times = pa.array([0, 4 * 10**17, None, 1], pa.timestamp("us"))
+    lists = pa.ListArray.from_arrays([0, 2, 4, 4, 4], times)
+    table = pa.table({"day": days, "time": times, "times": lists})
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows = read(tmp_path / "a.parquet")
+    epoch = datetime(1970, 1, 1)
+    later, last = "14645-06-30 15:06:40.000000", epoch.replace(microsecond=1)
+    assert [row["day"] for row in rows] == [date(1970, 1, 1), "12921-08-18", None, "-8982-05-17"]
+    assert [row["time"] for row in rows] == [epoch, later, None, last]
+    assert [row["times"] for row in rows] == [[epoch, later], [None, last], [], []]
+
+
+def test_a_date_in_a_map_names_its_column(tmp_path: Path) -> None:
+    """Nothing said which column has to be left out."""
+    kind = pa.map_(pa.string(), pa.date32())
+    days = pa.array([4_000_000], pa.date32())
+    column = pa.MapArray.from_arrays([0, 1], pa.array(["a"]), days)
+    assert column.type == kind
+    pq.write_table(pa.table({"days": column}), tmp_path / "a.parquet")
+    with pytest.raises(BatchError, match=r"a\.parquet can't be read: column 'days': "):
+        read(tmp_path / "a.parquet")
 
 
 MEASURE = """

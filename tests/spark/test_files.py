@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,31 @@ def test_a_file_that_changes_while_it_is_read(
         pytest.raises(SparkError, match=message),
         spark_errors("the job"),
     ):
+        run(source, OPTIONS, chosen, change)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_lines_in_parts_are_those_of_the_file(end: str) -> None:
+    """Wherever Spark ends a part of them; a CR LF between two parts was two lines."""
+    text = "a\r\n\r\nb\n\n\rc\r\r\n\n\r\nd"
+    lines = text.encode().split(end.encode())
+    for places in product([0, 1], repeat=len(lines) - 1):
+        cuts = [0, *(n for n, is_cut in enumerate(places, 1) if is_cut), len(lines)]
+        parts = [lines[start:stop] for start, stop in pairwise(cuts)]
+        assert [*reading._text(parts, end)] == [*io.StringIO(text, newline="")]
+
+
+def test_csv_that_loses_its_names_while_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The message was "generator raised StopIteration"."""
+    chosen, path = job(str(tmp_path / "result")), tmp_path / "pages.csv"
+    path.write_text("url,text\nhttps://a/1,one\n")
+    source = read_files(spark, [str(path)], OPTIONS, chosen)
+
+    def change(step: str) -> None:
+        if step == "work/pages":
+            path.write_text("\n\n")
+
+    with pytest.raises(SparkError, match=r"pages\.csv has changed while it was read"):
         run(source, OPTIONS, chosen, change)
 
 

@@ -171,7 +171,8 @@ def outage_closes(trial: Trial) -> Seen:
         line for line in done.text.splitlines() if " ERROR: " in line or "finish_reason" in line
     ]
     command = done.command.replace(" ".join(trial.pages), "...")
-    return Seen(command, f"exit {done.code}; {' / '.join(lines[:2])}", met=done.code == 1)
+    is_met = done.code == 1 and any("'dedup_index_unavailable'" in line for line in lines)
+    return Seen(command, f"exit {done.code}; {' / '.join(lines[:2])}", met=is_met)
 
 
 POINTS = (

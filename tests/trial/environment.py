@@ -83,6 +83,8 @@ class Running:
         while text not in self.text:
             ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None or time.monotonic() > deadline:
+                if ended is None:
+                    self.kill()
                 raise TimeoutError(f"{self._command}: no {text!r} in {self.text[-500:]}")
             time.sleep(0.1)
 

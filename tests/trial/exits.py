@@ -41,7 +41,7 @@ def parquet(trial: Trial) -> Seen:
     project = trial.project
     (project.folder / "good.jsonl").write_text('{"url": "a", "text": "b c d"}\n')
     done = project.dedup("files", "good.jsonl", "-o", "a.parquet")
-    seen = ended(done, ".jsonl", code=1)
+    seen = ended(done, "not as parquet; name a file in .jsonl", code=1)
     is_met = seen.met and not (project.folder / "a.parquet").exists()
     return Seen(seen.command, seen.printed, met=is_met)
 
@@ -56,7 +56,7 @@ POINTS = (
     ),
     command("0: `check`, it would be stored", "", ("check", "good.jsonl"), "new", code=0),
     command("3: `check`, it would be dropped", "", ("check", "COPY"), "duplicate", code=3),
-    command("0: `verify` of a sound index", "", ("verify",), code=0),
+    command("0: `verify` of a sound index", "", ("verify",), "The index is whole", code=0),
     Point(AREA, "1: `files -o a.parquet`", "JSON lines in it", parquet),
     command(
         "1: all rows of `files` rejected", "exit 0",

@@ -30,6 +30,8 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
 }  # fmt: skip
+# How other packed files end; Spark unpacks some of these.
+_OTHERWISE_PACKED = {".bz2", ".xz", ".lzma", ".zst", ".zip", ".7z", ".lz4", ".br"}
 LONGEST_LINE = 200_000_000  # bytes
 _LONGEST_FIELD = 100_000_000  # characters
 _SHOWN = 1000  # characters of a rejected row
@@ -79,7 +81,13 @@ def format_of(path: Path, chosen: str | None) -> str:
 
 
 def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
-    """Formats of files that are there, as :func:`format_of` says."""
+    """Formats of files that are there, as :func:`format_of` says.
+
+    :raises BatchError: one is packed otherwise than by gzip, too
+    """
+    for path in paths:
+        if path.suffix.lower() in _OTHERWISE_PACKED:
+            raise BatchError(f"{path}: only .gz is read packed: unpack it, or pack it with gzip")
     formats = [format_of(path, chosen) for path in paths]
     for path in paths:
         if not path.is_file():
@@ -346,8 +354,12 @@ def _check(path: Path) -> tuple[list[int], set[int]]:
 
 def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
     """Rows of a batch as dictionaries."""
-    columns = [_values(column, pyarrow.types) for column in batch.columns]
-    names = batch.schema.names
+    names, columns = batch.schema.names, []
+    for name, column in zip(names, batch.columns, strict=True):
+        try:
+            columns.append(_values(column, pyarrow.types))
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"column {name!r}: {error}") from error
     for row in zip(*columns, strict=True):
         yield dict(zip(names, row, strict=True))
 
@@ -371,8 +383,21 @@ def _values(array: Any, types: Any) -> list[Any]:
             dict(zip(names, row, strict=True)) if is_there else None
             for is_there, row in zip(array.is_valid().to_pylist(), rows, strict=True)
         ]
-    found: list[Any] = array.to_pylist()
+    try:
+        found: list[Any] = array.to_pylist()
+    except (ValueError, OverflowError):
+        if not types.is_temporal(kind):
+            raise
+        found = [*map(_time, array)]
     return found
+
+
+def _time(value: Any) -> Any:
+    """A date or time; as a text if its year is none that Python's dates have."""
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return value.cast("string").as_py()
 
 
 LARGEST_PAGE = 50_000_000  # bytes
