@@ -90,7 +90,8 @@ class Fingerprinter:
     :param options: how pages are compared
     :param hash_key: key of all hashes, of 64 bits; each index has its own, so that pages can't be
         crafted to fall into one bucket without knowing it
-    :raises OptionsError: a dictionary can't be read, a package is missing, or the key is out of range
+    :raises OptionsError: a dictionary can't be read, a package is missing, or the key is out of
+        range
     """
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
