@@ -8,7 +8,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Python compiles the modules that are imported; pip would compile those of all packages, tests included.
 export PIP_COMPILE = 0
 # PySpark comes as a source: pip packs a wheel of it and unpacks that, which need not be compressed.
-export DIST_EXTRA_CONFIG = $(CURDIR)/.ci/wheels.cfg
+# A configuration of the user's own stays.
+export DIST_EXTRA_CONFIG ?= $(CURDIR)/.ci/wheels.cfg
 # The build of an editable installation would install numba once more to compile the kernels.
 export DEDUP_SHIP_KERNELS = 0
 # Compiles them with that of the environment, unless they are there for the sources as they are.

@@ -12,28 +12,35 @@ why, and numba compiles in every process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 from dedup_middleware import Deduplicator, Options
 from dedup_middleware.base import aot, compiled, jit
 
-build = aot.build
 
-
-def build_better(folder: Path) -> list[Path]:
-    """Make the modules for better processors than the least one."""
-    return build(folder, [variant for variant in compiled.VARIANTS if variant])
+def build_better(folder: Path) -> None:
+    """Make the modules for better processors than the least one, if any can be made."""
+    with contextlib.suppress(RuntimeError):  # `build_at_once` says why
+        aot.build(folder, [variant for variant in compiled.VARIANTS if variant])
+        return
+    sys.exit(1)
 
 
 def build_at_once(folder: Path) -> list[Path]:
-    """`aot.build`, whose modules for better processors are made by a forked process meanwhile."""
-    with ProcessPoolExecutor(1, get_context("fork")) as other:
-        better = other.submit(build_better, folder)
-        last = build(folder, [""])
-        return [*better.result(), *last]
+    """`aot.build`, whose modules for better processors are made by a forked process meanwhile.
+
+    That one ends with this one where this one is interrupted, and never waits for it.
+    """
+    other = get_context("fork").Process(target=build_better, args=(folder,), daemon=True)
+    other.start()
+    last = aot.build(folder, [""])
+    other.join()
+    if other.exitcode:
+        raise RuntimeError("the kernels for better processors can't be compiled")
+    return [*({*folder.glob("_kernels_*")} - {*last}), *last]
 
 
 def main() -> int:
@@ -41,8 +48,7 @@ def main() -> int:
     with jit.garbage_kept():
         asyncio.run(Deduplicator(Options()).warm())  # tables too
         jit.compile_all(*aot.declared_kernels().values())
-        aot.build = build_at_once
-        return aot.main(compiled.PACKAGE)
+        return aot.main(compiled.PACKAGE, build_at_once)
 
 
 if __name__ == "__main__":

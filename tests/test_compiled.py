@@ -19,6 +19,7 @@ import pytest
 
 import hatch_build
 from dedup_middleware.base import aot, compiled
+from tests import kernels
 from tests.docblocks import ROOT
 from tests.once import once
 
@@ -345,21 +346,20 @@ def test_editable_installation(
     assert decided(tmp_path, DEDUP_CACHE_DIR=str(tmp_path / "cache")) == (["new", "duplicate"], [])
 
 
-def test_kernels_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_are_there(tmp_path: Path) -> None:
     """They are not compiled once more; a build that fails leaves the folder as it was."""
 
     def fail(_: Path) -> list[Path]:
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr(aot, "build", fail)
     old = tmp_path / "_kernels_0123456789abcdef.so"
     old.touch()
-    assert aot.main(tmp_path) == 1
+    assert aot.main(tmp_path, fail) == 1
     assert list(tmp_path.iterdir()) == [old]
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     module = tmp_path / f"{compiled.module_name()}{suffix}"
     module.touch()
-    assert aot.main(tmp_path) == 0
+    assert aot.main(tmp_path, fail) == 0
     assert list(tmp_path.iterdir()) == [module]
 
 
@@ -378,11 +378,55 @@ def test_modules_appear_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         seen.append(target.name)
         return Path(shutil.move(self, target))
 
-    monkeypatch.setattr(aot, "build", build)
     monkeypatch.setattr(Path, "replace", replace)
-    module = aot.ensure(tmp_path)
+    module = aot.ensure(tmp_path, build)
     assert seen == [f"{compiled.module_name()}_v4{suffix}", module.name]
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(seen)
+
+
+def test_modules_that_two_processes_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The set-up of a test run has all of them, or none if the other process fails."""
+    failing: list[str] = []
+
+    def build(folder: Path, variants: list[str]) -> list[Path]:
+        if failing == variants:
+            raise RuntimeError
+        made = [folder / f"_kernels_0{variant}.so" for variant in variants]
+        for one in made:
+            one.touch()
+        return made
+
+    monkeypatch.setattr(aot, "build", build)
+    *better, whole = kernels.build_at_once(tmp_path)
+    assert whole.name == "_kernels_0.so"
+    assert {one.name for one in better} == {"_kernels_0_v4.so", "_kernels_0_v4_popcnt.so"}
+    failing += [variant for variant in compiled.VARIANTS if variant]
+    with pytest.raises(RuntimeError, match="for better processors can't be compiled"):
+        kernels.build_at_once(tmp_path)
+
+
+def test_an_end_of_the_set_up_leaves_no_process() -> None:
+    """Whoever stops it with a signal waits for nothing but what the other process has begun."""
+    script = """
+import pathlib, time
+from dedup_middleware.base import aot
+from tests import kernels
+def build(folder, variants):
+    if variants == [""]:
+        print("begun", flush=True)
+        time.sleep(600)
+    return []
+aot.build = build
+kernels.build_at_once(pathlib.Path())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "begun\n"
+        started.kill()
+        # Both have the same standard output, which ends with the last of them.
+        assert started.communicate(timeout=60) == ("", None)
 
 
 def test_no_c_compiler(tmp_path: Path) -> None:

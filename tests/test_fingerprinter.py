@@ -7,7 +7,7 @@ import pickle
 import attrs
 import pytest
 
-from dedup_middleware import Document, Fingerprinter, Options
+from dedup_middleware import Document, Fingerprinter, Options, OptionsError
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.minhash import sketch
@@ -45,3 +45,10 @@ def test_record_without_sketch_is_the_same_but_for_it() -> None:
     page = Fingerprinter(Options())(Document("https://a/1", text=article(1)))
     at = CONTENT.fields["sketch"][1] if CONTENT.fields else 0
     assert content_bytes(page, sketched=False) == content_bytes(page)[:at] + bytes(64)
+
+
+@pytest.mark.parametrize("key", [-1, 1 << 64])
+def test_key_out_of_range(key: int) -> None:
+    """A key that is no number of 64 bits is refused at once, not by the first page."""
+    with pytest.raises(OptionsError, match=f"hash_key={key} can't be used: use a number from 0 to"):
+        Fingerprinter(Options(), key)

@@ -17,7 +17,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -83,29 +83,6 @@ def _alone(name: str) -> ModuleType:
     return module
 
 
-def ensure(folder: Path) -> Path:
-    """Compile the kernels into a folder, unless it has them already.
-
-    Each module appears in one step, so that no process loads half of it, and the one with all
-    kernels last: where it is, all are. Modules of other sources are removed; those of these sources
-    for another Python stay.
-
-    :returns: the extension module with all kernels
-    :raises RuntimeError: as :func:`build` does
-    :raises OSError: the folder can't be written to
-    """
-    name = compiled.module_name()
-    module = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    if not module.exists():
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as place:
-            for built in build(Path(place)):
-                built.replace(folder / built.name)
-    for old in folder.glob("_kernels_*"):
-        if not old.name.startswith((f"{name}.", f"{name}_")):
-            old.unlink(missing_ok=True)
-    return module
-
-
 def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) -> list[Path]:
     """Compile the kernels for this machine's baseline, and some for better processors.
 
@@ -140,6 +117,33 @@ def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) ->
     except Exception as error:
         raise RuntimeError(f"the kernels can't be compiled: {error}") from error
     return built
+
+
+Build = Callable[[Path], list[Path]]
+
+
+def ensure(folder: Path, build: Build = build) -> Path:
+    """Compile the kernels into a folder, unless it has them already.
+
+    Each module appears in one step, so that no process loads half of it, and the one with all
+    kernels last: where it is, all are. Modules of other sources are removed; those of these sources
+    for another Python stay.
+
+    :param build: what compiles them into a new folder
+    :returns: the extension module with all kernels
+    :raises RuntimeError: as :func:`build` does
+    :raises OSError: the folder can't be written to
+    """
+    name = compiled.module_name()
+    module = folder / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not module.exists():
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as place:
+            for built in build(Path(place)):
+                built.replace(folder / built.name)
+    for old in folder.glob("_kernels_*"):
+        if not old.name.startswith((f"{name}.", f"{name}_")):
+            old.unlink(missing_ok=True)
+    return module
 
 
 def _compiler() -> Any:
@@ -179,10 +183,10 @@ def _use_features(features: str) -> None:
     codegen.AOTCPUCodegen._customize_tm_features = lambda _: features
 
 
-def main(folder: Path) -> int:
-    """Compile the kernels, or say in one line why that is not possible; the exit code."""
+def main(folder: Path, build: Build = build) -> int:
+    """:func:`ensure`, or one line that says why that is not possible; the exit code."""
     try:
-        ensure(folder)
+        ensure(folder, build)
     except (OSError, RuntimeError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

@@ -88,9 +88,10 @@ class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
     :param options: how pages are compared
-    :raises OptionsError: a dictionary can't be read, or a package is missing
-    :param hash_key: key of all hashes; each index has its own, so that pages can't be crafted to
-        fall into one bucket without knowing it
+    :param hash_key: key of all hashes, of 64 bits; each index has its own, so that pages can't be
+        crafted to fall into one bucket without knowing it
+    :raises OptionsError: a dictionary can't be read, a package is missing, or the key is out of
+        range
     """
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
@@ -104,6 +105,8 @@ class Fingerprinter:
 
         if hash_key is None:
             hash_key = int(options.hash_key or "0", 16)
+        if not 0 <= hash_key < 1 << 64:
+            raise OptionsError("hash_key", hash_key, "use a number from 0 to 2**64 - 1")
         self.options = options
         self.hash_key = hash_key
         self._shingler = make_shingler(options, hash_key)

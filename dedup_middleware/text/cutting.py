@@ -26,28 +26,14 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, prefetch, subkernel
 from dedup_middleware.base.kerneltypes import I32, R8, R64, RF64, U8, U32, int64
+from dedup_middleware.text.boundaries import single_characters, words
 from dedup_middleware.text.characters import (
     ALNUM,
     BLOCK,
     CLASS_MASK,
-    CONNECTOR,
-    DOUBLE_QUOTE,
-    EMOJI,
-    EXTEND,
     HAN,
-    HEBREW,
-    KATAKANA,
-    LETTER,
-    MID_BOTH,
-    MID_LETTER,
-    MID_NUMBER,
-    NUMERIC,
-    REGIONAL,
-    SA,
     SEPARATES,
     SEPARATOR,
-    SINGLE,
-    SINGLE_QUOTE,
     Codes,
     Flags,
     Hashes,
@@ -63,130 +49,6 @@ from dedup_middleware.text.trie import (
     VALUE_SHIFT,
     Trie,
 )
-
-# Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
-# for the words that no space divides.
-GRAM: Final = 3
-
-
-@subkernel
-def _skip_marks(flags: Flags, i: int, last: int) -> int:
-    while i < last and flags[i] & CLASS_MASK == EXTEND:
-        i += 1
-    return i
-
-
-@subkernel
-def _bridges(before: int, middle: int, after: int) -> bool:
-    """Rules WB6, WB7, WB7b, WB7c, WB11 and WB12: a mark between two letters or two digits."""
-    if before == HEBREW and middle == DOUBLE_QUOTE:
-        return after == HEBREW
-    if before in (LETTER, HEBREW):
-        return middle in (MID_LETTER, MID_BOTH, SINGLE_QUOTE) and after in (LETTER, HEBREW)
-    if before == NUMERIC:
-        return middle in (MID_NUMBER, MID_BOTH, SINGLE_QUOTE) and after == NUMERIC
-    return False
-
-
-@subkernel
-def word_end(flags: Flags, first: int, last: int) -> int:
-    """Where the word of letters, digits, katakana or connectors that starts at `first` ends."""
-    before = flags[first] & CLASS_MASK
-    j = np.uint64(first + 1)
-    while j < np.uint64(last) and flags[j] == flags[first]:  # most words are letters alone
-        j += np.uint64(1)
-    i = _skip_marks(flags, np.int64(j), last)
-    while i < last:
-        kind = flags[i] & CLASS_MASK
-        if kind in (LETTER, HEBREW, NUMERIC):
-            if before == KATAKANA:
-                return i
-        elif kind == KATAKANA:
-            if before not in (KATAKANA, CONNECTOR):
-                return i
-        elif kind != CONNECTOR:
-            after = _skip_marks(flags, i + 1, last)
-            if after < last and _bridges(before, kind, flags[after] & CLASS_MASK):
-                i, kind = after, flags[after] & CLASS_MASK
-            elif before == HEBREW and kind == SINGLE_QUOTE:  # WB7a
-                return after
-            else:
-                return i
-        before = kind
-        i = _skip_marks(flags, i + 1, last)
-    return i
-
-
-@subkernel
-def _grams(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> tuple[int, int]:
-    """Overlapping groups of `GRAM` letters of a run without spaces; the number and the end."""
-    begin = count
-    i = first
-    while i < last and flags[i] & CLASS_MASK == SA:
-        tokens.starts[count] = i
-        i = _skip_marks(flags, i + 1, last)
-        tokens.ends[count] = i
-        count += 1
-    if count - begin <= GRAM:
-        tokens.ends[begin] = i
-        return begin + 1, i
-    for gram in range(begin, count - GRAM + 1):
-        tokens.ends[gram] = tokens.ends[gram + GRAM - 1]
-    return count - GRAM + 1, i
-
-
-@subkernel
-def words(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
-    """The words of flags[first:last] by UAX #29; what is no word (see `SEPARATES`) is left
-    out, and scripts without spaces give groups of letters."""
-    i = first
-    while i < last:
-        kind = flags[i] & CLASS_MASK
-        if kind == SEPARATOR:
-            i += 1
-            continue
-        if kind == LETTER:  # most words are letters of one kind between two spaces
-            j = np.uint64(i + 1)
-            while j < np.uint64(last) and flags[j] == flags[i]:
-                j += np.uint64(1)
-            end = np.int64(j)
-            if end == last or flags[end] & CLASS_MASK == SEPARATOR:
-                tokens.starts[count], tokens.ends[count] = i, end
-                count += 1
-                i = end
-                continue
-        end = _skip_marks(flags, i + 1, last)
-        if kind == SA:
-            count, end = _grams(flags, i, last, tokens, count)
-        elif kind in (SINGLE, EMOJI, REGIONAL):
-            if kind == REGIONAL and end < last and flags[end] & CLASS_MASK == REGIONAL:
-                end = _skip_marks(flags, end + 1, last)
-            tokens.starts[count], tokens.ends[count] = i, end
-            count += 1
-        elif kind in (LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR):
-            end = word_end(flags, i, last)
-            start = i
-            while start < end and flags[start] & SEPARATES:
-                start += 1
-            if start < end:
-                tokens.starts[count], tokens.ends[count] = i, end
-                count += 1
-        i = end
-    return count
-
-
-@subkernel
-def single_characters(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
-    """Each character with its marks, separators left out."""
-    i = first
-    while i < last:
-        end = _skip_marks(flags, i + 1, last)
-        if not flags[i] & SEPARATES:
-            tokens.starts[count], tokens.ends[count] = i, end
-            count += 1
-        i = end
-    return count
-
 
 # By the dictionary: the best path, and the longest match.
 
