@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base import compiled
 from dedup_middleware.base.jit import kernel
-from dedup_middleware.base.kerneltypes import R32, R64_2, U8
+from dedup_middleware.base.kerneltypes import R32, R64_2, U8, Signature
 from dedup_middleware.signature.comparison import (
     CLAUSE_BYTES,
     ENTRIES,
@@ -16,12 +20,18 @@ from dedup_middleware.signature.comparison import (
     fill_figures,
 )
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _NO_FIGURES = np.zeros(FIGURE_BYTES, np.uint8)
 _NO_CLAUSES = np.zeros(CLAUSE_BYTES, np.uint8)
 _END = FIGURE_BYTES + CLAUSE_BYTES
 
 
-@kernel(U8(R64_2))
+# An installation has no kernels of the tests: their parts are functions of Python there.
+def _declared(signature: Signature) -> Callable[[_F], _F]:
+    return (lambda function: function) if compiled.kernels() else kernel(signature)
+
+
+@_declared(U8(R64_2))
 def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """The sums of each part, uint8[36]: two bytes, little-endian, of words, and one of turns.
 
@@ -32,7 +42,7 @@ def clause_sketch(clauses: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return out
 
 
-@kernel(U8(R32))
+@_declared(U8(R32))
 def figure_sketch(entries: NDArray[np.uint32]) -> NDArray[np.uint8]:
     """The 16 smallest distinct entries, ascending, little-endian, uint8[48]; 0xFF where free.
 
