@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -397,6 +398,22 @@ async def test_pages_that_were_committed_after_their_batch_failed(
         return index, parameters
 
     monkeypatch.setattr(feeds, "open_existing", entered_later)
+    # The batch fails when both pages are committed, however long that takes.
+    committed, noted, are_committed = feeds.Feeds.committed, [], threading.Event()
+    fail = LostStorage._store_in_thread
+
+    async def note(self: feeds.Feeds, page_id: int, slots: Any) -> None:
+        await committed(self, page_id, slots)
+        noted.append(page_id)
+        if len(noted) == 2:
+            are_committed.set()
+
+    def fail_then(self: LostStorage, file: IO[bytes]) -> None:
+        assert are_committed.wait(300)
+        fail(self, file)
+
+    monkeypatch.setattr(feeds.Feeds, "committed", note)
+    monkeypatch.setattr(LostStorage, "_store_in_thread", fail_then)
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:
         for seed in range(2):
