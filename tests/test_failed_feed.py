@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
@@ -24,9 +21,6 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.pipelines.files import FilesPipeline
 
-from dedup_middleware import IndexUnavailableError, Options
-from dedup_middleware.index.opening import open_existing
-from dedup_middleware.plugin import feeds
 from dedup_middleware.tools.commands.context import parse_time
 from tests.itemcrawl import Crawled, crawl
 from tests.texts import article
@@ -279,160 +273,6 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
     assert again.stat("revisit") == 3
 
 
-class FirstBatchLost(LostStorage):
-    """Fails at the first batch only."""
-
-    def __init__(self, uri: str, **options: Any) -> None:
-        super().__init__(uri, **options)
-        self.is_lost = uri.endswith("1")
-
-    def _store_in_thread(self, file: IO[bytes]) -> None:
-        file.close()
-        if self.is_lost:
-            super()._store_in_thread(file)
-
-
-async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """At once: a copy that comes later in the same crawl is stored, and so is one in the next."""
-
-    async def source(crawled: Crawled) -> AsyncIterator[Any]:
-        for seed in range(4):
-            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
-            await crawled.until(seed + 1)
-        watched = None if crawled.pipeline is None else crawled.pipeline._feeds
-        assert watched is not None
-        while watched._forgotten < 2:
-            await asyncio.sleep(0.01)
-        for seed in (0, 2):
-            yield {"url": f"https://b.example/{seed}", "text": article(seed)}
-
-    settings = failing(tmp_path, "at storing") | {
-        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}},
-        "FEED_STORAGES": {"lost": FirstBatchLost},
-    }
-    crawled = await crawl(source, {}, **settings)
-    assert crawled.duplicates == ["https://b.example/2"]
-    said = [line for line in caplog.messages if " pages of this crawl " in line]
-    assert len(said) == 1
-    assert "2 pages of this crawl are forgotten" in said[0]
-    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
-    assert again.stat("new") == 1
-    assert again.duplicates == [f"https://a.example/{seed}" for seed in (0, 2)]
-
-
-async def test_a_batch_that_fails_before_its_page_is_committed(tmp_path: Path) -> None:
-    """The page is forgotten as soon as it is committed, not when the next batch ends."""
-
-    async def source(crawled: Crawled) -> AsyncIterator[Any]:
-        assert crawled.pipeline is not None
-        watched, deduplicator = crawled.pipeline._feeds, crawled.pipeline._deduplicator
-        assert watched is not None
-        assert deduplicator is not None
-        commit = deduplicator.commit
-
-        async def late(verdict: Any) -> bool:
-            for _ in range(1000):
-                if watched._failed:
-                    break
-                await asyncio.sleep(0.01)
-            return await commit(verdict)
-
-        deduplicator.commit = late  # type: ignore[method-assign]
-        yield {"url": "https://a.example/0", "text": article(0)}
-        await crawled.until(1)
-        for _ in range(500):
-            if watched._forgotten:
-                break
-            await asyncio.sleep(0.01)
-        yield {"url": "https://b.example/0", "text": article(0)}
-
-    settings = failing(tmp_path, "at storing") | {
-        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 1}},
-        "FEED_STORAGES": {"lost": FirstBatchLost},
-    }
-    crawled = await crawl(source, {}, **settings)
-    assert (crawled.duplicates, crawled.stat("committed")) == ([], 2)
-
-
-async def test_a_batch_that_cant_be_forgotten_is_forgotten_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The index may be away when the batch fails."""
-    calls: list[Options] = []
-
-    async def away_at_first(options: Options) -> Any:
-        calls.append(options)
-        if len(calls) == 1:
-            raise IndexUnavailableError("cut off by the test")
-        return await open_existing(options)
-
-    monkeypatch.setattr(feeds, "open_existing", away_at_first)
-    await crawl(three_pages, {}, **failing(tmp_path, "at storing"))
-    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
-    assert len(calls) == 2
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_pages_that_were_committed_after_their_batch_failed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    is_known: bool,
-) -> None:
-    """The index may be away when a page is stored, and takes it later: it is forgotten then, or
-    the error says that a page is left which is not known any more."""
-    real, watched = open_existing, []
-
-    async def entered_later(options: Options) -> Any:
-        index, parameters = await real(options)
-        forget = index.forget
-
-        async def of_this_moment(page_ids: Any) -> int:
-            watched.append(len(page_ids))
-            # The last one has no record yet, or another id by now.
-            return await forget(page_ids[:-1] if len(watched) == 1 or not is_known else page_ids)
-
-        monkeypatch.setattr(index, "forget", of_this_moment)
-        return index, parameters
-
-    monkeypatch.setattr(feeds, "open_existing", entered_later)
-    # The batch fails when both pages are committed, however long that takes.
-    committed, noted, are_committed = feeds.Feeds.committed, [], threading.Event()
-    fail = LostStorage._store_in_thread
-
-    async def note(self: feeds.Feeds, page_id: int, slots: Any) -> None:
-        await committed(self, page_id, slots)
-        noted.append(page_id)
-        if len(noted) == 2:
-            are_committed.set()
-
-    def fail_then(self: LostStorage, file: IO[bytes]) -> None:
-        assert are_committed.wait(300)
-        fail(self, file)
-
-    monkeypatch.setattr(feeds.Feeds, "committed", note)
-    monkeypatch.setattr(LostStorage, "_store_in_thread", fail_then)
-
-    async def source(crawled: Crawled) -> AsyncIterator[Any]:
-        for seed in range(2):
-            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
-            await crawled.until(seed + 1)
-        while not watched:
-            await asyncio.sleep(0.01)
-
-    settings = failing(tmp_path, "at storing") | {
-        "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}},
-    }
-    await crawl(source, {}, **settings)
-    assert watched == [2, 2]
-    said = [line for line in caplog.messages if " pages of this crawl " in line]
-    assert f"{1 + is_known} pages of this crawl are forgotten" in said[0]
-    assert [line for line in said if "calls 1 pages" in line] == said[1:]
-    assert len(said) == 2 - is_known
-
-
 class AwaitingExporter(FeedExporter):
     """It is not known when it has handled an item."""
 
@@ -520,29 +360,6 @@ async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path)
     }
     crawled = await crawl(three_pages, {}, **settings)
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (0, 3)
-
-
-def slot_of(storage: type[Any]) -> Any:
-    """A slot of a kind of storage."""
-    return SimpleNamespace(storage=storage("lost:"))
-
-
-def test_slots_that_end_in_one_moment() -> None:
-    """Where one of a kind fails neither is taken for stored; others know their own fate."""
-    stats: dict[str, int] = {}
-    ended = feeds.Ended(SimpleNamespace(get_stats=lambda: stats))  # type: ignore[arg-type]
-    first, second, third = slot_of(LostStorage), slot_of(LostStorage), slot_of(LostStorage)
-    other = slot_of(FirstBatchLost)
-    stats |= {
-        "feedexport/failed_count/LostStorage": 1,
-        "feedexport/success_count/LostStorage": 1,
-        "feedexport/success_count/FirstBatchLost": 1,
-    }
-    assert ended.of(first) == []
-    assert ended.of(other) == [(other, True)]
-    assert ended.of(second) == [(first, False), (second, False)]
-    stats["feedexport/success_count/LostStorage"] += 1
-    assert ended.of(third) == [(third, True)]
 
 
 @pytest.mark.parametrize(
