@@ -128,6 +128,23 @@ def test_files_packed_otherwise(tmp_path: Path, name: str, arguments: list[str])
     assert (done.code, message in done.err, "--format" in done.err) == (1, True, False)
 
 
+@pytest.mark.parametrize("ending", ["bz2", "xz", "lzma", "zst", "zip", "7z", "lz4"])
+def test_a_plain_file_with_the_name_of_a_packed_one(tmp_path: Path, ending: str) -> None:
+    """It was refused as packed, whatever --format said; without it the message names the option."""
+    source = write(tmp_path / f"in.{ending}", rows(3))
+    done = batch(source, "-o", tmp_path / "k.jsonl", "--format", "jsonl", "--json")
+    assert (done.code, done.json["read"]) == (0, 3)
+    done = batch(source, "-o", tmp_path / "l.jsonl")
+    assert (done.code, "use --format" in done.err) == (1, True)
+
+
+def test_a_name_that_says_brotli(tmp_path: Path) -> None:
+    """Such files begin as they like, so the message says what to do with a plain one."""
+    source = write(tmp_path / "in.br", rows(3))
+    done = batch(source, "-o", tmp_path / "k.jsonl", "--format", "jsonl")
+    assert (done.code, "rename it if it is not packed" in done.err) == (1, True)
+
+
 def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:
     """It is no file."""
     (tmp_path / "in.jsonl").symlink_to("in.jsonl")

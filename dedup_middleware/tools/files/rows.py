@@ -30,8 +30,12 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
 }  # fmt: skip
-# How other packed files end; Spark unpacks some of these.
+# How names of other packed files end, and how such files begin, but for those of Brotli.
 _OTHERWISE_PACKED = {".bz2", ".xz", ".lzma", ".zst", ".zip", ".7z", ".lz4", ".br"}
+_PACKED_BEGIN = (
+    b"BZh", b"\xfd7zXZ\0", b"]\0\0", b"\x28\xb5\x2f\xfd", b"PK\3\4", b"7z\xbc\xaf",
+    b"\x04\x22\x4d\x18",
+)  # fmt: skip
 LONGEST_LINE = 200_000_000  # bytes
 _LONGEST_FIELD = 100_000_000  # characters
 _SHOWN = 1000  # characters of a rejected row
@@ -86,13 +90,25 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
     :raises BatchError: one is packed otherwise than by gzip, too
     """
     for path in paths:
-        if path.suffix.lower() in _OTHERWISE_PACKED:
-            raise BatchError(f"{path}: only .gz is read packed: unpack it, or pack it with gzip")
-    formats = [format_of(path, chosen) for path in paths]
-    for path in paths:
         if not path.is_file():
             raise BatchError(f"{path} is no file")
-    return formats
+        if _is_packed_otherwise(path):
+            raise BatchError(
+                f"{path}: only .gz is read packed: unpack it, or pack it with gzip; rename it if "
+                "it is not packed"
+            )
+    return [format_of(path, chosen) for path in paths]
+
+
+def _is_packed_otherwise(path: Path) -> bool:
+    ending = path.suffix.lower()
+    if ending not in _OTHERWISE_PACKED:
+        return False
+    try:
+        with path.open("rb") as file:
+            return ending == ".br" or file.read(8).startswith(_PACKED_BEGIN)
+    except OSError:
+        return False  # read_rows() says why
 
 
 def read_rows(path: Path, file_format: str) -> Iterator[Row]:
