@@ -130,5 +130,11 @@ $(VENV)/.matrix: $(VENV)/.venv pyproject.toml
 	$(BIN)/python -m pip install --quiet 'build>=1.2' 'nox[uv]>=2025.10.14' 'twine>=6.1'
 	touch $@
 
+# What these targets make, but for the environment, which takes minutes; a compilation that was
+# killed leaves a folder .kernels-*. Of other folders, such as another environment, nothing is removed.
+SOURCES := benchmarks crawler dedup_middleware docs research settings tests
 clean:
-	rm -rf dedup_middleware/_kernels_* .scrapy news.jsonl news.db news.db-wal news.db-shm
+	rm -rf build dist docs/_build .scrapy news.jsonl news.db news.db-journal news.db-wal news.db-shm
+	rm -rf dedup_middleware/_kernels_* dedup_middleware/.kernels-*
+	rm -rf .hypothesis .mypy_cache .nox .pytest_cache .ruff_cache __pycache__
+	find $(wildcard $(SOURCES)) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,63 @@
+"""`make clean`: what make and its commands leave goes, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "dedup_middleware"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the Makefile among folders as they are in the repository."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for folder in (PACKAGE, "tests/index", "docs", "crawler"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+def put(folder: Path, *names: str) -> None:
+    """Files of these names, and the folders that they are in."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+def clean(folder: Path) -> None:
+    """Run the target."""
+    subprocess.run(["make", "--no-print-directory", "clean"], cwd=folder, check=True)
+
+
+def left(folder: Path) -> set[str]:
+    """Files that are left, by their paths."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_that_is_made_goes(tree: Path) -> None:
+    """Whatever the repository ignores, because it is made, but for the environment: it takes
+    minutes to make."""
+    for line in (ROOT / ".gitignore").read_text().split():
+        if "*" not in line:
+            put(tree, line.strip("/") + "/in it" * line.endswith("/"))
+    # A compilation that was killed leaves its folder.
+    put(tree, *(f"{PACKAGE}/{name}" for name in ("_kernels_1.so", ".kernels-x/module.o")))
+    put(tree, "tests/index/__pycache__/a.pyc", "docs/_build/html/index.html")
+    put(tree, "news.db", "news.db-wal", "news.db-shm", "news.db-journal", ".nox/a")
+    clean(tree)
+    assert left(tree) == {"Makefile", ".venv/in it"}
+
+
+def test_files_of_a_user_stay(tree: Path) -> None:
+    """Also those with names like it, and what another environment in the folder holds."""
+    own = {
+        "my.db", "news.csv", "mynews.jsonl", f"{PACKAGE}/a.py", "tests/index/a.py",
+        "docs/a.md", "data/build/a", "venv/lib/__pycache__/a.pyc", "news.dbx",
+    }  # fmt: skip
+    put(tree, *own)
+    clean(tree)
+    assert left(tree) == {"Makefile", *own}
