@@ -106,7 +106,10 @@ class SQLiteJournal(JournalStore):
             self._prepare(db, create=create)
         except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
             self.close()
-            raise JournalError(f"the journal {self.where} can't be opened: {error}") from error
+            raise JournalError(
+                f"the journal {self.where} can't be opened: {error}; name another file by "
+                "DEDUP_JOURNAL"
+            ) from error
         except JournalError:
             self.close()
             raise

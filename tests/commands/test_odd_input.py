@@ -55,6 +55,48 @@ def test_the_index_is_not_replaced_by_its_export(index: str) -> None:
     assert dedup("stats", "--json", DEDUP_INDEX_URL=index).json["committed"] == 2
 
 
+def test_an_export_into_no_folder(index: str, tmp_path: Path) -> None:
+    """The line has the name that was given, not that of the folder that is made next to it."""
+    path = tmp_path / "none" / "out.parquet"
+    done = dedup("export", str(path), DEDUP_INDEX_URL=index)
+    fault = f"{path} can't be written: No such file or directory; name another file"
+    assert (done.code, done.err) == (1, f"scrapy dedup export: {fault}\n")
+
+
+@pytest.mark.parametrize("source", ["none.parquet", ""])
+def test_an_import_of_nothing(tmp_path: Path, source: str) -> None:
+    """The line says what can be imported."""
+    done = dedup("import", source, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    assert done.code == 1
+    assert f"{source!r} is no file: name one that `scrapy dedup export` has written" in done.err
+
+
+def test_a_page_without_a_name(index: str) -> None:
+    """An empty name, as of an unset variable, was called a directory."""
+    done = dedup("check", "", DEDUP_INDEX_URL=index)
+    assert (done.code, "no page is named: give an address, a file" in done.err) == (1, True)
+
+
+def test_an_address_that_does_not_answer(index: str) -> None:
+    """The line says why, without the name of an error of Python's."""
+    done = dedup("check", "http://127.0.0.1:1/", DEDUP_INDEX_URL=index)
+    assert done.code == 1
+    assert done.err.endswith(
+        "http://127.0.0.1:1/ can't be fetched: [Errno 111] Connection refused\n"
+    )
+
+
+@pytest.mark.parametrize("content", [b"neither SQLite nor text" * 99, None])
+def test_a_journal_that_is_none(tmp_path: Path, content: bytes | None) -> None:
+    """The line names the setting for a file of another kind, and for a folder."""
+    path = tmp_path / "j.db"
+    path.mkdir() if content is None else path.write_bytes(content)
+    done = dedup("explain", "https://a.example/", DEDUP_JOURNAL=str(path))
+    assert done.code == 1
+    assert f"the journal {path} can't be opened: " in done.err
+    assert done.err.endswith("; name another file by DEDUP_JOURNAL\n")
+
+
 def test_nothing_is_imported_into_memory(index: str, tmp_path: Path) -> None:
     """It would be gone when the command ends."""
     exported = tmp_path / "index.parquet"

@@ -50,6 +50,8 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
         like HTML, or ends in .html, is taken for it; all else is plain text in UTF-8.
     :param key: names the page; None: the address, or a hash of the content
     """
+    if not place:
+        raise CommandError("no page is named: give an address, a file, or - for standard input")
     if place.startswith(("http://", "https://")):
         raw, charset, is_html = _fetch(place, settings)
         key = key or place
@@ -89,9 +91,12 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
             is_html = headers.get_content_type() != "text/plain"
             return _read(response, address), headers.get_content_charset(), is_html
     except (OSError, ValueError) as error:
+        why: object = error
         if isinstance(error, urllib.error.HTTPError):
             error.close()
-        raise CommandError(f"{address} can't be fetched: {error}") from error
+        elif isinstance(error, urllib.error.URLError):
+            why = error.reason  # what it was, without the name of urllib's error around it
+        raise CommandError(f"{address} can't be fetched: {why}") from error
 
 
 _TOKENS = 40  # shown to people

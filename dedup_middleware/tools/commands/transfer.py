@@ -111,7 +111,10 @@ class Import(Subcommand):
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
                 else:
-                    raise CommandError(f"{arguments.source} is no file, and no address of an index")
+                    raise CommandError(
+                        f"{arguments.source!r} is no file: name one that `scrapy dedup export` has "
+                        "written, or an index as in DEDUP_INDEX_URL"
+                    )
         said = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
         context.say(attrs.asdict(imported), lambda: said)
         return OK

@@ -91,7 +91,7 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
     """
     for path in paths:
         if not path.is_file():
-            raise BatchError(f"{path} is no file")
+            raise BatchError(f"{path} is no file: name files that exist, no folders")
         if _is_packed_otherwise(path):
             raise BatchError(
                 f"{path}: only .gz is read packed: unpack it, or pack it with gzip; rename it if "

@@ -401,7 +401,10 @@ class PortableWriter:
                 f"{path} can't be written: pyarrow takes names in UTF-8 only"
             ) from None
         except OSError as error:
-            raise DedupError(f"{self._path} can't be written: {error}") from error
+            # Not that of the folder next to it, which the error names.
+            raise DedupError(
+                f"{self._path} can't be written: {error.strerror or error}; name another file"
+            ) from error
 
     @property
     def folder(self) -> Path:
