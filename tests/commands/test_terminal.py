@@ -172,7 +172,10 @@ def _refused(*_: object) -> None:
 
 
 @pytest.mark.parametrize("command", [["--help"], ["stats", "--help"], ["stats", "--json"]], ids=str)
-@pytest.mark.parametrize(("output", "said"), [("full", "No space left on device"), ("pipe", "")])
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [("full", "standard output can't be written: No space left on device"), ("pipe", "")],
+)
 def test_output_that_nothing_takes(
     command: list[str], output: str, said: str, settings: dict[str, Any]
 ) -> None:
@@ -223,6 +226,16 @@ def test_what_was_asked_for_on_a_missing_standard_output(settings: dict[str, Any
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
         assert "name a file by -o" in done.stderr
     assert "https://c/1" in dedup("restore", "--all", "-o", "-", **settings).out
+
+
+@pytest.mark.parametrize("columns", [40, 50, 56, 57])
+def test_values_on_a_narrow_terminal(columns: int, settings: dict[str, Any]) -> None:
+    """Names take no more than leaves room for the values, which were not shown at all."""
+    done = dedup("stats", columns=columns, **settings)
+    committed = dedup("stats", "--json", **settings).json["committed"]
+    line = next(line for line in done.out.splitlines() if "pages stored" in line)
+    assert line.split("│")[2].strip() == str(committed)
+    assert "without" in done.out
 
 
 class _Full(io.StringIO):

@@ -77,6 +77,19 @@ class Context:
             yield lambda done, total=None: progress.update(task, completed=done, total=total)
 
 
+@contextlib.contextmanager
+def writing_output() -> Iterator[None]:
+    """Says of standard output what can't be written, as on a full disk."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(
+            f"standard output can't be written: {error.strerror or error}"
+        ) from error
+
+
 def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
@@ -114,12 +127,19 @@ def plain_table(title: str, *columns: str) -> Table:
     return table
 
 
+_ROOM = 16  # columns of a terminal for values and lines
+
+
 def fact_table(title: str, facts: Mapping[str, object]) -> Table:
     """Names and values, in two columns without heads."""
+    from rich.console import Console
+
     table = plain_table(title)
     for fact in facts.items():
         add_row(table, *fact)
-    table.columns[0].no_wrap = True  # a long value is folded, the names are not
+    # A long value is folded, the names are not, unless a narrow terminal had no room for values.
+    longest = max(map(len, facts), default=0)
+    table.columns[0].no_wrap = Console().width - longest >= _ROOM
     return table
 
 

@@ -28,6 +28,7 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     shown,
+    writing_output,
 )
 
 # Module of this package and class of each; it is imported when it is used.
@@ -81,7 +82,8 @@ class Command(ScrapyCommand):
         name = "dedup" if not args else f"dedup {args[0]}"
         try:
             self._dispatch(args, opts)
-            flush_output()
+            with writing_output():
+                flush_output()
         except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
             self.exitcode = FAILED
         except (DedupError, OSError) as error:

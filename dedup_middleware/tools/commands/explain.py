@@ -28,6 +28,7 @@ from dedup_middleware.tools.commands.context import (
     moment,
     shown,
     to_query,
+    writing_output,
 )
 
 _EXCERPT = 80  # characters
@@ -196,7 +197,8 @@ class Clusters(Subcommand):
         with open_journal(context.options) as journal:
             clusters = collect_clusters(journal, to_query(arguments), near=arguments.near)
             if arguments.output == "-":
-                write_output(to_json_lines(clusters))
+                with writing_output():
+                    write_output(to_json_lines(clusters))
                 return OK
             written = write_clusters(clusters, Path(arguments.output), replace=False)
         state = {"clusters": written, "output": arguments.output}

@@ -41,6 +41,7 @@ from dedup_middleware.tools.commands.context import (
     check_stays,
     left_out_lines,
     to_query,
+    writing_output,
 )
 from dedup_middleware.tools.files.rows import FORMATS, Row, formats_of, read_rows
 from dedup_middleware.tools.files.signing import Signer
@@ -313,7 +314,8 @@ class Restore(Subcommand):
             if not arguments.no_index:  # before the file is written: there may be none
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
-                write_output(data)
+                with writing_output():
+                    write_output(data)
             else:
                 write_new(Path(arguments.output), data, CommandError)
             if reader is not None:
