@@ -68,7 +68,28 @@ def test_an_import_of_nothing(tmp_path: Path, source: str) -> None:
     """The line says what can be imported."""
     done = dedup("import", source, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     assert done.code == 1
-    assert f"{source!r} is no file: name one that `scrapy dedup export` has written" in done.err
+    assert f"{source!r} is no file, and no address of an index: name a file that" in done.err
+
+
+def test_an_old_index_that_is_no_address(tmp_path: Path) -> None:
+    """The line names the option, not the setting, and no index is made before it is read."""
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    new = tmp_path / "new.db"
+    done = dedup(
+        "rebuild", str(tmp_path / "in.jsonl"), "--old", "memory:", DEDUP_INDEX_URL=f"sqlite:{new}"
+    )
+    assert (done.code, new.exists()) == (1, False)
+    assert "--old memory: is no address of an index that stays" in done.err
+
+
+def test_an_empty_file_of_keys(tmp_path: Path) -> None:
+    """It is the file that has nothing, not the journal."""
+    settings = settings_for(tmp_path)
+    crawl(settings, item("a", 1), item("b", 1))
+    (tmp_path / "keys").write_text(" \n")
+    keys, out = str(tmp_path / "keys"), str(tmp_path / "out.jsonl")
+    done = dedup("restore", "--keys", keys, "-o", out, "--no-index", **settings)
+    assert (done.code, f"{keys} holds no keys" in done.err) == (1, True)
 
 
 def test_a_page_without_a_name(index: str) -> None:

@@ -113,8 +113,8 @@ class Import(Subcommand):
                     imported = await import_index(index, arguments.source, done)
                 else:
                     raise CommandError(
-                        f"{arguments.source!r} is no file: name one that `scrapy dedup export` has "
-                        "written, or an index as in DEDUP_INDEX_URL"
+                        f"{arguments.source!r} is no file, and no address of an index: name a file "
+                        "that `scrapy dedup export` has written, or an index as in DEDUP_INDEX_URL"
                     )
         said = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
         context.say(attrs.asdict(imported), lambda: said)
@@ -160,6 +160,11 @@ class Rebuild(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
         check_stays(options)
+        if arguments.old is not None and not is_address(arguments.old):  # before one is made
+            raise CommandError(
+                f"--old {hide_password(arguments.old)} is no address of an index that stays: write "
+                "it as DEDUP_INDEX_URL, such as sqlite:old.db"
+            )
         formats = formats_of(arguments.files, arguments.format)
         dedup = Deduplicator(options)
         try:
@@ -342,6 +347,8 @@ def read_keys(path: Path) -> frozenset[str]:
     """The keys of a file: a JSON list of decisions or of keys, or one key a line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
+        if not text.strip():
+            raise ValueError("it is empty")
         if not text.lstrip().startswith("["):
             return frozenset(filter(None, map(str.strip, text.split("\n"))))
         return frozenset(one if isinstance(one, str) else one["key"] for one in json.loads(text))

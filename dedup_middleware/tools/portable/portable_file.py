@@ -31,6 +31,7 @@ secret as the index), ``fingerprint`` (of the parameters), ``content`` (JSON: fi
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
@@ -334,6 +335,8 @@ def _opened(path: Path) -> Any:
     try:
         # Read as it is needed, not each column of a group as a whole.
         return pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **_END)
+    except PermissionError as error:
+        raise DedupError(f"{path} can't be read: {os.strerror(errno.EACCES)}") from error
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise IndexRefusedError(
             f"{path} is no whole Parquet file: it is a file of another kind or was cut short "
