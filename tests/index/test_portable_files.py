@@ -78,6 +78,17 @@ async def test_changed_bytes(file: Path) -> None:
     assert refused > 40
 
 
+async def test_a_file_without_a_right_to_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was called a file of another kind."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Failed to open local file")  # as pyarrow does
+
+    monkeypatch.setattr(pq, "ParquetFile", refused)
+    with pytest.raises(DedupError, match="can't be read: Permission denied"):
+        read_portable(file)
+
+
 async def test_files_of_others(file: Path, tmp_path: Path) -> None:
     """Files that no index was exported to are refused, each with what it is instead."""
     assert "there is no file" in await refusal(tmp_path / "nothing.parquet")
@@ -190,12 +201,12 @@ def test_bucket_keys_over_many_pages(tmp_path: Path) -> None:
         spool.add(table << 16 | prefix, raw + b"odd")
     spool.flush()
     for number in numbers:
-        found = spool.places(np.array([number], np.uint64))
-        assert found.bucket_keys.tolist() == [
+        bucket_keys, starts, _ = spool.places(np.array([number], np.uint64))
+        assert bucket_keys.tolist() == [
             table << 40 | prefix << 24 | number & 0xFFF
             for table, prefix in ((0, 9), (0, 10), (6, 4))
         ]
-        assert found.starts.tolist() == [0, 3]
+        assert starts.tolist() == [0, 3]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -43,6 +43,7 @@ from dedup_middleware.tools.commands.context import (
     to_query,
     writing_output,
 )
+from dedup_middleware.tools.commands.files import check_rejected
 from dedup_middleware.tools.files.rows import FORMATS, Row, formats_of, read_rows
 from dedup_middleware.tools.files.signing import Signer
 
@@ -184,11 +185,7 @@ class Rebuild(Subcommand):
                 await entering.flush()
             rebuilt.sound = (await verify(reader.index)).is_sound
         context.say(attrs.asdict(rebuilt), lambda: _sentences(rebuilt, options))
-        if rebuilt.rejected and rebuilt.rejected == rebuilt.read:
-            raise CommandError(
-                f"all {rebuilt.read:,} rows were rejected: name the fields of your rows "
-                "(DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or their --format"
-            )
+        check_rejected(rebuilt.rejected, rebuilt.read, "what is printed")
         return OK if rebuilt.sound else FOUND
 
 

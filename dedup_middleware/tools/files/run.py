@@ -18,7 +18,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -67,6 +67,7 @@ _CHARS = 4_000_000  # of lines in a part
 _AHEAD = 3  # parts in memory for each process
 _PATIENCE = 1.0  # seconds after which the processes are looked after
 
+T = TypeVar("T", bound=Output)
 Progress = Callable[[float], None]
 
 
@@ -143,27 +144,21 @@ class Outputs:
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
-        opened, closed, replaces = closing.enter_context, contextlib.closing, plan.overwrite
+        replaces = plan.overwrite
+
+        def opened(make: Callable[[Path], T], path: Path | None) -> T | None:
+            return None if path is None else closing.enter_context(contextlib.closing(make(path)))
+
         # First, because it may refuse its file when no other is open.
-        self._clusters = (
-            None
-            if plan.clusters is None
-            else opened(
-                closed(ClusterOutput(plan.clusters, options, near=plan.near, replaces=replaces))
-            )
-        )
-        self._kept = opened(closed(Output(plan.kept, replaces=replaces)))
-        self._dropped = (
-            None
-            if plan.dropped is None
-            else opened(closed(Output(plan.dropped, replaces=replaces)))
-        )
-        self._rejected = opened(closed(Output(plan.rejected, keeps_empty=False, replaces=replaces)))
-        self._journal = (
-            None
-            if plan.journal is None
-            else opened(closed(JournalOutput(plan.journal, options, replaces=replaces)))
-        )
+        clusters = partial(ClusterOutput, options=options, near=plan.near, replaces=replaces)
+        self._clusters = opened(clusters, plan.clusters)
+        rows = partial(Output, replaces=replaces)
+        self._kept = closing.enter_context(contextlib.closing(rows(plan.kept)))
+        self._dropped = opened(rows, plan.dropped)
+        rejected = rows(plan.rejected, keeps_empty=False)
+        self._rejected = closing.enter_context(contextlib.closing(rejected))
+        journal = partial(JournalOutput, options=options, replaces=replaces)
+        self._journal = opened(journal, plan.journal)
         self._lines = Lines(options)
         self._drops = self._doubtful = 0
         self._first_doubtful = ""

@@ -155,22 +155,22 @@ def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
 
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
     """Pages with their bucket keys and texts, without pages that have none."""
-    places = spool.places(part.page_ids)
+    bucket_keys, starts, simhashes = spool.places(part.page_ids)
     page_ids = part.page_ids.tolist()
     addresses, payloads = await asyncio.gather(index.addresses(page_ids), index.payloads(page_ids))
     content = part.content.copy()
     # An index need not keep a SimHash that its tables know.
     unknown = content["simhash"] == 0
-    content["simhash"][unknown] = places.simhashes[unknown]
+    content["simhash"][unknown] = simhashes[unknown]
     pages = Pages(
         content,
         [None if address is None else address.encode() for address in addresses],
         payloads,
         part.times,
-        places.bucket_keys,
-        places.starts,
+        bucket_keys,
+        starts,
     )
-    placed = np.diff(places.starts) > 0
+    placed = np.diff(starts) > 0
     return pages if placed.all() else pages.chosen(placed)
 
 
@@ -329,15 +329,6 @@ _BYTES = 4 << 20  # of buckets taken in at once
 _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 
-@attrs.frozen(eq=False)
-class Places:
-    """Bucket keys of n pages, as in :class:`.Pages`."""
-
-    bucket_keys: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    simhashes: NDArray[np.uint64]  # uint64[n] by the SimHash tables; 0: in none of them
-
-
 class BucketKeySpool:
     """Collects buckets and returns the bucket keys of each page.
 
@@ -390,8 +381,11 @@ class BucketKeySpool:
             with self._file(number).open("ab") as file:
                 file.write(notes[first:end].tobytes())
 
-    def places(self, page_ids: NDArray[np.uint64]) -> Places:
-        """Bucket keys of pages, all of one range."""
+    def places(
+        self, page_ids: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
+        """Bucket keys of n pages, all of one range, and where they start, as in :class:`.Pages`;
+        uint64[n], their SimHashes by the SimHash tables, 0: in none of them."""
         number = int(page_ids[0]) // RANGE if len(page_ids) else self._range
         if number != self._range:
             self._notes = np.empty(0, _NOTE)  # not both in memory at once
@@ -410,7 +404,7 @@ class BucketKeySpool:
         before = np.uint64(2 * SIMHASH_TABLES[0]) - found["table"][of_simhashes]
         simhashes[of_page] = turned(hashes[of_simhashes], before)
         hashes = np.where(of_simhashes, hashes >> np.uint64(64 - TABLE_SHIFT), hashes)
-        return Places(places | hashes, starts, simhashes)
+        return places | hashes, starts, simhashes
 
     def _file(self, number: int) -> Path:
         return self._folder / f"slots-{number}"
