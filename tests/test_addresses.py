@@ -123,6 +123,7 @@ def test_addresses_that_are_understood() -> None:
         ("sqlite:dedup/index.db", None),
         ("memory:", None),
         ("mysql://x", None),
+        ("", None),
     ]:  # fmt: skip
         assert hide_password(url) == (shown or url)
 

@@ -212,7 +212,7 @@ def hide_password(url: str) -> str:
         found = address.fullmatch(url)
         if found is not None:
             return _shown_address(found)
-    if _FILE_OR_MEMORY.fullmatch(url) or _NO_CREDENTIALS.fullmatch(url):
+    if not url or _FILE_OR_MEMORY.fullmatch(url) or _NO_CREDENTIALS.fullmatch(url):
         return url
     beginning = re.match(
         "(?:sqlite:|memory:|unix|rediss?(?:[+](?:sentinel|cluster))?)?(?:://)?", url
