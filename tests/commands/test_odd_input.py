@@ -102,9 +102,8 @@ def test_an_address_that_does_not_answer(index: str) -> None:
     """The line says why, without the name of an error of Python's."""
     done = dedup("check", "http://127.0.0.1:1/", DEDUP_INDEX_URL=index)
     assert done.code == 1
-    assert done.err.endswith(
-        "http://127.0.0.1:1/ can't be fetched: [Errno 111] Connection refused\n"
-    )
+    assert "http://127.0.0.1:1/ can't be fetched: [Errno " in done.err
+    assert done.err.endswith("] Connection refused\n")
 
 
 @pytest.mark.parametrize("content", [b"neither SQLite nor text" * 99, None])
