@@ -94,6 +94,7 @@ async def test_the_files_of_batches_are_gone_on_with(tmp_path: Path) -> None:
         ("out.csv", 'url,text\r\nhttps://z.example/0,"a te', {}, "ends within a row"),
         ("out.csv", 'url,text\r\nhttps://z.example/0,"a text"\r\n', {}, ""),
         ("out.jsonl", '{"url": "https://z.example/0"}\n', {}, ""),
+        ("out.jsonl", '{"url": "https://z.example/0"}\n', {"encoding": "utf-16-le"}, ""),
         ("out.jsonl", _CUT, {"overwrite": True}, ""),
         ("out.jsonl", "", {}, ""),
     ],
@@ -108,9 +109,10 @@ async def test_what_is_said_of_other_feeds(
 ) -> None:
     """CSV can't be mended: a quotation mark may be open. Of whole rows nothing is said."""
     out = tmp_path / name
-    out.write_text(held, newline="")
+    encoding = feed.get("encoding", "utf-8")
+    out.write_text(held, encoding=encoding, newline="")
     await crawl(_copies, {}, FEEDS={str(out): {"format": out.suffix[1:], **feed}})
     said = [line for line in caplog.messages if " within a " in line]
     assert len(said) == bool(told)
     assert all(told in line for line in said)
-    assert bool(feed) or out.read_bytes().startswith(held.encode())
+    assert "overwrite" in feed or out.read_bytes().startswith(held.encode(encoding))

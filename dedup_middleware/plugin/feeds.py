@@ -301,7 +301,9 @@ def _begin_row(slot: FeedSlot) -> None:
         if is_opened or _is_late(slot) or not isinstance(storage, FileFeedStorage):
             return
         path = Path(storage.path)
-        if storage.write_mode != "ab" or not _ends_within_line(path):
+        encoding = slot.feed_options["encoding"] or "utf-8"
+        is_written_anew = storage.write_mode != "ab"
+        if is_written_anew or "\n".encode(encoding) != b"\n" or not _ends_within_line(path):
             return
         if issubclass(kind, JsonLinesItemExporter):
             with path.open("ab") as file:
