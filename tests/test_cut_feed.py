@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+from scrapy.extensions.feedexport import FileFeedStorage
 
 from tests.forks import run
 from tests.itemcrawl import Crawled, crawl
@@ -116,3 +119,52 @@ async def test_what_is_said_of_other_feeds(
     assert len(said) == bool(told)
     assert all(told in line for line in said)
     assert "overwrite" in feed or out.read_bytes().startswith(held.encode(encoding))
+
+
+class _Disk(io.FileIO):
+    """A file on a disk with so many bytes left, which takes what fits."""
+
+    room = 0
+
+    def write(self, data: Any) -> int:
+        """Called by the buffer."""
+        if not _Disk.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = super().write(memoryview(data)[: _Disk.room])
+        _Disk.room -= written
+        return written
+
+
+class SmallDisk(FileFeedStorage):
+    """Has its file on such a disk."""
+
+    def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
+        super().__init__(uri.removeprefix("disk:"), feed_options=feed_options)
+
+    def open(self, spider: Any) -> IO[bytes]:  # noqa: ARG002
+        """Called by Scrapy."""
+        return io.BufferedWriter(_Disk(self.path, "ab"))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("size", [10, 20_000])  # less and more than the buffer holds
+async def test_a_disk_that_has_room_again(tmp_path: Path, size: int) -> None:
+    """What comes then can be read, and is there for each page of which a copy is dropped."""
+    out = tmp_path / "out.jsonl"
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        _Disk.room = 600
+        for host in ("a", "b"):
+            yield {"url": f"https://{host}.example/0", "text": article(0), "more": "x" * size}
+        await crawled.until(2)
+        _Disk.room = 1_000_000
+        for host in ("c", "d"):
+            for seed in (1, 0):
+                yield {"url": f"https://{host}.example/{seed}", "text": article(seed)}
+            await crawled.until(4)
+
+    feeds = {f"disk:{out}": {"format": "jsonlines"}}
+    crawled = await crawl(source, {}, FEEDS=feeds, FEED_STORAGES={"disk": SmallDisk})
+    readable = _readable(out)
+    assert crawled.stat("claim/no-feed") == 2
+    assert readable[-2:] == ["https://c.example/1", "https://c.example/0"]
+    assert crawled.duplicates == ["https://d.example/1", "https://d.example/0"]

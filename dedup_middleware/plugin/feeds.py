@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import inspect
 import logging
-import os
 import time
 from array import array
 from collections.abc import Callable, Iterable
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from pydispatch import dispatcher
 from scrapy import signals
-from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
     FeedExporter,
@@ -37,6 +35,7 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
+from dedup_middleware.plugin.feedrows import begin_row
 from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
@@ -50,15 +49,6 @@ FAILED = "the feed export failed with it (see the error above)"
 LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
-)
-_CUT_LINE = (
-    "The feed %s ended within a line: a process was killed while it wrote, or the disk was full. "
-    "That line can't be read; new items begin a line of their own"
-)
-_CUT_ROW = (
-    "The feed %s ends within a row: a process was killed while it wrote, or the disk was full. "
-    "Rows behind it may not be readable: end the crawl, remove the cut row from the file, and "
-    "start again"
 )
 _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 _FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
@@ -115,8 +105,8 @@ class Feeds:
         known = dict.fromkeys((*self._counts, *slots))
         took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
         for slot in slots:
-            if slot not in self._counts:
-                _begin_row(slot)
+            if slot not in took:  # it may be new, or have failed with this item
+                begin_row(slot)
         self._counts = {slot: slot.itemcount for slot in slots}
         if took:
             self._unsaved.update(took)
@@ -135,7 +125,7 @@ class Feeds:
         slots = self._exporter.slots
         self._counts = dict.fromkeys(slots, 0)
         for slot in slots:
-            _begin_row(slot)
+            begin_row(slot)
         if self._options is None:
             return
         if isinstance(self._stats, DummyStatsCollector):
@@ -287,40 +277,6 @@ def _is_late(slot: FeedSlot) -> bool:
     return not isinstance(slot.storage, (FileFeedStorage, StdoutFeedStorage)) or bool(
         slot.feed_options.get("postprocessing")
     )
-
-
-def _begin_row(slot: FeedSlot) -> None:
-    """Let what a slot appends to a file here begin a line, before the file is opened for it.
-
-    A process that is killed while it writes leaves a part of a line, and so does a full disk. The
-    next item could not be read behind it, although it would be called stored.
-    """
-    try:
-        storage, kind = slot.storage, slot.exporters[slot.format]
-        is_opened = slot.file is not None
-        if is_opened or _is_late(slot) or not isinstance(storage, FileFeedStorage):
-            return
-        path = Path(storage.path)
-        encoding = slot.feed_options["encoding"] or "utf-8"
-        is_written_anew = storage.write_mode != "ab"
-        if is_written_anew or "\n".encode(encoding) != b"\n" or not _ends_within_line(path):
-            return
-        if issubclass(kind, JsonLinesItemExporter):
-            with path.open("ab") as file:
-                file.write(b"\n")
-            logger.warning(_CUT_LINE, shown_place(slot.uri))
-        elif issubclass(kind, CsvItemExporter):
-            logger.warning(_CUT_ROW, shown_place(slot.uri))
-    except Exception:  # Scrapy says so when it opens the file; or a part is the user's own
-        return
-
-
-def _ends_within_line(path: Path) -> bool:
-    if not path.is_file() or not path.stat().st_size:
-        return False
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
 
 
 def _flush(slots: Iterable[FeedSlot]) -> str | None:
