@@ -94,7 +94,7 @@ async def test_the_files_of_batches_are_gone_on_with(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "held", "feed", "told"),
     [
-        ("out.csv", 'url,text\r\nhttps://z.example/0,"a te', {}, "ends within a row"),
+        ("out.csv", 'url,text\r\nhttps://z.example/0,"a te', {}, "ended within a row"),
         ("out.csv", 'url,text\r\nhttps://z.example/0,"a text"\r\n', {}, ""),
         ("out.jsonl", '{"url": "https://z.example/0"}\n', {}, ""),
         ("out.jsonl", '{"url": "https://z.example/0"}\n', {"encoding": "utf-16-le"}, ""),
@@ -110,7 +110,7 @@ async def test_what_is_said_of_other_feeds(
     feed: dict[str, Any],
     told: str,
 ) -> None:
-    """CSV can't be mended: a quotation mark may be open. Of whole rows nothing is said."""
+    """In CSV a quotation mark may be open; whole rows and what is written anew stay."""
     out = tmp_path / name
     encoding = feed.get("encoding", "utf-8")
     out.write_text(held, encoding=encoding, newline="")
@@ -119,6 +119,8 @@ async def test_what_is_said_of_other_feeds(
     assert len(said) == bool(told)
     assert all(told in line for line in said)
     assert "overwrite" in feed or out.read_bytes().startswith(held.encode(encoding))
+    if told:
+        assert out.read_bytes()[len(held) :].startswith(b"\nurl,text")
 
 
 class _Disk(io.FileIO):

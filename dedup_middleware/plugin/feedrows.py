@@ -26,14 +26,14 @@ _CUT_LINE = (
     "That line can't be read; new items begin a line of their own"
 )
 _CUT_ROW = (
-    "The feed %s ends within a row: a process was killed while it wrote, or the disk was full. "
-    "Rows behind it may not be readable: end the crawl, remove the cut row from the file, and "
-    "start again"
+    "The feed %s ended within a row: a process was killed while it wrote, or the disk was full. If "
+    "a quotation mark is open there, rows behind it can't be read: end the crawl, remove the cut "
+    "row from the file, and start again"
 )
 
 
 def begin_row(slot: FeedSlot) -> None:
-    """Let what a slot writes next begin a line of JSON lines; warn if rows of CSV can't.
+    """Let what a slot of JSON lines or CSV writes next begin a line.
 
     Call it before the slot opens its file, and when it may have failed with an item.
     """
@@ -46,15 +46,15 @@ def begin_row(slot: FeedSlot) -> None:
         if not _ends_within_line(path):
             return
         kind = slot.exporters[slot.format]
-        if issubclass(kind, JsonLinesItemExporter):
-            if slot.file is not None:
-                slot.file.write(b"\n")  # stays in the buffer for as long as the disk is full
-            else:
-                with path.open("ab") as file:
-                    file.write(b"\n")
-            logger.warning(_CUT_LINE, shown_place(slot.uri))
-        elif issubclass(kind, CsvItemExporter):
-            logger.warning(_CUT_ROW, shown_place(slot.uri))
+        if not issubclass(kind, (JsonLinesItemExporter, CsvItemExporter)):
+            return
+        if slot.file is not None:
+            slot.file.write(b"\n")  # stays in the buffer for as long as the disk is full
+        else:
+            with path.open("ab") as file:
+                file.write(b"\n")
+        is_csv = issubclass(kind, CsvItemExporter)  # where a quotation mark may be open
+        logger.warning(_CUT_ROW if is_csv else _CUT_LINE, shown_place(slot.uri))
     except Exception:  # Scrapy says so when it writes; or a part is the user's own
         return
 

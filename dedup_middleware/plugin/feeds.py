@@ -105,7 +105,8 @@ class Feeds:
         known = dict.fromkeys((*self._counts, *slots))
         took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
         for slot in slots:
-            if slot not in took:  # it may be new, or have failed with this item
+            is_new, is_open = slot not in self._counts, slot.file is not None
+            if is_new or (is_open and slot not in took):  # which may have failed with the item
                 begin_row(slot)
         self._counts = {slot: slot.itemcount for slot in slots}
         if took:
