@@ -96,6 +96,8 @@ async def test_the_files_of_batches_are_gone_on_with(tmp_path: Path) -> None:
     [
         ("out.csv", 'url,text\r\nhttps://z.example/0,"a te', {}, "ended within a row"),
         ("out.csv", 'url,text\r\nhttps://z.example/0,"a text"\r\n', {}, ""),
+        ("out.csv", "url;", {"item_export_kwargs": {"lineterminator": ";"}}, ""),
+        ("out.json", "[{}]", {}, ""),
         ("out.jsonl", '{"url": "https://z.example/0"}\n', {}, ""),
         ("out.jsonl", '{"url": "https://z.example/0"}\n', {"encoding": "utf-16-le"}, ""),
         ("out.jsonl", _CUT, {"overwrite": True}, ""),

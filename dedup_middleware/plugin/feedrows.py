@@ -45,23 +45,24 @@ def begin_row(slot: FeedSlot) -> None:
             slot.file.flush()  # what the buffer holds is the rest of the row
         if not _ends_within_line(path):
             return
-        kind = slot.exporters[slot.format]
-        if not issubclass(kind, (JsonLinesItemExporter, CsvItemExporter)):
-            return
         if slot.file is not None:
             slot.file.write(b"\n")  # stays in the buffer for as long as the disk is full
         else:
             with path.open("ab") as file:
                 file.write(b"\n")
-        is_csv = issubclass(kind, CsvItemExporter)  # where a quotation mark may be open
+        is_csv = slot.exporters[slot.format] is CsvItemExporter
         logger.warning(_CUT_ROW if is_csv else _CUT_LINE, shown_place(slot.uri))
     except Exception:  # Scrapy says so when it writes; or a part is the user's own
         return
 
 
 def _path_of(slot: FeedSlot) -> Path | None:
-    """The file on this machine that a slot writes rows into; None: there is none to be mended."""
-    options = slot.feed_options
+    """The file on this machine whose rows end with a line feed; None: there is none."""
+    options, kind = slot.feed_options, slot.exporters[slot.format]
+    has_own_ends = "lineterminator" in options["item_export_kwargs"]
+    is_csv = kind is CsvItemExporter and not has_own_ends
+    if not is_csv and not issubclass(kind, JsonLinesItemExporter):
+        return None
     if options.get("postprocessing") or "\n".encode(options["encoding"] or "utf-8") != b"\n":
         return None
     if slot.file is not None:  # for elsewhere it is a temporary one
