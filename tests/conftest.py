@@ -149,6 +149,7 @@ FORKS = (
     "tests/methods/test_crawl.py",
     "tests/test_commands.py",
     "tests/test_compose.py",
+    "tests/test_cut_feed.py",
     "tests/test_moving_crawl.py",
     "tests/test_sample_crawl.py",
     "tests/test_sharing.py",

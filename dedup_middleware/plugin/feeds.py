@@ -35,6 +35,7 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
+from dedup_middleware.plugin.feedrows import begin_row
 from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ class Feeds:
         # exporter of the user's own may make a slot for it.
         known = dict.fromkeys((*self._counts, *slots))
         took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
+        for slot in slots:
+            is_new, is_open = slot not in self._counts, slot.file is not None
+            if is_new or (is_open and slot not in took):  # which may have failed with the item
+                begin_row(slot)
         self._counts = {slot: slot.itemcount for slot in slots}
         if took:
             self._unsaved.update(took)
@@ -120,6 +125,8 @@ class Feeds:
             return
         slots = self._exporter.slots
         self._counts = dict.fromkeys(slots, 0)
+        for slot in slots:
+            begin_row(slot)
         if self._options is None:
             return
         if isinstance(self._stats, DummyStatsCollector):

@@ -220,8 +220,8 @@ def shorten_leases(admin: redis.Redis | RedisCluster, prefix: bytes, seconds: fl
     """Let all leases of a namespace end so much sooner."""
     leases = prefix + b"leases"
     for page, lease in admin.hgetall(leases).items():
-        till = max(0, int.from_bytes(lease[8:], "little") - round(seconds * 1000))
-        admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little"))
+        till = max(0, int.from_bytes(lease[8:14], "little") - round(seconds * 1000))
+        admin.hset(leases, page, lease[:8] + till.to_bytes(6, "little") + lease[14:])
 
 
 def in_steps(index: Index) -> bool:

@@ -13,7 +13,7 @@ from dedup_middleware.index.pages import pages_of
 from dedup_middleware.model.buckets import BUCKET_LIMIT
 from dedup_middleware.model.claims import MOST_KNOWN, Candidates, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import State, chosen, joined
-from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, states
+from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, entered, states
 from tests.index.harness import Harness, bucket_keys_of, check_race, entry, in_steps
 
 
@@ -304,6 +304,23 @@ async def test_cancelled_claim_is_given_back(harness: Harness, index: Index) -> 
     await index.close()
     again = await harness.client()
     assert State.PENDING not in await states(again, 1, 2)
+
+
+@pytest.mark.parametrize("harness", ["sqlite", "redis", "cluster"], indirect=True)
+async def test_clock_that_goes_back_by_a_day(harness: Harness) -> None:
+    """A lease ends no later than its own length from then on, also that of a process that died;
+    that of one that lives is extended as before."""
+    index = await harness.client()
+    dead, living = await entered(index, entry(BUCKET_KEYS), 50.0), await claimed(index)
+    harness.advance(-86_400)
+    assert await states(index, dead.page_id, living.page_id) == [State.PENDING] * 2
+    harness.advance(25)
+    assert await states(index, dead.page_id) == [State.PENDING]
+    assert await index.renew([living], LEASE) == [True]
+    harness.advance(25.5)
+    assert await states(index, dead.page_id, living.page_id) == [State.RELEASED, State.PENDING]
+    assert not await index.commit(dead)
+    assert await index.commit(living)
 
 
 async def test_closing_keeps_claims(harness: Harness) -> None:

@@ -44,6 +44,26 @@ async def test_master_dies(watched: Watched, protocol: int) -> None:
     await index.close()
 
 
+async def test_master_that_was_only_paused(watched: Watched) -> None:
+    """Work goes on with the next master, and stays there when the former one wakes up, which has
+    not heard of it."""
+    index = await opened(watched.url, retries=20, timeout=1.0)
+    held = await claimed(index)
+    watched.master.await_replica()
+    with watched.master.frozen():
+        assert await index.commit(held)
+        watched.await_failover(1)
+    later = [await entered(index, entry(BUCKET_KEYS)) for _ in range(3)]
+    assert [await index.commit(one) for one in later] == [True] * 3
+    ids = [one.page_id for one in (held, *later)]
+    with watched.replica.client() as client:
+        assert client.info("replication")["role"] == "master"
+    await index.close()
+    again = await opened(watched.replica.url)
+    assert await states(again, *ids) == [State.COMMITTED] * 4
+    await again.close()
+
+
 async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
     """What a replica has not got before it becomes the master is gone: the claim in it can't be
     committed, the page that gets its id blocks whoever knew the lost one, and all else is there."""

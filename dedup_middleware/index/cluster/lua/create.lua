@@ -26,7 +26,7 @@ end
 local COUNT = #ARGV[5] / 5
 local ids, pages = { read('<' .. rep('I5', COUNT), ARGV[5]) }, { read(rep('c5', COUNT), ARGV[5]) }
 local tokens, lengths = { read(rep('c8', COUNT), ARGV[6]) }, { read('<' .. rep('I4', COUNT), ARGV[8]) }
-local till = pack('<I6', time + tonumber(ARGV[2]))
+local till = end_of(time, tonumber(ARGV[2]))
 local answers, leases, fresh, starts, start = {}, {}, {}, {}, 1
 
 -- The last one of those from i on whose ids follow each other in a chunk.

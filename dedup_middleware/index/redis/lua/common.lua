@@ -1,5 +1,5 @@
 -- Shared by all scripts but visit.lua; the constants above it come from scripts.py.
--- KEYS[1] is the hash of leases: page id (5 bytes) -> token (8) .. end in ms (6).
+-- KEYS[1] is the hash of leases: page id (5 bytes) -> token (8) .. end in ms (6) .. length in ms (4).
 -- ARGV[1] is the prefix of every key, and behind it the epoch: 8 bytes drawn when the index was set up,
 -- which are also behind its counters. Tokens and hashes stay strings: a Lua number is a double
 -- and holds only 53 bits. Page ids (40 bits) and milliseconds (41) fit.
@@ -224,17 +224,31 @@ local function finish(page, state, time)
   set_state(page, state, time)
 end
 
+-- When a lease of so many milliseconds ends, as it is stored behind its token.
+local function end_of(time, length)
+  return struct.pack('<I6I4', time + length, length)
+end
+
 -- The token of a lease if that is live. One that has run out is ended for good, so that a clock that
--- jumps back can't bring it to life after others have seen its end.
+-- jumps back can't bring it to life after others have seen its end. One that has not run out by then
+-- lasts no longer than it would have from now on.
 local function live_token(page, lease, time)
   if not lease then
     return nil
   end
-  if struct.unpack('<I6', lease, 9) <= time then
+  local till = struct.unpack('<I6', lease, 9)
+  if till <= time then
     finish(page, RELEASED)
     return nil
   end
-  return string.sub(lease, 1, 8)
+  local token = string.sub(lease, 1, 8)
+  local length = #lease == 18 and struct.unpack('<I4', lease, 15)
+  if length and till > time + length then
+    -- HDEL goes first, see finish().
+    redis.call('HDEL', LEASES, page)
+    redis.call('HSET', LEASES, page, token .. end_of(time, length))
+  end
+  return token
 end
 
 local function token_of(page, time)
@@ -265,6 +279,5 @@ local function row_of(page, time)
 end
 
 local function set_lease(page, token, milliseconds)
-  local till = now() + tonumber(milliseconds)
-  redis.call('HSET', LEASES, page, token .. struct.pack('<I6', till))
+  redis.call('HSET', LEASES, page, token .. end_of(now(), tonumber(milliseconds)))
 end

@@ -33,7 +33,7 @@ local find, sub, byte, char = string.find, string.sub, string.byte, string.char
 local pack, read, concat, call = struct.pack, struct.unpack, table.concat, redis.call
 local KEYS, ARGV = KEYS, ARGV
 local TOKENS, SUFFIXES, PLACES, KNOWN = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-local LEASE, SPAN, GENERATION = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local LEASE, SPAN, GENERATION = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
 local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before the rest, and of a page
 local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
@@ -55,7 +55,7 @@ if not counters then
   return redis.error_reply(GONE)
 end
 local time = now()
-local till = pack('<I6', time + LEASE)
+local till = end_of(time, LEASE)
 local generation = generation_of(time, SPAN, KEYS[3])
 if SPAN > 0 and generation ~= GENERATION then
   return generation
