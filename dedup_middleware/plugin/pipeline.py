@@ -181,7 +181,12 @@ class DedupPipeline:
         tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
-        self._feeds = Feeds(self.crawler, self.options, has_storage=has_storage)
+        self._feeds = Feeds(
+            self.crawler,
+            self.options,
+            has_storage=has_storage,
+            deduplicator=lambda: self._deduplicator,
+        )
         count, store = self._reports.count, choose_journal(self.options)
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
