@@ -428,7 +428,7 @@ class Deduplicator:
         :returns: how many of them were committed
         :raises DedupError: the index can't be used
         """
-        return await self._index.forget(page_ids)
+        return await self._index.forget_wholly(page_ids)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).

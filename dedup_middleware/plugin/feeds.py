@@ -260,7 +260,7 @@ class Feeds:
             return await deduplicator.forget(page_ids)
         index, _ = await open_existing(self._options)
         try:
-            return await index.forget(page_ids)
+            return await index.forget_wholly(page_ids)
         finally:
             await index.close()
 

@@ -336,17 +336,34 @@ class Protocol(RuleBasedStateMachine):
             self.pages[claim.page_id].state = State.COMMITTED if stored else State.RELEASED
 
     @precondition(lambda self: self.pages)
-    @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1))
-    def forget(self, who: int, picks: set[int]) -> None:
-        """Pages are forgotten in bulk; uncommitted ones stay as they are."""
-        numbers = [list(self.pages)[pick % len(self.pages)] for pick in picks]
-        assert self.run(self.clients[who].index.forget(numbers)) == self.forgotten(numbers)
+    @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1), wholly=st.booleans())
+    def forget(self, who: int, picks: set[int], wholly: bool) -> None:
+        """Pages are forgotten in bulk, perhaps with what they were entered anew as; uncommitted
+        ones stay as they are."""
+        numbers = list({list(self.pages)[pick % len(self.pages)] for pick in picks})
+        index = self.clients[who].index
+        wholly = wholly and not any(map(self.is_awaited, numbers))
+        forgotten = self.run((index.forget_wholly if wholly else index.forget)(numbers))
+        assert forgotten == self.forgotten(numbers, wholly)
 
-    def forgotten(self, numbers: list[int]) -> int:
+    def is_awaited(self, number: int) -> bool:
+        """Whether who forgets a page wholly waits for another one's end, which is no step here."""
+        return any(self.live(n) and page.state is State.PENDING for n, page in self.twins(number))
+
+    def twins(self, number: int) -> list[tuple[int, Page]]:
+        """All pages with the content of a page, among them those it was entered anew as."""
+        own = self.pages[number]
+        same = (own.family, own.variant)
+        return [(n, one) for n, one in self.pages.items() if (one.family, one.variant) == same]
+
+    def forgotten(self, numbers: list[int], wholly: bool) -> int:
         """The model's part of forgetting pages."""
         hit = [one for one in set(numbers) if self.pages[one].state is State.COMMITTED]
         for one in hit:
             self.pages[one].state = State.RELEASED
+        for one in numbers if wholly and self.harness.window else []:
+            for _, page in self.twins(one):
+                page.state = State.RELEASED
         return len(hit)
 
     @precondition(lambda self: self.pages)
@@ -354,12 +371,12 @@ class Protocol(RuleBasedStateMachine):
         who=CLIENTS,
         pick=st.integers(0, 20),
         variant=st.integers(0, VARIANTS - 1),
-        forgetting=st.booleans(),
+        forgetting=st.sampled_from(["", "", "its id", "wholly"]),
         racing=st.booleans(),
         lease=LEASES,
     )
     def refresh(
-        self, who: int, pick: int, variant: int, forgetting: bool, racing: bool, lease: float
+        self, who: int, pick: int, variant: int, forgetting: str, racing: bool, lease: float
     ) -> None:
         """A page that was hit by a like one is entered anew, perhaps while it is forgotten, or
         while others propose."""
@@ -368,19 +385,21 @@ class Protocol(RuleBasedStateMachine):
         was_committed = old.state is State.COMMITTED
         hit = page_bucket_keys(old.family, variant)
         some = self.ready() if racing and not forgetting else []
+        wholly = forgetting == "wholly" and not self.is_awaited(number)
+        forget = self.observer.forget_wholly if wholly else self.observer.forget
 
         async def work() -> tuple[bool, int, list[Answer]]:
             return await asyncio.gather(
                 self.clients[who].index.refresh(number, hit),
-                self.observer.forget([number] if forgetting else []),
+                forget([number] if forgetting else []),
                 self.propose_all(some, lease),
             )
 
         refreshed, forgotten, answers = self.run(work())
         # Forgotten first, it has no copy; forgotten meanwhile, its copy is given up and keeps its
-        # records; forgotten last, its copy stays.
+        # records; forgotten last, its copy stays unless it is forgotten wholly.
         assert refreshed == was_committed or (was_committed and forgetting)
-        assert forgotten == (was_committed and forgetting)
+        assert forgotten == (was_committed and bool(forgetting))
         own = page_bucket_keys(old.family, old.variant)[0]
         bucket_keys = (own, *hit[1:])
         met = self.run(self.observer.candidates(bucket_keys, 0)).near.page_ids.tolist()
@@ -389,7 +408,8 @@ class Protocol(RuleBasedStateMachine):
         assert len(copies) == 1 if refreshed else len(copies) <= forgotten
         copy = None
         if copies:
-            state = State.COMMITTED if refreshed else State.RELEASED
+            stays = refreshed and not (wholly and self.harness.window)
+            state = State.COMMITTED if stays else State.RELEASED
             page = Page(old.family, old.variant, state, 0.0, old.origin, bucket_keys, kept=True)
             copy = copies[0], page
             # Between its claim and its commit a copy is pending to whoever meets it.
@@ -399,7 +419,7 @@ class Protocol(RuleBasedStateMachine):
                 assert client.works
         self.follow(some, answers, lease, copy)
         if forgetting:
-            self.forgotten([number])
+            self.forgotten([number], wholly)
 
     @rule(lease=LEASES, strangers=st.booleans())
     def renew(self, lease: float, strangers: bool) -> None:
