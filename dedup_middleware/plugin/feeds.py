@@ -71,17 +71,17 @@ class Exported:
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
+    :param deduplicator: returns that of the pipeline; None: it is closed
     :param has_storage: whether something else may store what no feed takes
-    :param deduplicator: that of the pipeline; None: it is closed
     """
 
     def __init__(
         self,
         crawler: Crawler,
         options: Options,
+        deduplicator: Callable[[], Deduplicator | None],
         *,
         has_storage: bool,
-        deduplicator: Callable[[], Deduplicator | None],
     ) -> None:
         self._stats = crawler.stats
         self._options = options
