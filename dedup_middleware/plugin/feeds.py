@@ -164,7 +164,7 @@ class Feeds:
 
         try:
             slot.storage.store = watched  # type: ignore[assignment]
-        except AttributeError:  # a class of the user's own with __slots__, say
+        except Exception:  # a class of the user's own that takes no attribute
             self._is_watching = False
 
     async def _slot_closed(self, slot: FeedSlot) -> None:

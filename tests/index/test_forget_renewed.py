@@ -11,6 +11,7 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.records import PageRecords
 from tests.index.claiming import entered
 from tests.index.harness import Clock, Harness, bucket_keys_of, entry
 from tests.index.versions import KilledError
@@ -65,11 +66,19 @@ async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Ha
     """It had looked at the page before that was forgotten, and can't take its own entry back."""
     index, other = await harness.client(), await harness.client()
     old = await stored(index)
-    commit, forgetting = other.commit, []
+    commit, of_key = other.commit, index.of_key
+    forgetting: list[asyncio.Future[int]] = []
+    looked = asyncio.Event()
+
+    async def noted(key_hash: int) -> PageRecords:
+        found = await of_key(key_hash)
+        looked.set()
+        return found
 
     async def killed(claim: Claim) -> bool:
+        patched.setattr(index, "of_key", noted)
         forgetting.append(asyncio.ensure_future(index.forget_wholly([old])))
-        await until(index, old)
+        await looked.wait()
         await commit(claim)
         raise KilledError
 
@@ -79,12 +88,6 @@ async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Ha
             await other.refresh(old, HIT)
     assert await forgetting[0] == 1
     assert await index.count() == 0
-
-
-async def until(index: Index, page_id: int) -> None:
-    """Wait until a page is forgotten."""
-    while (await index.lookup(KEY)) == (page_id,):
-        await asyncio.sleep(0)
 
 
 async def test_pages_that_are_not_stored_after_all_are_forgotten_if_they_were_renewed() -> None:

@@ -344,7 +344,7 @@ class Protocol(RuleBasedStateMachine):
         index = self.clients[who].index
         wholly = wholly and not any(map(self.is_awaited, numbers))
         forgotten = self.run((index.forget_wholly if wholly else index.forget)(numbers))
-        assert forgotten == self.forgotten(numbers, wholly)
+        assert forgotten == self.forgotten(numbers, wholly=wholly)
 
     def is_awaited(self, number: int) -> bool:
         """Whether who forgets a page wholly waits for another one's end, which is no step here."""
@@ -356,7 +356,7 @@ class Protocol(RuleBasedStateMachine):
         same = (own.family, own.variant)
         return [(n, one) for n, one in self.pages.items() if (one.family, one.variant) == same]
 
-    def forgotten(self, numbers: list[int], wholly: bool) -> int:
+    def forgotten(self, numbers: list[int], *, wholly: bool = False) -> int:
         """The model's part of forgetting pages."""
         hit = [one for one in set(numbers) if self.pages[one].state is State.COMMITTED]
         for one in hit:
@@ -371,12 +371,12 @@ class Protocol(RuleBasedStateMachine):
         who=CLIENTS,
         pick=st.integers(0, 20),
         variant=st.integers(0, VARIANTS - 1),
-        forgetting=st.sampled_from(["", "", "its id", "wholly"]),
+        forgetting=st.booleans(),
         racing=st.booleans(),
         lease=LEASES,
     )
     def refresh(
-        self, who: int, pick: int, variant: int, forgetting: str, racing: bool, lease: float
+        self, who: int, pick: int, variant: int, forgetting: bool, racing: bool, lease: float
     ) -> None:
         """A page that was hit by a like one is entered anew, perhaps while it is forgotten, or
         while others propose."""
@@ -385,21 +385,19 @@ class Protocol(RuleBasedStateMachine):
         was_committed = old.state is State.COMMITTED
         hit = page_bucket_keys(old.family, variant)
         some = self.ready() if racing and not forgetting else []
-        wholly = forgetting == "wholly" and not self.is_awaited(number)
-        forget = self.observer.forget_wholly if wholly else self.observer.forget
 
         async def work() -> tuple[bool, int, list[Answer]]:
             return await asyncio.gather(
                 self.clients[who].index.refresh(number, hit),
-                forget([number] if forgetting else []),
+                self.observer.forget([number] if forgetting else []),
                 self.propose_all(some, lease),
             )
 
         refreshed, forgotten, answers = self.run(work())
         # Forgotten first, it has no copy; forgotten meanwhile, its copy is given up and keeps its
-        # records; forgotten last, its copy stays unless it is forgotten wholly.
+        # records; forgotten last, its copy stays.
         assert refreshed == was_committed or (was_committed and forgetting)
-        assert forgotten == (was_committed and bool(forgetting))
+        assert forgotten == (was_committed and forgetting)
         own = page_bucket_keys(old.family, old.variant)[0]
         bucket_keys = (own, *hit[1:])
         met = self.run(self.observer.candidates(bucket_keys, 0)).near.page_ids.tolist()
@@ -408,8 +406,7 @@ class Protocol(RuleBasedStateMachine):
         assert len(copies) == 1 if refreshed else len(copies) <= forgotten
         copy = None
         if copies:
-            stays = refreshed and not (wholly and self.harness.window)
-            state = State.COMMITTED if stays else State.RELEASED
+            state = State.COMMITTED if refreshed else State.RELEASED
             page = Page(old.family, old.variant, state, 0.0, old.origin, bucket_keys, kept=True)
             copy = copies[0], page
             # Between its claim and its commit a copy is pending to whoever meets it.
@@ -419,7 +416,7 @@ class Protocol(RuleBasedStateMachine):
                 assert client.works
         self.follow(some, answers, lease, copy)
         if forgetting:
-            self.forgotten([number], wholly)
+            self.forgotten([number])
 
     @rule(lease=LEASES, strangers=st.booleans())
     def renew(self, lease: float, strangers: bool) -> None:
