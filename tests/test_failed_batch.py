@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 import pytest
+from scrapy.extensions.feedexport import ItemFilter
 
 from dedup_middleware import IndexUnavailableError, Options
-from dedup_middleware.index.opening import open_existing
+from dedup_middleware.index import opening
+from dedup_middleware.index.opening import open_existing, open_index
 from dedup_middleware.plugin import feeds
 from tests.itemcrawl import Crawled, crawl
 from tests.test_failed_feed import LostStorage, failing, three_pages
@@ -32,8 +34,9 @@ class FirstBatchLost(LostStorage):
             super()._store_in_thread(file)
 
 
+@pytest.mark.parametrize("index", ["sqlite", "memory"])
 async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, index: str
 ) -> None:
     """At once: a copy that comes later in the same crawl is stored, and so is one in the next."""
 
@@ -43,7 +46,9 @@ async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
             await crawled.until(seed + 1)
         watched = None if crawled.pipeline is None else crawled.pipeline._feeds
         assert watched is not None
-        while watched._forgotten < 2:
+        for _ in range(3000):
+            if watched._forgotten == 2:
+                break
             await asyncio.sleep(0.01)
         for seed in (0, 2):
             yield {"url": f"https://b.example/{seed}", "text": article(seed)}
@@ -52,8 +57,12 @@ async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
         "FEEDS": {"lost:out%(batch_id)d": {"format": "jsonlines", "batch_item_count": 2}},
         "FEED_STORAGES": {"lost": FirstBatchLost},
     }
+    if index == "memory":
+        settings["DEDUP_INDEX_URL"] = "memory:"
     crawled = await crawl(source, {}, **settings)
     assert crawled.duplicates == ["https://b.example/2"]
+    if index == "memory":  # which ends with the crawl
+        return
     said = [line for line in caplog.messages if " pages of this crawl " in line]
     assert len(said) == 1
     assert "2 pages of this crawl are forgotten" in said[0]
@@ -123,10 +132,10 @@ async def test_pages_that_were_committed_after_their_batch_failed(
 ) -> None:
     """The index may be away when a page is stored, and takes it later: it is forgotten then, or
     the error says that a page is left which is not known any more."""
-    real, watched = open_existing, []
+    opened, watched = open_index, []
 
-    async def entered_later(options: Options) -> Any:
-        index, parameters = await real(options)
+    def entered_later(options: Options) -> Any:
+        index = opened(options)
         forget = index.forget
 
         async def of_this_moment(page_ids: Any) -> int:
@@ -135,9 +144,9 @@ async def test_pages_that_were_committed_after_their_batch_failed(
             return await forget(page_ids[:-1] if len(watched) == 1 or not is_known else page_ids)
 
         monkeypatch.setattr(index, "forget", of_this_moment)
-        return index, parameters
+        return index
 
-    monkeypatch.setattr(feeds, "open_existing", entered_later)
+    monkeypatch.setattr(opening, "open_index", entered_later)
     # The batch fails when both pages are committed, however long that takes.
     committed, noted, are_committed = feeds.Feeds.committed, [], threading.Event()
     fail = LostStorage._store_in_thread
@@ -173,24 +182,69 @@ async def test_pages_that_were_committed_after_their_batch_failed(
     assert len(said) == 2 - is_known
 
 
-def slot_of(storage: type[Any]) -> Any:
-    """A slot of a kind of storage."""
-    return SimpleNamespace(storage=storage("lost:"))
+class StorageOfItsOwn:
+    """Fails at once if its address says so, without a thread; of no class of Scrapy's."""
+
+    __slots__ = ("is_lost",)
+
+    def __init__(self, uri: str, **_options: Any) -> None:
+        self.is_lost = uri == "lost:lost"
+
+    def open(self, _spider: Any) -> IO[bytes]:
+        """Called by Scrapy."""
+        return io.BytesIO()
+
+    def store(self, _file: IO[bytes]) -> None:
+        """Called by Scrapy."""
+        if self.is_lost:
+            raise PermissionError("no right to the bucket")
 
 
-def test_slots_that_end_in_one_moment() -> None:
-    """Where one of a kind fails neither is taken for stored; others know their own fate."""
-    stats: dict[str, int] = {}
-    ended = feeds.Ended(SimpleNamespace(get_stats=lambda: stats))  # type: ignore[arg-type]
-    first, second, third = slot_of(LostStorage), slot_of(LostStorage), slot_of(LostStorage)
-    other = slot_of(FirstBatchLost)
-    stats |= {
-        "feedexport/failed_count/LostStorage": 1,
-        "feedexport/success_count/LostStorage": 1,
-        "feedexport/success_count/FirstBatchLost": 1,
+class UsualStorage(StorageOfItsOwn):
+    """The same with attributes as usual."""
+
+
+class Even(ItemFilter):
+    """Items with an even number."""
+
+    rest = 0
+
+    def accepts(self, item: Any) -> bool:
+        return int(item["url"][-1]) % 2 == self.rest
+
+
+class Odd(Even):
+    """The others."""
+
+    rest = 1
+
+
+def two_feeds(tmp_path: Path, storage: type[Any]) -> dict[str, Any]:
+    """Two feeds of one kind that end at the same moment, of which the first can't be stored."""
+    return failing(tmp_path, "at storing") | {
+        "FEEDS": {
+            "lost:lost": {"format": "jsonlines", "item_filter": Even},
+            "lost:kept": {"format": "jsonlines", "item_filter": Odd},
+        },
+        "FEED_STORAGES": {"lost": storage},
     }
-    assert ended.of(first) == []
-    assert ended.of(other) == [(other, True)]
-    assert ended.of(second) == [(first, False), (second, False)]
-    stats["feedexport/success_count/LostStorage"] += 1
-    assert ended.of(third) == [(third, True)]
+
+
+async def test_of_feeds_that_end_in_one_moment_one_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its pages alone are forgotten, although both are of one kind."""
+    await crawl(three_pages, {}, **two_feeds(tmp_path, UsualStorage))
+    assert any("2 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert (again.stat("new"), again.stat("revisit")) == (2, 1)
+
+
+async def test_a_storage_that_takes_no_attribute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only Scrapy's count says that one has failed: the error names the command that forgets."""
+    await crawl(three_pages, {}, **two_feeds(tmp_path, StorageOfItsOwn))
+    said = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
+    assert len(said) == 1
+    assert "calls 3 pages of this crawl stored" in said[0]

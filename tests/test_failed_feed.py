@@ -406,16 +406,12 @@ async def test_what_a_feed_for_elsewhere_has_is_in_its_temporary_file(tmp_path: 
     assert "a.example" in seen[0]
 
 
-@pytest.mark.parametrize("index", ["sqlite", "memory"])
-async def test_without_stats_a_warning_says_that_failed_feeds_are_not_noticed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, index: str
+async def test_a_feed_that_fails_is_noticed_without_stats(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Scrapy says only there whether a feed is stored; an index in memory ends with the crawl."""
-    settings = failing(tmp_path, "")
-    if index == "memory":
-        settings["DEDUP_INDEX_URL"] = "memory:"
-    stats = "scrapy.statscollectors.DummyStatsCollector"
-    await crawl(three_pages, {}, **settings, STATS_CLASS=stats)
-    warned = [line for line in caplog.messages if "counts nothing" in line]
-    assert len(warned) == (index == "sqlite")
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 3
+    """Where STATS_CLASS counts nothing the pages are forgotten all the same."""
+    none = "scrapy.statscollectors.DummyStatsCollector"
+    await crawl(three_pages, {}, **failing(tmp_path, "at storing"), STATS_CLASS=none)
+    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert again.stat("new") == 3

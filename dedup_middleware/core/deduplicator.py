@@ -421,6 +421,15 @@ class Deduplicator:
         _expect(verdict, Verdict, "release")
         await self._settlement.release(verdict)
 
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        """Forget committed pages that turn out not to be stored.
+
+        :param page_ids: those of their claims
+        :returns: how many of them were committed
+        :raises DedupError: the index can't be used
+        """
+        return await self._index.forget_wholly(page_ids)
+
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
 

@@ -426,7 +426,7 @@ class Former:
             return
         try:
             index = await self._ready()
-            self._count("former/forgotten", await self._asked(index.forget(page_ids)))
+            self._count("former/forgotten", await self._asked(index.forget_wholly(page_ids)))
         except _AwayError:
             self.owe(page)
 
@@ -463,7 +463,7 @@ class Former:
     ) -> None:
         page_ids = found.page_ids[which & (found.states == State.COMMITTED)].tolist()
         if page_ids:
-            self._count("former/forgotten", await self._asked(index.forget(page_ids)))
+            self._count("former/forgotten", await self._asked(index.forget_wholly(page_ids)))
 
 
 def _places(content: NDArray[np.void], bucket_keys: Sequence[BucketKey]) -> tuple[BucketKey, ...]:

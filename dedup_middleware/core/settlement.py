@@ -86,8 +86,8 @@ class Versions:
             if stored <= forgotten:
                 pending = found.page_ids[other & (found.states == State.PENDING)].tolist()
                 return sorted(forgotten), pending
-            await self._forget(sorted(stored - forgotten))
             # Between look-up and call one may have been entered anew (:meth:`.Index.refresh`).
+            self.count("replaced", await self.index.forget_wholly(sorted(stored - forgotten)))
             forgotten |= stored
 
     async def _forget(self, page_ids: Sequence[int]) -> None:

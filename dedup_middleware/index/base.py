@@ -13,6 +13,7 @@ candidates that the index returns. One operation writes, and it is atomic::
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import IntEnum
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _STORED_LEASE = 10.0  # seconds, of a page that is entered although it is stored already
+_SETTLED, _POLL = _STORED_LEASE, 0.02  # seconds: its end is awaited so long; between two looks
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _LAST = 256  # page ids among which the newest page is
 _ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
@@ -398,6 +400,32 @@ class Index(ABC):
         :returns: how many of them were committed
         """
 
+    async def forget_wholly(self, page_ids: Sequence[int]) -> int:
+        """Forget pages, and what others enter them anew as meanwhile (:meth:`refresh`).
+
+        Where a claim of their key is held nothing is entered anew: :meth:`forget` is enough.
+
+        :returns: how many of them were committed, without those entered anew
+        """
+        forgotten = await self.forget(page_ids)
+        for start in range(0, len(page_ids) if self.window else 0, _ASKED):
+            gone = await self.fetch(np.array(page_ids[start : start + _ASKED], np.uint64))
+            contents = gone.content[gone.states == State.RELEASED]
+            await asyncio.gather(*map(self._forget_renewed, contents))
+        return forgotten
+
+    async def _forget_renewed(self, content: np.void) -> None:
+        """Forget the pages with the content of one that was forgotten, pending ones at their end:
+        the process that enters it anew may have looked at it before, and may die when it has."""
+        ends = time.monotonic() + _SETTLED
+        while True:
+            there = await self.of_key(int(content["key"]))
+            there = chosen(there, there.content == content)
+            await self.forget(there.page_ids[there.states == State.COMMITTED].tolist())
+            if not (there.states == State.PENDING).any() or time.monotonic() > ends:
+                return
+            await asyncio.sleep(_POLL)
+
     @abstractmethod
     async def compact(self, progress: Progress | None = None) -> int:
         """Take the records of pages that are gone out of all buckets.
@@ -423,7 +451,7 @@ class Index(ABC):
 
     async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
         named = zip(page_ids, await self.addresses(page_ids), strict=True)
-        return await self.forget([one for one, address in named if address and wanted(address)])
+        return await self.forget_wholly([one for one, at in named if at and wanted(at)])
 
     async def forget_span(self, since: float, until: float) -> int:
         """Forget all pages that were committed in a span of time.

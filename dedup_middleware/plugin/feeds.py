@@ -22,7 +22,7 @@ from scrapy.extensions.feedexport import (
     FileFeedStorage,
     StdoutFeedStorage,
 )
-from scrapy.statscollectors import DummyStatsCollector
+from scrapy.utils.defer import ensure_awaitable
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
@@ -39,9 +39,12 @@ from dedup_middleware.plugin.feedrows import begin_row
 from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
+    from typing import IO
+
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
-    from scrapy.statscollectors import StatsCollector
+
+    from dedup_middleware.core.deduplicator import Deduplicator
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ LEFT_OUT = (
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
 _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
-_FAILED_FEEDS, _STORED_FEEDS = "feedexport/failed_count/", "feedexport/success_count/"  # stats
+_FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 
 
 @attrs.frozen
@@ -69,26 +72,35 @@ class Exported:
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
+    :param deduplicator: returns that of the pipeline; None: it is closed
     :param has_storage: whether something else may store what no feed takes
     """
 
-    def __init__(self, crawler: Crawler, options: Options, *, has_storage: bool) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        options: Options,
+        deduplicator: Callable[[], Deduplicator | None],
+        *,
+        has_storage: bool,
+    ) -> None:
         self._stats = crawler.stats
-        self._options: Options | None = None
+        self._options = options
+        self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
+        self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
+        self._is_watching = self._exporter is not None
         self._counts: dict[FeedSlot, int] = {}  # items that each has taken up to now
         self._unsaved: set[FeedSlot] = set()
         self._failed: set[FeedSlot] = set()
-        self._ended = Ended(crawler.stats)
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[FeedSlot, ...], array[int]] = {}
-        self._saved = self._forgotten = 0  # pages
+        self._committed = self._saved = self._forgotten = 0  # pages
         self._since = time.time() - _CLOCKS
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
-        if not options.index_url.startswith("memory:"):  # which forgets all pages by itself
-            self._options = options
+        if self._outlives_crawl:
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
     def exported(self, item: Any) -> Exported:
@@ -104,6 +116,9 @@ class Feeds:
         # exporter of the user's own may make a slot for it.
         known = dict.fromkeys((*self._counts, *slots))
         took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
+        for slot in known:
+            if slot not in self._counts:
+                self._watch(slot)
         for slot in slots:
             is_new, is_open = slot not in self._counts, slot.file is not None
             if is_new or (is_open and slot not in took):  # which may have failed with the item
@@ -124,18 +139,12 @@ class Feeds:
         if self._exporter is None:
             return
         slots = self._exporter.slots
-        self._counts = dict.fromkeys(slots, 0)
         for slot in slots:
+            self._watch(slot)
             begin_row(slot)
-        if self._options is None:
+        self._counts = dict.fromkeys(slots, 0)
+        if not self._outlives_crawl:
             return
-        if isinstance(self._stats, DummyStatsCollector):
-            logger.warning(
-                "STATS_CLASS = %s counts nothing, and only Scrapy's stats say whether a feed could "
-                "be stored: the pages of one that could not would stay in the index, and later "
-                "crawls would drop their copies. Use a stats collector that counts",
-                type(self._stats).__name__,
-            )
         late = [shown_place(slot.uri_template) for slot in slots if _is_late(slot)]
         if late and len(late) == len(slots) and not self._has_storage:
             since = datetime.datetime.fromtimestamp(self._since).astimezone()
@@ -148,19 +157,33 @@ class Feeds:
                 since.isoformat(timespec="seconds"),
             )
 
+    def _watch(self, slot: FeedSlot) -> None:
+        """Note if a slot can't be stored: neither the signal of its end nor its task says so."""
+        store = slot.storage.store
+
+        async def watched(file: IO[bytes]) -> None:
+            try:
+                await ensure_awaitable(store(file))
+            except BaseException:
+                self._failed.add(slot)
+                raise
+
+        try:
+            slot.storage.store = watched  # type: ignore[assignment]
+        except Exception:  # a class of the user's own that takes no attribute
+            self._is_watching = False
+
     async def _slot_closed(self, slot: FeedSlot) -> None:
-        for one, is_stored in self._ended.of(slot):
-            if is_stored:
-                self._unsaved.discard(one)
-                for took in [took for took in self._pages if one in took]:
-                    self._saved += len(self._pages.pop(took))
-            else:
-                self._failed.add(one)
+        if slot not in self._failed:
+            self._unsaved.discard(slot)
+            for took in [took for took in self._pages if slot in took]:
+                self._saved += len(self._pages.pop(took))
         await self._forget_failed()
 
     async def committed(self, page_id: int, slots: tuple[FeedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
-        if self._exporter is None or self._has_storage or self._options is None or not slots:
+        self._committed += 1
+        if self._exporter is None or self._has_storage or not slots:
             return
         if not self._unsaved.issuperset(slots):
             self._saved += 1
@@ -172,9 +195,9 @@ class Feeds:
     async def _forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
         crawl are stored."""
-        if self._options is not None and self._failed:
+        if self._failed:
             with contextlib.suppress(DedupError):  # tried again at the end
-                await self._forget(self._options)
+                await self._forget()
 
     async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored.
@@ -182,19 +205,18 @@ class Feeds:
         Feeds are stored when the pipelines are closed, so the pages count as stored by then. Those
         that nothing has are forgotten.
         """
-        assert self._options is not None
         counts = {} if self._stats is None else self._stats.get_stats()
-        committed = counts.get("dedup/committed", 0)
-        # Of an exporter that fails when it is to finish its file, Scrapy counts nothing; of what
-        # an exporter of the user's own has taken, only that count is known.
+        committed = counts.get("dedup/committed", self._committed)
+        # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
+        # fails; of what can't be watched, only Scrapy's count is known.
         failed = any(slot.itemcount for slot in self._unsaved) or (
-            self._exporter is None and any(name.startswith(_FAILED_FEEDS) for name in counts)
+            not self._is_watching and any(name.startswith(_FAILED_FEEDS) for name in counts)
         )
         if not committed or not failed:
             return
         self._failed |= self._unsaved
         try:
-            await self._forget(self._options)
+            await self._forget()
         except DedupError as error:
             logger.error("The pages of this crawl can't be forgotten: %s", error)
         else:
@@ -218,9 +240,8 @@ class Feeds:
             since.isoformat(timespec="seconds"),
         )
 
-    async def _forget(self, options: Options) -> None:
-        """Forget the pages that only failed slots have taken; the pipeline may have closed its
-        index by now.
+    async def _forget(self) -> None:
+        """Forget the pages that only failed slots have taken.
 
         :raises DedupError: the index can't be used
         """
@@ -231,46 +252,23 @@ class Feeds:
         page_ids = [one for ids in pages.values() for one in ids]
         forgotten = 0
         try:
-            index, _ = await open_existing(options)
-            try:
-                forgotten = await index.forget(page_ids)
-            finally:
-                await index.close()
+            forgotten = await self._forget_pages(page_ids)
         finally:
             self._forgotten += forgotten  # others may have been meanwhile
             if forgotten < len(page_ids):  # some may yet be committed, after an outage
                 for took, ids in pages.items():
                     self._pages.setdefault(took, array("Q")).extend(ids)
 
-
-class Ended:
-    """Tells of slots that are closed whether they are stored. Scrapy only counts it, by kind of
-    storage, just before the signal.
-
-    :param stats: the crawl's
-    """
-
-    def __init__(self, stats: StatsCollector | None) -> None:
-        self._stats = stats
-        self._slots: dict[str, list[FeedSlot]] = {}
-        self._told: dict[str, tuple[int, int]] = {}  # failed ones, and all
-
-    def of(self, slot: FeedSlot) -> list[tuple[FeedSlot, bool]]:
-        """The slots of which it is known now, the one of this signal maybe later.
-
-        Where two of a kind end in one moment and one fails, neither counts as stored.
-        """
-        kind = type(slot.storage).__name__
-        slots = self._slots.setdefault(kind, [])
-        slots.append(slot)
-        counts = {} if self._stats is None else self._stats.get_stats()
-        failed = counts.get(_FAILED_FEEDS + kind, 0)
-        ended = failed + counts.get(_STORED_FEEDS + kind, 0)
-        failed_before, ended_before = self._told.get(kind, (0, 0))
-        if ended - ended_before > len(slots):  # the signal of another one is still to come
-            return []
-        self._told[kind], self._slots[kind] = (failed, ended), []
-        return [(one, failed == failed_before) for one in slots]
+    async def _forget_pages(self, page_ids: list[int]) -> int:
+        """Forget pages, in an index that is opened anew if the pipeline has closed its own."""
+        deduplicator = self._deduplicator()
+        if deduplicator is not None:
+            return await deduplicator.forget(page_ids)
+        index, _ = await open_existing(self._options)
+        try:
+            return await index.forget_wholly(page_ids)
+        finally:
+            await index.close()
 
 
 def _is_late(slot: FeedSlot) -> bool:

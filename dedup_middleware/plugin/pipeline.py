@@ -31,7 +31,12 @@ from dedup_middleware.plugin.items import (
 )
 from dedup_middleware.plugin.pagefields import PageFields, document_of, field_value, read_fields
 from dedup_middleware.plugin.reports import Reports, counted, fail
-from dedup_middleware.plugin.settings import crawl_id, make_data_folder, options_from_settings
+from dedup_middleware.plugin.settings import (
+    conflict_of,
+    crawl_id,
+    make_data_folder,
+    options_from_settings,
+)
 from dedup_middleware.plugin.signals import dedup_superseded
 
 if TYPE_CHECKING:
@@ -132,7 +137,7 @@ class DedupPipeline:
 
         :raises CloseSpider: a setting or the index can't be used; Scrapy then exits with 1
         """
-        self._settings_error = self._settings_error or self._conflict()
+        self._settings_error = self._settings_error or conflict_of(self, DedupPipeline)
         if self._settings_error is not None:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
@@ -181,7 +186,9 @@ class DedupPipeline:
         tell_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
-        self._feeds = Feeds(self.crawler, self.options, has_storage=has_storage)
+        self._feeds = Feeds(
+            self.crawler, self.options, lambda: self._deduplicator, has_storage=has_storage
+        )
         count, store = self._reports.count, choose_journal(self.options)
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
@@ -206,21 +213,6 @@ class DedupPipeline:
             raise
         except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
             self._reports.failure("reading what the index holds")
-
-    def _conflict(self) -> OptionsError | None:
-        """The error if the crawl has another pipeline of the plugin on the same index.
-
-        Each item would wait in the second one for the claim that it has in the first one.
-        """
-        try:
-            first = self.crawler.get_item_pipeline(DedupPipeline)
-        except RuntimeError:  # it is opened without an engine, as in tests
-            return None
-        if first is None or first is self or first.options.index_url != self.options.index_url:
-            return None
-        names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, self)]
-        fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
-        return OptionsError("ITEM_PIPELINES", names, fix)
 
     def _not_started(self, error: DedupError, reason: str) -> CloseSpider:
         logger.error("The crawl is not started: %s", error)
@@ -452,15 +444,12 @@ class DedupPipeline:
             return
         missed = None if exported is None else exported.missed
         for ending in endings or ():
-            if missed is None or not ending.stored:
-                await self._settle(ending, item, exported)
-                continue
-            if ending.verdict.claim is not None:
+            if missed is not None and ending.stored and ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")
-                self._reports.warn_once(
-                    _NOT_IN_FEED, in_a_line(ending.verdict.key), missed, key=missed
-                )
-            await self._settle(attrs.evolve(ending, stored=False))
+                name = in_a_line(ending.verdict.key)
+                self._reports.warn_once(_NOT_IN_FEED, name, missed, key=missed)
+            stored = ending.stored and missed is None
+            await self._settle(attrs.evolve(ending, stored=stored), item, exported)
 
     def _settle_later(self, endings: list[Ending]) -> None:
         for ending in endings:

@@ -179,7 +179,7 @@ def fail(crawler: Crawler) -> None:
 # Methods of an index whose calls are counted.
 CALLS = frozenset(
     "read_buckets candidates fetch addresses payloads "
-    "propose commit release renew expiring refresh forget lookup".split()
+    "propose commit release renew expiring refresh forget forget_wholly lookup".split()
 )
 
 

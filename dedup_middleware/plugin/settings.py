@@ -81,3 +81,23 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
         except OSError as error:
             fix = f"the folder {folder} can't be made ({error.strerror}); name a file elsewhere"
             raise OptionsError("DEDUP_INDEX_URL", options.index_url, fix) from None
+
+
+def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:
+    """The error if the crawl has another pipeline of the plugin on the same index.
+
+    Each item would wait in the second one for the claim that it has in the first one.
+
+    :param own: the plugin's own class of pipelines
+    """
+    try:
+        first = pipeline.crawler.get_item_pipeline(own)
+    except RuntimeError:  # it is opened without an engine, as in tests
+        return None
+    if first is None or first is pipeline:
+        return None
+    if first.options.index_url != pipeline.options.index_url:
+        return None
+    names = [f"{type(one).__module__}.{type(one).__qualname__}" for one in (first, pipeline)]
+    fix = "two pipelines compare each item; set one of them to None (the add-on adds its own)"
+    return OptionsError("ITEM_PIPELINES", names, fix)

@@ -336,17 +336,34 @@ class Protocol(RuleBasedStateMachine):
             self.pages[claim.page_id].state = State.COMMITTED if stored else State.RELEASED
 
     @precondition(lambda self: self.pages)
-    @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1))
-    def forget(self, who: int, picks: set[int]) -> None:
-        """Pages are forgotten in bulk; uncommitted ones stay as they are."""
-        numbers = [list(self.pages)[pick % len(self.pages)] for pick in picks]
-        assert self.run(self.clients[who].index.forget(numbers)) == self.forgotten(numbers)
+    @rule(who=CLIENTS, picks=st.sets(st.integers(0, 20), min_size=1), wholly=st.booleans())
+    def forget(self, who: int, picks: set[int], wholly: bool) -> None:
+        """Pages are forgotten in bulk, perhaps with what they were entered anew as; uncommitted
+        ones stay as they are."""
+        numbers = list({list(self.pages)[pick % len(self.pages)] for pick in picks})
+        index = self.clients[who].index
+        wholly = wholly and not any(map(self.is_awaited, numbers))
+        forgotten = self.run((index.forget_wholly if wholly else index.forget)(numbers))
+        assert forgotten == self.forgotten(numbers, wholly=wholly)
 
-    def forgotten(self, numbers: list[int]) -> int:
+    def is_awaited(self, number: int) -> bool:
+        """Whether who forgets a page wholly waits for another one's end, which is no step here."""
+        return any(self.live(n) and page.state is State.PENDING for n, page in self.twins(number))
+
+    def twins(self, number: int) -> list[tuple[int, Page]]:
+        """All pages with the content of a page, among them those it was entered anew as."""
+        own = self.pages[number]
+        same = (own.family, own.variant)
+        return [(n, one) for n, one in self.pages.items() if (one.family, one.variant) == same]
+
+    def forgotten(self, numbers: list[int], *, wholly: bool = False) -> int:
         """The model's part of forgetting pages."""
         hit = [one for one in set(numbers) if self.pages[one].state is State.COMMITTED]
         for one in hit:
             self.pages[one].state = State.RELEASED
+        for one in numbers if wholly and self.harness.window else []:
+            for _, page in self.twins(one):
+                page.state = State.RELEASED
         return len(hit)
 
     @precondition(lambda self: self.pages)

@@ -137,7 +137,7 @@ async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
     """Forget the pages that are meant in one index; how many there were."""
     if arguments.key:
         page_ids = [page_id for key in arguments.key for page_id in await reader.page_ids_of(key)]
-        return await reader.index.forget(page_ids)
+        return await reader.index.forget_wholly(page_ids)
     if arguments.host:
         hosts = {host.lower() for host in arguments.host}
         return await reader.index.forget_addresses(lambda address: host_of(address) in hosts)

@@ -1,0 +1,105 @@
+"""Pages that are forgotten while another process enters them anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.records import PageRecords
+from tests.index.claiming import entered
+from tests.index.harness import Clock, Harness, bucket_keys_of, entry
+from tests.index.versions import KilledError
+from tests.index.windows import in_time
+from tests.outages import Counts
+from tests.texts import article
+
+LEASE = 60.0
+PLACES = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+KEY = (PLACES[0].bucket & 0xFFFF) << 48 | PLACES[0].suffix << 24
+HIT = bucket_keys_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
+
+
+async def stored(index: Index) -> int:
+    """Id of a page that is committed."""
+    claim = await entered(index, entry(PLACES, key=KEY, address="https://a/1"), LEASE)
+    assert await index.commit(claim)
+    return claim.page_id
+
+
+@in_time
+async def test_a_page_that_was_entered_anew_is_forgotten(harness: Harness) -> None:
+    """By the id it had before, as a crawl notes it until the feed with the page is stored."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    assert await other.refresh(old, HIT)
+    assert await index.forget_wholly([old]) == 1
+    assert await index.count() == 0
+    assert await index.forget_wholly([old]) == 0
+
+
+@in_time
+async def test_a_page_is_entered_anew_after_its_address_was_read(harness: Harness) -> None:
+    """Those of a host are looked up first."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    addresses = index.addresses
+
+    async def overtaken(page_ids: Any) -> list[str | None]:
+        found = await addresses(page_ids)
+        assert await other.refresh(old, HIT)
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "addresses", overtaken)
+        assert await index.forget_addresses(lambda _: True) == 1
+    assert await index.count() == 0
+
+
+@in_time
+async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Harness) -> None:
+    """It had looked at the page before that was forgotten, and can't take its own entry back."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    commit, of_key = other.commit, index.of_key
+    forgetting: list[asyncio.Future[int]] = []
+    looked = asyncio.Event()
+
+    async def noted(key_hash: int) -> PageRecords:
+        found = await of_key(key_hash)
+        looked.set()
+        return found
+
+    async def killed(claim: Claim) -> bool:
+        patched.setattr(index, "of_key", noted)
+        forgetting.append(asyncio.ensure_future(index.forget_wholly([old])))
+        await looked.wait()
+        await commit(claim)
+        raise KilledError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(other, "commit", killed)
+        with pytest.raises(KilledError):
+            await other.refresh(old, HIT)
+    assert await forgetting[0] == 1
+    assert await index.count() == 0
+
+
+async def test_pages_that_are_not_stored_after_all_are_forgotten_if_they_were_renewed() -> None:
+    """A copy has renewed the page that a feed was to store; the next copy is stored."""
+    clock, counts = Clock(), Counts()
+    index = MemoryIndex(window=200.0, clock=clock, wall=clock)
+    async with Deduplicator(Options(window=200.0), index=index, count=counts) as dedup:
+        verdict = await dedup.decide(Document("https://a/1", text=article(1)))
+        await dedup.commit(verdict)
+        clock.now += 200.0
+        assert (await dedup.decide(Document("https://b/1", text=article(1)))).is_duplicate
+        assert counts.of["renewed"] == 1
+        assert verdict.claim is not None
+        assert await dedup.forget([verdict.claim.page_id]) == 1
+        assert (await dedup.decide(Document("https://c/1", text=article(1)))).outcome == "new"
