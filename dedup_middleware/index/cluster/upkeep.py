@@ -172,21 +172,6 @@ async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
                 yield bucket, raw
 
 
-class _Kept(Living):
-    """Which page ids keep their records: all but those of pages that are released.
-
-    An id that is free may be on its way.
-    """
-
-    def __init__(self, last: int) -> None:
-        super().__init__(last)
-        self._alive[:] = True
-
-    def drop(self, page_ids: NDArray[np.uint64]) -> None:
-        """These are gone."""
-        self._alive[page_ids.astype(np.int64)] = False
-
-
 async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
     """See :meth:`.Index.compact`.
 
@@ -199,21 +184,20 @@ async def compact(index: ClusterShards, progress: Progress | None = None) -> int
     if free:
         await index.look(np.concatenate(free), settles=True)
     last = max(one.counters[0] for one in await states(index))
-    kept = _Kept(index.spread.page_id(last + 1, 0))
-    kept.drop(np.arange(index.spread.shards, dtype=np.uint64))  # no page has them
+    living = Living(index.spread.page_id(last + 1, 0), on_way=index.spread.page_id(1, 0))
     empty: list[tuple[int, int]] = []
     done = 0
     async for chunk, parts in chunks(index):
         for part in parts:
             gone = part.states == State.RELEASED
             done += len(part)
-            kept.drop(part.page_ids[gone])
+            living.add(part)
             if index.record.text and gone.any():
                 await _erase(index, chunk, part.page_ids[gone].tolist())
             if len(part) >= index.layout.rows - (chunk == 0) and gone.all():
                 empty.append((index.spread.home_of(int(part.page_ids[0])), chunk))
         report("pages", done)
-    removed = await _compact_buckets(index, kept, report)
+    removed = await _compact_buckets(index, living, report)
     for shard, chunk in empty:
         await _drop_chunks(Shard(index, shard), [chunk])
     return removed
@@ -227,7 +211,7 @@ async def _erase(index: ClusterShards, chunk: int, page_ids: Sequence[int]) -> N
     await index.together([index.script_call("erase", shard, keys, locals_)], ())
 
 
-async def _compact_buckets(index: ClusterShards, kept: Living, report: Progress) -> int:
+async def _compact_buckets(index: ClusterShards, living: Living, report: Progress) -> int:
     names = bucket_hashes(index, index.moment().live)
     found = await states(index, names)
 
@@ -242,7 +226,7 @@ async def _compact_buckets(index: ClusterShards, kept: Living, report: Progress)
                 for table, some in groupby(fields, lambda field: field[0]):
                     held = list(some)
                     for start in range(0, len(held), _READ):
-                        yield compact_some(shard, kept, name, table, held[start : start + _READ])
+                        yield compact_some(shard, living, name, table, held[start : start + _READ])
 
     return await compact_all(calls(), report)
 
