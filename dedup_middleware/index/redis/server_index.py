@@ -28,7 +28,6 @@ from dedup_middleware.index.parameters import (
     agree,
     check_schema,
     complete,
-    hash_key_of,
     layout_of,
     missing,
 )
@@ -149,10 +148,7 @@ class ServerIndex(Index):
         :raises IndexRefusedError: the parameters are other ones, or damaged
         """
         check_schema(opened.schema, self._name)
-        stored = opened.parameters
-        hash_key_of(stored, self._name)
-        if parameters is not None:
-            stored = agree(stored, parameters, self._name)
+        stored = agree(opened.parameters, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))
         self._ahead = opened.seconds - time.monotonic()
         return stored
