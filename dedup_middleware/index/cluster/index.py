@@ -168,7 +168,6 @@ class ClusterIndex(ClusterShards):
             raise lapsed(self._where)
 
     async def count(self) -> int:
-        """Number of committed pages; a counter that holds no number counts as 0."""
         return sum([self._committed(one.committed) for one in await upkeep.states(self)])
 
     def pages(self) -> AsyncIterator[PageRecords]:
@@ -213,7 +212,6 @@ class ClusterIndex(ClusterShards):
         await upkeep.remove_expired(self, oldest)
 
     async def stats(self) -> IndexStats:
-        """State of the index; the bytes are an estimate from a sample of its keys."""
         hashes = upkeep.bucket_hashes(self, self.moment().live)
         found = await upkeep.states(self, hashes)
         committed = sum([self._committed(one.committed) for one in found])

@@ -36,12 +36,10 @@ class Shard:
 
     @property
     def prefix(self) -> bytes:
-        """Prefix of its keys."""
         return self.index.spread.prefix(self.number)
 
     @property
     def layout(self) -> RowLayout:
-        """Layout of its rows."""
         return self.index.layout
 
     async def ask(self, *command: bytes | int) -> Reply:
@@ -57,7 +55,6 @@ class Shard:
     async def run(
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
     ) -> Reply:
-        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
         more = [key[len(self.prefix) :] for key in more_keys]
         return await self._reply(name, (b"counters", b"committed", *more), *arguments)
 

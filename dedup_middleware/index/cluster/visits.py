@@ -43,80 +43,55 @@ def _joined(rows: NDArray[np.uint8], widths: NDArray[np.int64]) -> bytes:
     return rows[_COLUMNS[: rows.shape[1]] < widths[:, None]].tobytes()
 
 
-@attrs.frozen(eq=False)
 class _Columns:
     """Items in the order in which ``visit.lua`` takes them: by shard, group of tables, and bucket.
 
     ``groups``: first item of each group of each shard, and behind the last one; ``fields``: the
     same for different fields; ``sizes``: bytes of the records before each item; ``pairs``: of each
     item its field and its record.
+
+    :param page_ids: of each item, which are in this order already; 0: it is only read
     """
 
-    shards: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    fields: NDArray[np.int64]
-    heads: NDArray[np.void]
-    names: NDArray[np.uint8]
-    places: NDArray[np.uint16]
-    writes: bool
-    records: bytes
-    pairs: bytes
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         buckets: NDArray[np.uint64],
         suffixes: NDArray[np.uint64],
         page_ids: NDArray[np.uint64],
         shards: NDArray[np.int64],
-    ) -> _Columns:
-        """Columns of items that are in this order already.
-
-        :param page_ids: 0 for items that are only read
-        """
+    ) -> None:
         tables = (buckets >> np.uint64(16)).astype(np.int64)
         numbers = groups_of(tables)
         is_first = np.diff(shards * len(GROUPS) + numbers, prepend=-1) != 0
         is_new = is_first | (np.diff(buckets, prepend=~buckets[:1]) != 0)
         starts = np.flatnonzero(is_first)
-        groups = np.append(starts, len(buckets))
-        counts = np.diff(groups)
+        self.shards, self.numbers = shards[starts], numbers[starts]
+        self.groups = np.append(starts, len(buckets))
+        counts = np.diff(self.groups)
         number = np.cumsum(is_new)  # of different fields, up to each item
         firsts = number[starts] - 1
-        fields = np.append(firsts, number[-1])
+        self.fields = np.append(firsts, number[-1])
         wide = np.isin(tables, SIMHASH_TABLES)
-        heads = np.zeros(len(starts), _GROUP)
-        heads["items"], heads["fields"] = counts, np.diff(fields)
+        heads = self.heads = np.zeros(len(starts), _GROUP)
+        heads["items"], heads["fields"] = counts, np.diff(self.fields)
         heads["wide"] = np.add.reduceat(wide, starts, dtype=np.int64)
         # Tables ascend within a group: anchors lie between those of lower and of higher tables.
         heads["first"] = np.add.reduceat(tables < ANCHOR_TABLES[0], starts, dtype=np.int64) + 1
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
-        places = (number - np.repeat(firsts, counts)).astype("<u2")
+        self.places = (number - np.repeat(firsts, counts)).astype("<u2")
         widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
         raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
         names = buckets.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:]
-        writes = bool(page_ids.any())
-        pairs = b""
-        if writes:
-            places[page_ids == 0] += _ONLY_READ
+        self.names = names[is_new]
+        self.writes = bool(page_ids.any())
+        self.pairs = b""
+        if self.writes:
+            self.places[page_ids == 0] += _ONLY_READ
             raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
             widths = widths + _PAGE_ID
-            pairs = _joined(np.hstack((names, raw)), widths + FIELD)
-        return cls(
-            shards[starts],
-            numbers[starts],
-            groups,
-            fields,
-            heads,
-            names[is_new],
-            places,
-            writes,
-            _joined(raw, widths),
-            pairs,
-            np.append(0, np.cumsum(widths)),
-        )
+            self.pairs = _joined(np.hstack((names, raw)), widths + FIELD)
+        self.records = _joined(raw, widths)
+        self.sizes = np.append(0, np.cumsum(widths))
 
     def reads(self) -> Iterator[tuple[int, int, slice, list[bytes]]]:
         """Of each group of each shard: the shard, the group, its items, and its fields."""
@@ -207,7 +182,7 @@ def visit(
     made = Visit(keys, owners, positions, [], [])
     if not len(order):
         return made
-    columns = _Columns.of(words[::2][order], words[1::2][order], own_ids[order], shards[order])
+    columns = _Columns(words[::2][order], words[1::2][order], own_ids[order], shards[order])
     ends = index.ends(generations)
     if index.reads_whole and not columns.writes:
         for shard, number, items, names in columns.reads():
