@@ -126,7 +126,7 @@ class ClusterShards(ServerIndex):
         shards = range(1, self.spread.shards)
         calls = [self._open_call(self.spread.prefix(shard), *how) for shard in shards]
         replies = await self._link.replies(calls)
-        for shard, opened in zip(shards, map(Opened.of, replies), strict=True):
+        for shard, opened in zip(shards, map(Opened, replies), strict=True):
             if not opened.schema:
                 raise self._damaged(f"its shard {shard} is gone")
             self._sessions[shard].epoch = self._same(opened, stored, shard)
@@ -152,7 +152,7 @@ class ClusterShards(ServerIndex):
     def _opened_again(self, session: Session, reply: Any) -> None:
         """A shard was opened again, whose server was emptied."""
         shard = [one.prefix for one in self._sessions].index(session.prefix)
-        epoch = self._same(Opened.of(reply), self._parameters, shard)
+        epoch = self._same(Opened(reply), self._parameters, shard)
         if epoch != session.epoch:
             session.epoch = epoch
             logger.warning(EMPTIED, self._name)

@@ -64,15 +64,24 @@ class Shard:
         return reply
 
 
-@attrs.frozen(eq=False)
 class ShardState:
-    """State of a shard; ``firsts``: the first id of each generation."""
+    """State of a shard, as the script ``state`` replies.
 
-    counters: tuple[int, ...]
-    committed: bytes
-    pending: int
-    firsts: dict[int, int]
-    sizes: list[int]  # buckets in each of the hashes that were asked for
+    ``firsts``: the first id of each generation; ``sizes``: buckets in each of the hashes that were
+    asked for.
+    """
+
+    def __init__(self, reply: Any) -> None:
+        counters, committed, pending, firsts, sizes = reply
+        self.counters = counters_of(counters)
+        self.committed: bytes = committed
+        self.pending = int(pending)
+        self.firsts = {
+            int(generation): int.from_bytes(raw[:6], "little")
+            for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
+            if generation.isdigit()
+        }
+        self.sizes: list[int] = sizes
 
 
 async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[ShardState]:
@@ -80,20 +89,7 @@ async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[Sha
     keys = (b"counters", b"committed", b"generations", *hashes)
     calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
     replies, _ = await index.together(calls, ())
-    return [
-        ShardState(
-            counters_of(counters),
-            committed,
-            int(pending),
-            {
-                int(generation): int.from_bytes(raw[:6], "little")
-                for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
-                if generation.isdigit()
-            },
-            sizes,
-        )
-        for counters, committed, pending, firsts, sizes in replies
-    ]
+    return list(map(ShardState, replies))
 
 
 async def asked_of(

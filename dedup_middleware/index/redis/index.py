@@ -103,7 +103,7 @@ class RedisIndex(ServerIndex):
         :raises IndexReplacedError: it has another key, so it is another one
         :raises IndexRefusedError: it has other parameters, or is damaged
         """
-        opened = Opened.of(reply)
+        opened = Opened(reply)
         if not self._is_ours(self._agreed(opened, self._parameters)):
             raise replaced(self._name)
         if opened.epoch != self._session.epoch:

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,26 +42,18 @@ OWN_SCHEMA = str(SCHEMA).encode()
 _COMMITTED = 256  # claims in one call
 
 
-@attrs.frozen
 class Opened:
-    """The reply of the script ``open``: the schema, parameters and epoch of what was opened.
+    """The reply of the script ``open``: the schema, parameters and epoch of what was opened, and
+    the server's clock in seconds."""
 
-    :ivar seconds: the server's clock
-    """
-
-    schema: str
-    parameters: dict[str, str]
-    seconds: float
-    epoch: bytes
-
-    @classmethod
-    def of(cls, reply: Any) -> Opened:
-        """Read a reply."""
+    def __init__(self, reply: Any) -> None:
         schema, fields, milliseconds, epoch = reply
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
-        parameters = dict(zip(texts[::2], texts[1::2], strict=True))
-        return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
+        self.schema: str = schema.decode("utf-8", "replace")
+        self.parameters: dict[str, str] = dict(zip(texts[::2], texts[1::2], strict=True))
+        self.seconds: float = milliseconds / 1000
+        self.epoch = bytes(epoch)
 
 
 class ServerIndex(Index):
@@ -127,9 +118,7 @@ class ServerIndex(Index):
         :raises IndexRefusedError: see :meth:`.Link.first`
         """
         send = self._link.submit if self._parameters else self._link.first  # opened before, or not
-        return Opened.of(
-            (await send(self._open_call(self._first_prefix, parameters, schema))).reply
-        )
+        return Opened((await send(self._open_call(self._first_prefix, parameters, schema))).reply)
 
     @abstractmethod
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
