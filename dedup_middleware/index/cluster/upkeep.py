@@ -122,7 +122,7 @@ async def chunks(
     :param free: gets the page ids of rows that are free
     """
     found = await states(index)
-    rows, spread = index.layout.rows, index.spread
+    rows, row, spread = index.layout.rows, index.layout.row, index.spread
     starts = [min(one.firsts.values(), default=1) for one in found]
     lasts = [one.counters[0] for one in found]
     for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
@@ -130,19 +130,11 @@ async def chunks(
         replies = await asked_of(index, own, b"GET", chunk_keys([chunk])[0])
         parts = []
         for shard, raw in zip(own, replies, strict=True):
-            size = index.layout.row.itemsize
-            if not raw or len(raw) < size:
-                parts.append(joined([]))
-                if free is not None and chunk >= starts[shard] // rows:
-                    # Of its ids none was announced; the records of some may be in buckets.
-                    ids_ = range(max(1, chunk * rows), min((chunk + 1) * rows, lasts[shard] + 1))
-                    some_ids = np.array(ids_, np.uint64)
-                    free.append(some_ids << np.uint64(spread.bits) | np.uint64(shard))
-                continue
-            # The rows for which a chunk has no room yet are free.
-            some = np.frombuffer(raw.ljust(rows * size, b"\0"), index.layout.row, count=rows)
+            # The rows for which a chunk has no room yet are free, and all those of one that is not
+            # there: of its ids none was announced; the records of some may be in buckets.
+            some = np.frombuffer((raw or b"").ljust(rows * row.itemsize, b"\0"), row, count=rows)
             part = pages_of((chunk * rows, some), index.layout)
-            if free is not None:
+            if free is not None and (raw or chunk >= starts[shard] // rows):
                 locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
                 locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
                 free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
