@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.settlement import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
@@ -200,7 +202,7 @@ class _Decision:
             try:
                 await former.forget(self._page, own)
             except BaseException:
-                self._driver.index.release_later(claim)
+                self._release(claim)
                 raise
         return ruling, claim
 
@@ -260,7 +262,7 @@ class _Decision:
                         break
                     ruling = await self._judge_all()
         except BaseException:
-            driver.index.release_later(made.claim)
+            self._release(made.claim)
             raise
         finally:
             driver.claims.settle(made.claim)
@@ -268,6 +270,10 @@ class _Decision:
             # A like page was found in the SimHash tables only, so the claim must not stay.
             await driver.index.release(made.claim)
         return ruling
+
+    def _release(self, claim: Claim) -> None:
+        """Release a claim that nothing else knows of; it would block like pages until it ends."""
+        forget_outcome(asyncio.ensure_future(self._driver.index.release(claim)))
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
         """Take in the candidates of a reply; all there are, if it holds only a part."""
@@ -351,7 +357,7 @@ class _Decision:
         except IndexUnavailableError:
             return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
         except BaseException:
-            self._driver.index.release_later(claim)
+            self._release(claim)
             raise
         addresses.update(zip(missing, found, strict=True))
         named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])

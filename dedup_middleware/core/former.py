@@ -379,7 +379,7 @@ class Former:
                 return None
             found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
         except BaseException:
-            target.release_later(claim)
+            forget_outcome(asyncio.ensure_future(target.release(claim)))
             forget_outcome(asyncio.ensure_future(target.forget([own])))
             raise
         if found.states[0] != State.COMMITTED:  # it was forgotten there meanwhile

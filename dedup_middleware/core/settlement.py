@@ -25,6 +25,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
 from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -57,7 +58,7 @@ class Versions:
         try:
             await self._forget(page_ids)
         except BaseException:
-            self.index.release_later(claim)
+            forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
 
     async def forget_others(
@@ -352,7 +353,7 @@ class Settlement:
                 error, "The index could not release the claim of %s", in_a_line(verdict.key)
             )
         except asyncio.CancelledError:  # the call may not have been sent
-            self._index.release_later(verdict.claim)
+            forget_outcome(asyncio.ensure_future(self._index.release(verdict.claim)))
             raise
         finally:
             self._claims.settle(verdict.claim)

@@ -316,10 +316,6 @@ class Index(ABC):
     async def release(self, claim: Claim) -> bool:
         """Give a claim back: the page was not stored. False: there was nothing to release."""
 
-    def release_later(self, claim: Claim) -> None:
-        """Release a claim without waiting for it; it would block like pages until it ends."""
-        forget_outcome(asyncio.ensure_future(self.release(claim)))
-
     @abstractmethod
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases by ``lease`` seconds from now. False: that one had run out."""
@@ -387,8 +383,8 @@ class Index(ABC):
         claim = made.claim
         try:
             there = await self.settled_of_key(key_hash)
-        except BaseException:
-            self.release_later(claim)
+        except BaseException:  # like pages would wait for it until its lease ends
+            forget_outcome(asyncio.ensure_future(self.release(claim)))
             raise
         if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
             await self.release(claim)
