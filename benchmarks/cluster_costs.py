@@ -36,7 +36,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.spread import GROUPS, field_of, group_hash, groups_of
-from dedup_middleware.index.cluster.visits import visit
+from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import RECORD, RecordLayout
@@ -199,7 +199,7 @@ class Master:
             words[::2] = np.resize(np.array(tables, np.uint64), items) << np.uint64(16) | drawn
             words[1::2] = [_SUFFIX if hits else random.getrandbits(24) for _ in range(items)]
             written, page_ids = [items * announced], [next(self._ids)]
-            return visit(self.index, [BucketKeys(words)], written, page_ids, [0], 0).calls[0]
+            return Visit(self.index, [BucketKeys(words)], written, page_ids, [0], 0).calls[0]
 
         return await self.cost(lambda: self.index.together([call() for _ in range(calls)], ()))
 

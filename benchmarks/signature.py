@@ -256,7 +256,7 @@ def scan_job(size: int) -> Job:
     def found(one: BucketKeys) -> list[int]:
         look.begin()
         buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
-        return [number - 1 for number in look.page_ids.tolist()]
+        return [number - 1 for number in look.neighbours().page_ids.tolist()]
 
     def looked() -> None:
         for one in places:

@@ -89,7 +89,7 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
     def search(query: int) -> NDArray[np.int64]:
         look.begin()
         buckets.look(BucketKeys.of(simhash_bucket_keys(query)).words, DISTANCE, NO_IDS, look)
-        return look.page_ids.astype(np.int64) - 1
+        return look.neighbours().page_ids.astype(np.int64) - 1
 
     return search, buckets.nbytes
 

@@ -320,9 +320,7 @@ class Former:
         if not len(pages):
             return NO_CANDIDATES
         tables = found.near.tables[np.searchsorted(found.near.page_ids, pages.page_ids)]
-        payloads: dict[int, bytes] = {}
-        if self._method.keeps_payload:
-            payloads = {page_id: found.payloads[page_id] for page_id in pages.page_ids.tolist()}
+        payloads = {page_id: found.payloads[page_id] for page_id in pages.page_ids.tolist()}
         return Candidates(Neighbours(pages.page_ids, tables), pages, payloads=payloads)
 
     def _candidates(
@@ -344,7 +342,7 @@ class Former:
                 ids, stored.pages.content[rows], np.full(len(rows), State.COMMITTED, np.uint8)
             ),
             dict(carried.values()),
-            {carried[row][0]: payloads[row] for row in rows} if payloads else {},
+            {carried[row][0]: payloads[row] for row in rows},
         )
 
     async def _carry(
@@ -367,7 +365,7 @@ class Former:
         if same.any() or self._is_newer(there, same):
             return None  # it is on its way, was forgotten, or there is another text
         places = _places(content, entry.bucket_keys)
-        copy = Entry(places, content[0].tobytes(), address, stored.payloads.get(page_id, b""))
+        copy = Entry(places, content[0].tobytes(), address, stored.payloads[page_id])
         claim = await target.claim_stored(
             copy,
             int(content["key"][0]),

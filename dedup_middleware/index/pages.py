@@ -364,16 +364,20 @@ class Living:
     """Which page ids up to ``last`` belong to a page that is pending or committed.
 
     Higher ids were assigned later; their state is not known, so their records are kept.
+
+    :param on_way: ids without a page from this one on may get one yet, and keep their records, too
     """
 
-    def __init__(self, last: int) -> None:
+    def __init__(self, last: int, *, on_way: int | None = None) -> None:
         self._alive = np.zeros(last + 1, np.bool_)
+        if on_way is not None:
+            self._alive[on_way:] = True
 
     def add(self, pages: PageRecords) -> bool:
         """Add pages; True if any of them is alive or beyond the last page id."""
         wanted = pages.alive
         known = pages.page_ids < np.uint64(len(self._alive))
-        self._alive[pages.page_ids[known & wanted].astype(np.int64)] = True
+        self._alive[pages.page_ids[known].astype(np.int64)] = wanted[known]
         return bool((wanted | ~known).any())
 
     def without(self, page_ids: Iterable[int]) -> list[int]:

@@ -118,12 +118,8 @@ class RedisJournal(JournalStore):
         link = self._link
         if link is None:
             raise JournalError(f"the journal {self.where} is not open")
-
-        async def work() -> list[Any]:
-            return [one.reply for one in await asyncio.gather(*map(link.submit, calls))]
-
         try:
-            return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(link.replies(calls), self._loop).result()
         except (IndexUnavailableError, IndexRefusedError) as error:
             raise JournalError(f"the journal {self.where} can't be used: {error}") from error
 

@@ -19,7 +19,7 @@ from dedup_middleware.index.cluster.spread import (
     group_hash,
     groups_of,
 )
-from dedup_middleware.index.cluster.visits import found, visit
+from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.model.buckets import (
@@ -79,10 +79,10 @@ async def test_buckets_read_whole_and_by_a_script(
     ]
     results = []
     for index.reads_whole in (True, False):
-        made = visit(index, keys, [0] * 40, [0] * 40, live, live[-1])
+        made = Visit(index, keys, [0] * 40, [0] * 40, live, live[-1])
         assert bool(made.places) == index.reads_whole
         replies, _ = await index.together(made.calls, ())
-        every = found(made, replies, 2)
+        every = made.found(replies, 2)
         results.append(
             [one and (one.page_ids.tolist(), one.tables.tolist(), one.corrupt) for one in every]
         )

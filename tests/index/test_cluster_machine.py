@@ -28,8 +28,9 @@ from hypothesis.stateful import (
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index.cluster import nodes, propose
+from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.redis import link
 from dedup_middleware.index.redis.complaints import Complaint, Remedy
 from dedup_middleware.index.redis.link import Try
 from dedup_middleware.index.verification import verify
@@ -389,7 +390,7 @@ def test_a_page_that_looks_at_no_other_is_caught(
 def _explore(
     masters: list[RedisServer], monkeypatch: pytest.MonkeyPatch, examples: int
 ) -> Counter[str]:
-    monkeypatch.setattr(nodes, "pause", lambda _attempt: 0.0)
+    monkeypatch.setattr(link, "pause", lambda _attempt: 0.0)
     monkeypatch.setattr("dedup_middleware.core.driver._LONGEST_POLL", 0.02)
     seen: Counter[str] = Counter()
     machine = type("RealMachine", (Machine,), {"masters": masters, "seen": seen})

@@ -43,7 +43,7 @@ def test_pairs_change_nothing(redis_server: RedisServer, returns: bool) -> None:
             words = np.unique([table << 16 | rng.randrange(1 << 16) for table in tables])
             buckets = words[np.lexsort((words, groups_of(words >> 16)))].astype(np.uint64)
             count = len(buckets)
-            columns = _Columns.of(
+            columns = _Columns(
                 buckets,
                 np.array([rng.getrandbits(48) for _ in range(count)], np.uint64),
                 np.array([rng.getrandbits(39) + 1 for _ in range(count)], np.uint64),
@@ -87,7 +87,7 @@ def test_full_bucket_of_an_index_that_is_gone(redis_server: RedisServer, counter
     for which a bucket has no room is not counted in the other's counters."""
     text = script("visit", RowLayout(), "dedup_middleware.index.cluster").text
     bucket, epoch = 12 << 16 | 5, b"oldepoch"
-    columns = _Columns.of(
+    columns = _Columns(
         np.array([bucket], np.uint64),
         np.array([7], np.uint64),
         np.array([3], np.uint64),

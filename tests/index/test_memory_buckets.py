@@ -60,7 +60,7 @@ def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
     everything = (PAGE_ID_MASK, NO_IDS[1])
     assert buckets.propose(words, len(words) // 2, 0, number, everything, look)
     assert look.count == 0
-    return look.counts()[2]
+    return look.left_out
 
 
 class Model:
@@ -105,10 +105,10 @@ def test_proposals_are_those_of_a_dictionary(
         look.begin()
         entered = buckets.propose(words, len(bucket_keys), distance, number, NO_IDS, look)
         assert entered == (not is_narrow.any())
-        np.testing.assert_array_equal(look.page_ids, expected.page_ids)
-        np.testing.assert_array_equal(look.tables, expected.tables)
+        np.testing.assert_array_equal(look.neighbours().page_ids, expected.page_ids)
+        np.testing.assert_array_equal(look.neighbours().tables, expected.tables)
         if entered:
-            assert look.counts()[2] == 0
+            assert look.left_out == 0
             model.enter(bucket_keys, number)
             continue
         # All but one of the pages that block it are known: that one does, and none does without it.
@@ -119,7 +119,7 @@ def test_proposals_are_those_of_a_dictionary(
             entered = buckets.propose(words, len(bucket_keys), distance, number, (0, known), look)
             assert entered == (last is None)
             keep = ~np.isin(expected.page_ids, known)
-            np.testing.assert_array_equal(look.page_ids, expected.page_ids[keep])
+            np.testing.assert_array_equal(look.neighbours().page_ids, expected.page_ids[keep])
         model.enter(bucket_keys, number)
     same(buckets, model)
 
@@ -272,7 +272,7 @@ def test_full_buckets_take_no_more() -> None:
         look = Look()
         alone = BucketKeys.of((BucketKey(bucket_key.bucket, 1 << 20),)).words
         assert buckets.propose(alone, 1, 0, 8, NO_IDS, look)
-        assert look.counts()[2] == 1
+        assert look.left_out == 1
         assert buckets.get(bucket_key.bucket) == data[: fits * width]
         assert buckets.get(9 << 16) == record(BucketKey(9 << 16, 1), 7)
 
@@ -284,13 +284,13 @@ def test_more_candidates_than_are_returned() -> None:
     for number in range(1, MOST + 1):
         enter(buckets, words, number)
     assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
-    assert len(look.page_ids) == MOST
+    assert len(look.neighbours().page_ids) == MOST
     assert not look.is_cut
     enter(buckets, words, MOST + 1)
     look.begin()
     assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
     assert look.is_cut
-    assert look.page_ids.tolist() == list(range(1, MOST + 1))
+    assert look.neighbours().page_ids.tolist() == list(range(1, MOST + 1))
     assert buckets.nbytes == (MOST + 1) * BAND_RECORD
     # Candidates of the SimHash tables block nothing, however many there are.
     wide = BucketKeys.of((BucketKey(2 << 16, 5),)).words
@@ -311,14 +311,14 @@ def test_looks_at_several_generations_add_up() -> None:
     enter(newest, BucketKeys.of((far,)).words, 8)
     older.look(words, 0, NO_IDS, look)
     assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
-    assert look.page_ids.tolist() == [3, 8]
-    assert look.tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
-    assert look.counts()[1] == 3
+    assert look.neighbours().page_ids.tolist() == [3, 8]
+    assert look.neighbours().tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
+    assert look.neighbours().corrupt == 3
     look.begin()
     known = (0, np.array([3], np.uint64))
     older.look(words, 0, known, look)
     assert newest.propose(words, 2, 0, 9, known, look)
-    assert look.page_ids.tolist() == [8]
+    assert look.neighbours().page_ids.tolist() == [8]
     assert newest.get(bucket_key.bucket) == record(bucket_key, 9)
     assert older.get(bucket_key.bucket) == record(bucket_key, 3)
 
@@ -330,7 +330,7 @@ def test_bytes_of_no_record() -> None:
         words = BucketKeys.of((bucket_key,)).words
         buckets.put(bucket_key.bucket, record(bucket_key, 1) + b"odd")
         assert buckets.propose(words, 1, 0, 2, (1, NO_IDS[1]), look)
-        assert look.counts()[1] == 3
+        assert look.neighbours().corrupt == 3
         assert buckets.get(bucket_key.bucket) == record(bucket_key, 1) + record(bucket_key, 2)
         assert buckets.nbytes == 2 * bucket_key.width
         buckets.put(bucket_key.bucket, b"odd")

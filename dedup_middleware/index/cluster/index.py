@@ -17,7 +17,7 @@ from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.propose import TURNS, propose
 from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, text_of
-from dedup_middleware.index.cluster.visits import visit
+from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
@@ -130,7 +130,7 @@ class ClusterIndex(ClusterShards):
         page_ids = [one.page_id for one in reserved]
         newest = reserved[0].generation
         counts = list(map(len, keys))
-        visited = visit(self, keys, counts, page_ids, [newest], newest, returns=False)
+        visited = Visit(self, keys, counts, page_ids, [newest], newest, returns=False)
         parts, creating = self.creating(announced, LEASE)
         stamps = np.maximum(
             np.where(pages.times, pages.times, np.uint32(time.time())), FIRST_SECOND
@@ -168,7 +168,6 @@ class ClusterIndex(ClusterShards):
             raise lapsed(self._where)
 
     async def count(self) -> int:
-        """Number of committed pages; a counter that holds no number counts as 0."""
         return sum([self._committed(one.committed) for one in await upkeep.states(self)])
 
     def pages(self) -> AsyncIterator[PageRecords]:
@@ -213,7 +212,6 @@ class ClusterIndex(ClusterShards):
         await upkeep.remove_expired(self, oldest)
 
     async def stats(self) -> IndexStats:
-        """State of the index; the bytes are an estimate from a sample of its keys."""
         hashes = upkeep.bucket_hashes(self, self.moment().live)
         found = await upkeep.states(self, hashes)
         committed = sum([self._committed(one.committed) for one in found])

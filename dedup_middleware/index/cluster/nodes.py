@@ -17,7 +17,6 @@ from redis.exceptions import AskError, ClusterDownError, MovedError
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
-from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.redis.complaints import (
     NO_NODE,
     NO_RIGHT,
@@ -27,7 +26,7 @@ from dedup_middleware.index.redis.complaints import (
     is_no_node,
     understand,
 )
-from dedup_middleware.index.redis.link import Call, Link, Result, Session, Try, pause, remedies_of
+from dedup_middleware.index.redis.link import Call, Link, Result, Session, Try, remedies_of
 from dedup_middleware.index.redis.servers import Failures, connection_options, nodes_of
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class ClusterLink(Link):
         opening_call: Callable[[Session], Call],
         opened: Callable[[Session, Any], None],
     ) -> None:
-        super().__init__(where, timeout, retries, Batcher(self._run, BATCH, lanes=LANES))
+        super().__init__(where, timeout, retries, BATCH, LANES)
         self._startup, self._options = read_startup(url)
         self._named = self._startup, "ssl" in self._options
         self._usable = self._startup  # those that belong to the cluster, as far as it is known
@@ -119,12 +118,7 @@ class ClusterLink(Link):
         self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
         self._retrying: set[asyncio.Task[None]] = set()
 
-    async def replies(self, calls: Sequence[Call]) -> list[Any]:
-        """Replies to calls that go out together."""
-        return [one.reply for one in await asyncio.gather(*map(self.submit, calls))]
-
     async def close(self) -> None:
-        """Finish what is under way and disconnect."""
         await self._batcher.join()
         while self._retrying:
             await asyncio.wait(self._retrying)
@@ -169,41 +163,14 @@ class ClusterLink(Link):
                 (str(one.host), int(one.port)) for one in client.cluster.get_nodes()
             ] or self._found
 
-    async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
-        tries = [Try(call) for call in calls]
-        await self._attempt(tries)
-        left = [one for one in tries if one.result is None and not one.is_hopeless]
-        if left and self._retries:
-            loop = asyncio.get_running_loop()
-            for one in left:
-                one.later = loop.create_future()
-            task = loop.create_task(self._try_again(left))
-            self._retrying.add(task)
-            task.add_done_callback(self._retrying.discard)
-        return [one.result or one.later or self._error(one.trouble) for one in tries]
-
-    async def _try_again(self, tries: list[Try]) -> None:
-        """Send calls again until they have their replies, or as often as they may be sent."""
-        try:
-            for attempt in range(1, self._retries + 1):
-                await asyncio.sleep(pause(attempt))
-                await self._attempt(tries)
-                for one in tries:
-                    if one.result is not None:
-                        _answer(one, one.result)
-                    elif one.is_hopeless or self._gave_up or attempt == self._retries:
-                        _answer(one, self._error(one.trouble))
-                tries = [one for one in tries if one.later is not None and not one.later.done()]
-                if not tries:
-                    break
-        except Exception as error:
-            for one in tries:
-                _answer(one, error)
-            raise
-        finally:
-            for one in tries:
-                if one.later is not None:
-                    one.later.cancel()
+    async def _retry(self, tries: list[Try]) -> None:
+        """The same in a task: no other call waits for these."""
+        loop = asyncio.get_running_loop()
+        for one in tries:
+            one.later = loop.create_future()
+        task = loop.create_task(super()._retry(tries))
+        self._retrying.add(task)
+        task.add_done_callback(self._retrying.discard)
 
     async def _prepare(self, failed: list[Try]) -> bool:
         remedies = remedies_of(failed)
@@ -373,15 +340,6 @@ async def _reach(cluster: RedisCluster) -> None:
 
 def _name(node: tuple[str, int]) -> str:
     return f"{node[0]}:{node[1]}"
-
-
-def _answer(one: Try, result: Result | Exception) -> None:
-    if one.later is None or one.later.done():
-        return
-    if isinstance(result, Exception):
-        one.later.set_exception(result)
-    else:
-        one.later.set_result(result)
 
 
 _BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}

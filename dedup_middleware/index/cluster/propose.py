@@ -27,7 +27,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster.shards import Announced, ClusterShards
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
-from dedup_middleware.index.cluster.visits import are_short, found, visit
+from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
@@ -267,7 +267,7 @@ async def _visit(
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]
-    made = visit(index, keys, written, ids, generations, newest, group=group)
+    made = Visit(index, keys, written, ids, generations, newest, group=group)
     parts: list[list[int]] = []
     creating: list[Call] = []
     checked: list[tuple[_Page, Known]] = []
@@ -280,11 +280,11 @@ async def _visit(
     ]
     replies, looked = await index.together([*made.calls, *creating], lookups)
     _check_known(checked, looked)
-    every = found(made, replies[: len(made.calls)], distance)
+    every = made.found(replies[: len(made.calls)], distance)
     for page, near in zip(pages, every, strict=True):
         page.meet(near)
     if announced is None:
-        index.reads_whole &= are_short(made, replies)
+        index.reads_whole &= made.are_short(replies)
         return []
     return index.created(len(pages), parts, replies[len(made.calls) :])
 

@@ -23,9 +23,9 @@ from dedup_middleware.index.cluster.spread import (
     SHARDS,
     Spread,
     chunk_keys,
-    cut_up,
     field_of,
     group_hash,
+    grouped,
     groups_of,
 )
 from dedup_middleware.index.parameters import EMPTIED, WHOLE, Parameters, RecordLayout, check_schema
@@ -126,7 +126,7 @@ class ClusterShards(ServerIndex):
         shards = range(1, self.spread.shards)
         calls = [self._open_call(self.spread.prefix(shard), *how) for shard in shards]
         replies = await self._link.replies(calls)
-        for shard, opened in zip(shards, map(Opened.of, replies), strict=True):
+        for shard, opened in zip(shards, map(Opened, replies), strict=True):
             if not opened.schema:
                 raise self._damaged(f"its shard {shard} is gone")
             self._sessions[shard].epoch = self._same(opened, stored, shard)
@@ -152,7 +152,7 @@ class ClusterShards(ServerIndex):
     def _opened_again(self, session: Session, reply: Any) -> None:
         """A shard was opened again, whose server was emptied."""
         shard = [one.prefix for one in self._sessions].index(session.prefix)
-        epoch = self._same(Opened.of(reply), self._parameters, shard)
+        epoch = self._same(Opened(reply), self._parameters, shard)
         if epoch != session.epoch:
             session.epoch = epoch
             logger.warning(EMPTIED, self._name)
@@ -240,11 +240,9 @@ class ClusterShards(ServerIndex):
         self, pages: Sequence[Announced], lease: float
     ) -> tuple[list[list[int]], list[Call]]:
         """Calls that announce pages on their home shards, and of each which pages it announces."""
-        groups: dict[tuple[int, int], list[int]] = {}
-        for at, page in enumerate(pages):
-            one = page.reserved
-            groups.setdefault((self.spread.home_of(one.page_id), one.generation), []).append(at)
-        parts, calls = cut_up(groups.values(), _LOOK), []
+        reserved = [page.reserved for page in pages]
+        places = ((self.spread.home_of(one.page_id), one.generation) for one in reserved)
+        parts, calls = grouped(places, _LOOK), []
         for part in parts:
             some = [pages[at] for at in part]
             locals_ = [self.spread.local(page.reserved.page_id) for page in some]
@@ -315,11 +313,8 @@ class ClusterShards(ServerIndex):
         words = np.array(buckets, np.uint64)
         shards = self.spread.of_buckets(words).tolist()
         groups = groups_of((words >> np.uint64(16)).astype(np.int64)).tolist()
-        every: dict[tuple[int, int], list[int]] = {}
-        for at, place in enumerate(zip(shards, groups, strict=True)):
-            every.setdefault(place, []).append(at)
         parts, calls = [], []
-        for part in cut_up(every.values(), _READ):
+        for part in grouped(zip(shards, groups, strict=True), _READ):
             shard, group = shards[part[0]], groups[part[0]]
             fields = [field_of(buckets[at]) for at in part]
             for i, end in enumerate(ends):

@@ -6,7 +6,7 @@ announced, and the others. A command for each table would cost more than what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import attrs
 import numpy as np
@@ -86,10 +86,7 @@ class Spread:
 
     def by_home(self, page_ids: Iterable[int], most: int = PAGE_ID_MASK) -> list[list[int]]:
         """Positions of page ids, those of a home shard together, so many at the most."""
-        found: dict[int, list[int]] = {}
-        for at, page_id in enumerate(page_ids):
-            found.setdefault(self.home_of(page_id), []).append(at)
-        return cut_up(found.values(), most)
+        return grouped(map(self.home_of, page_ids), most)
 
 
 def groups_of(tables: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -114,9 +111,16 @@ def field_of(bucket: int) -> bytes:
     return bucket.to_bytes(FIELD, "big")
 
 
-def cut_up(groups: Iterable[list[int]], most: int) -> list[list[int]]:
-    """Groups in parts of so many at the most."""
-    return [group[i : i + most] for group in groups for i in range(0, len(group), most)]
+def grouped(places: Iterable[Hashable], most: int) -> list[list[int]]:
+    """Positions of equal places together, so many at the most.
+
+    >>> grouped("abaa", 2)
+    [[0, 2], [3], [1]]
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for at, place in enumerate(places):
+        groups.setdefault(place, []).append(at)
+    return [group[i : i + most] for group in groups.values() for i in range(0, len(group), most)]
 
 
 def chunk_keys(chunks: Iterable[int]) -> list[bytes]:

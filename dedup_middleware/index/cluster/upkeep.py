@@ -36,12 +36,10 @@ class Shard:
 
     @property
     def prefix(self) -> bytes:
-        """Prefix of its keys."""
         return self.index.spread.prefix(self.number)
 
     @property
     def layout(self) -> RowLayout:
-        """Layout of its rows."""
         return self.index.layout
 
     async def ask(self, *command: bytes | int) -> Reply:
@@ -57,7 +55,6 @@ class Shard:
     async def run(
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
     ) -> Reply:
-        """Run a script on the keys ``leases``, ``counters`` and ``committed``."""
         more = [key[len(self.prefix) :] for key in more_keys]
         return await self._reply(name, (b"counters", b"committed", *more), *arguments)
 
@@ -67,15 +64,24 @@ class Shard:
         return reply
 
 
-@attrs.frozen(eq=False)
 class ShardState:
-    """State of a shard; ``firsts``: the first id of each generation."""
+    """State of a shard, as the script ``state`` replies.
 
-    counters: tuple[int, ...]
-    committed: bytes
-    pending: int
-    firsts: dict[int, int]
-    sizes: list[int]  # buckets in each of the hashes that were asked for
+    ``firsts``: the first id of each generation; ``sizes``: buckets in each of the hashes that were
+    asked for.
+    """
+
+    def __init__(self, reply: Any) -> None:
+        counters, committed, pending, firsts, sizes = reply
+        self.counters = counters_of(counters)
+        self.committed: bytes = committed
+        self.pending = int(pending)
+        self.firsts = {
+            int(generation): int.from_bytes(raw[:6], "little")
+            for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
+            if generation.isdigit()
+        }
+        self.sizes: list[int] = sizes
 
 
 async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[ShardState]:
@@ -83,20 +89,7 @@ async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[Sha
     keys = (b"counters", b"committed", b"generations", *hashes)
     calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
     replies, _ = await index.together(calls, ())
-    return [
-        ShardState(
-            counters_of(counters),
-            committed,
-            int(pending),
-            {
-                int(generation): int.from_bytes(raw[:6], "little")
-                for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
-                if generation.isdigit()
-            },
-            sizes,
-        )
-        for counters, committed, pending, firsts, sizes in replies
-    ]
+    return list(map(ShardState, replies))
 
 
 async def asked_of(
@@ -129,7 +122,7 @@ async def chunks(
     :param free: gets the page ids of rows that are free
     """
     found = await states(index)
-    rows, spread = index.layout.rows, index.spread
+    rows, row, spread = index.layout.rows, index.layout.row, index.spread
     starts = [min(one.firsts.values(), default=1) for one in found]
     lasts = [one.counters[0] for one in found]
     for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
@@ -137,19 +130,11 @@ async def chunks(
         replies = await asked_of(index, own, b"GET", chunk_keys([chunk])[0])
         parts = []
         for shard, raw in zip(own, replies, strict=True):
-            size = index.layout.row.itemsize
-            if not raw or len(raw) < size:
-                parts.append(joined([]))
-                if free is not None and chunk >= starts[shard] // rows:
-                    # Of its ids none was announced; the records of some may be in buckets.
-                    ids_ = range(max(1, chunk * rows), min((chunk + 1) * rows, lasts[shard] + 1))
-                    some_ids = np.array(ids_, np.uint64)
-                    free.append(some_ids << np.uint64(spread.bits) | np.uint64(shard))
-                continue
-            # The rows for which a chunk has no room yet are free.
-            some = np.frombuffer(raw.ljust(rows * size, b"\0"), index.layout.row, count=rows)
+            # The rows for which a chunk has no room yet are free, and all those of one that is not
+            # there: of its ids none was announced; the records of some may be in buckets.
+            some = np.frombuffer((raw or b"").ljust(rows * row.itemsize, b"\0"), row, count=rows)
             part = pages_of((chunk * rows, some), index.layout)
-            if free is not None:
+            if free is not None and (raw or chunk >= starts[shard] // rows):
                 locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
                 locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
                 free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
@@ -172,21 +157,6 @@ async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
                 yield bucket, raw
 
 
-class _Kept(Living):
-    """Which page ids keep their records: all but those of pages that are released.
-
-    An id that is free may be on its way.
-    """
-
-    def __init__(self, last: int) -> None:
-        super().__init__(last)
-        self._alive[:] = True
-
-    def drop(self, page_ids: NDArray[np.uint64]) -> None:
-        """These are gone."""
-        self._alive[page_ids.astype(np.int64)] = False
-
-
 async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
     """See :meth:`.Index.compact`.
 
@@ -199,21 +169,20 @@ async def compact(index: ClusterShards, progress: Progress | None = None) -> int
     if free:
         await index.look(np.concatenate(free), settles=True)
     last = max(one.counters[0] for one in await states(index))
-    kept = _Kept(index.spread.page_id(last + 1, 0))
-    kept.drop(np.arange(index.spread.shards, dtype=np.uint64))  # no page has them
+    living = Living(index.spread.page_id(last + 1, 0), on_way=index.spread.page_id(1, 0))
     empty: list[tuple[int, int]] = []
     done = 0
     async for chunk, parts in chunks(index):
         for part in parts:
             gone = part.states == State.RELEASED
             done += len(part)
-            kept.drop(part.page_ids[gone])
+            living.add(part)
             if index.record.text and gone.any():
                 await _erase(index, chunk, part.page_ids[gone].tolist())
             if len(part) >= index.layout.rows - (chunk == 0) and gone.all():
                 empty.append((index.spread.home_of(int(part.page_ids[0])), chunk))
         report("pages", done)
-    removed = await _compact_buckets(index, kept, report)
+    removed = await _compact_buckets(index, living, report)
     for shard, chunk in empty:
         await _drop_chunks(Shard(index, shard), [chunk])
     return removed
@@ -227,7 +196,7 @@ async def _erase(index: ClusterShards, chunk: int, page_ids: Sequence[int]) -> N
     await index.together([index.script_call("erase", shard, keys, locals_)], ())
 
 
-async def _compact_buckets(index: ClusterShards, kept: Living, report: Progress) -> int:
+async def _compact_buckets(index: ClusterShards, living: Living, report: Progress) -> int:
     names = bucket_hashes(index, index.moment().live)
     found = await states(index, names)
 
@@ -242,7 +211,7 @@ async def _compact_buckets(index: ClusterShards, kept: Living, report: Progress)
                 for table, some in groupby(fields, lambda field: field[0]):
                     held = list(some)
                     for start in range(0, len(held), _READ):
-                        yield compact_some(shard, kept, name, table, held[start : start + _READ])
+                        yield compact_some(shard, living, name, table, held[start : start + _READ])
 
     return await compact_all(calls(), report)
 

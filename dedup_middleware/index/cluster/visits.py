@@ -43,80 +43,55 @@ def _joined(rows: NDArray[np.uint8], widths: NDArray[np.int64]) -> bytes:
     return rows[_COLUMNS[: rows.shape[1]] < widths[:, None]].tobytes()
 
 
-@attrs.frozen(eq=False)
 class _Columns:
     """Items in the order in which ``visit.lua`` takes them: by shard, group of tables, and bucket.
 
     ``groups``: first item of each group of each shard, and behind the last one; ``fields``: the
     same for different fields; ``sizes``: bytes of the records before each item; ``pairs``: of each
     item its field and its record.
+
+    :param page_ids: of each item, which are in this order already; 0: it is only read
     """
 
-    shards: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    fields: NDArray[np.int64]
-    heads: NDArray[np.void]
-    names: NDArray[np.uint8]
-    places: NDArray[np.uint16]
-    writes: bool
-    records: bytes
-    pairs: bytes
-    sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         buckets: NDArray[np.uint64],
         suffixes: NDArray[np.uint64],
         page_ids: NDArray[np.uint64],
         shards: NDArray[np.int64],
-    ) -> _Columns:
-        """Columns of items that are in this order already.
-
-        :param page_ids: 0 for items that are only read
-        """
+    ) -> None:
         tables = (buckets >> np.uint64(16)).astype(np.int64)
         numbers = groups_of(tables)
         is_first = np.diff(shards * len(GROUPS) + numbers, prepend=-1) != 0
         is_new = is_first | (np.diff(buckets, prepend=~buckets[:1]) != 0)
         starts = np.flatnonzero(is_first)
-        groups = np.append(starts, len(buckets))
-        counts = np.diff(groups)
+        self.shards, self.numbers = shards[starts], numbers[starts]
+        self.groups = np.append(starts, len(buckets))
+        counts = np.diff(self.groups)
         number = np.cumsum(is_new)  # of different fields, up to each item
         firsts = number[starts] - 1
-        fields = np.append(firsts, number[-1])
+        self.fields = np.append(firsts, number[-1])
         wide = np.isin(tables, SIMHASH_TABLES)
-        heads = np.zeros(len(starts), _GROUP)
-        heads["items"], heads["fields"] = counts, np.diff(fields)
+        heads = self.heads = np.zeros(len(starts), _GROUP)
+        heads["items"], heads["fields"] = counts, np.diff(self.fields)
         heads["wide"] = np.add.reduceat(wide, starts, dtype=np.int64)
         # Tables ascend within a group: anchors lie between those of lower and of higher tables.
         heads["first"] = np.add.reduceat(tables < ANCHOR_TABLES[0], starts, dtype=np.int64) + 1
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
-        places = (number - np.repeat(firsts, counts)).astype("<u2")
+        self.places = (number - np.repeat(firsts, counts)).astype("<u2")
         widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
         raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
         names = buckets.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:]
-        writes = bool(page_ids.any())
-        pairs = b""
-        if writes:
-            places[page_ids == 0] += _ONLY_READ
+        self.names = names[is_new]
+        self.writes = bool(page_ids.any())
+        self.pairs = b""
+        if self.writes:
+            self.places[page_ids == 0] += _ONLY_READ
             raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
             widths = widths + _PAGE_ID
-            pairs = _joined(np.hstack((names, raw)), widths + FIELD)
-        return cls(
-            shards[starts],
-            numbers[starts],
-            groups,
-            fields,
-            heads,
-            names[is_new],
-            places,
-            writes,
-            _joined(raw, widths),
-            pairs,
-            np.append(0, np.cumsum(widths)),
-        )
+            self.pairs = _joined(np.hstack((names, raw)), widths + FIELD)
+        self.records = _joined(raw, widths)
+        self.sizes = np.append(0, np.cumsum(widths))
 
     def reads(self) -> Iterator[tuple[int, int, slice, list[bytes]]]:
         """Of each group of each shard: the shard, the group, its items, and its fields."""
@@ -155,35 +130,9 @@ class _Columns:
             yield int(self.shards[start]), items, (groups, data), self.numbers[start:stop].tolist()
 
 
-@attrs.frozen(eq=False)
 class Visit:
-    """Bucket keys of some pages, and the calls that read them.
-
-    ``owners``: of each bucket key its page; ``positions``: its place among those of the page;
-    ``parts``: of each call which bucket keys its items are; ``places``: of each call that returns
-    whole buckets which of them belongs to each item.
-    """
-
-    keys: list[Sequence[BucketKey]]
-    owners: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    parts: list[NDArray[np.int64]]
-    calls: list[Call]
-    places: list[NDArray[np.uint16]] = attrs.field(factory=list)
-
-
-def visit(
-    index: ClusterShards,
-    keys: list[Sequence[BucketKey]],
-    written: list[int],
-    page_ids: list[int],
-    generations: Sequence[int],
-    newest: int,
-    *,
-    group: int | None = None,
-    returns: bool = True,
-) -> Visit:
-    """Calls that visit all buckets of some pages, the pages in the same order on every shard.
+    """Bucket keys of some pages, and calls that visit their buckets, the pages in the same order on
+    every shard.
 
     :param written: how many bucket keys of each page get a record, the first ones
     :param page_ids: of each page that gets records
@@ -192,78 +141,96 @@ def visit(
     :param group: the group of tables to visit; None: all
     :param returns: whether the calls return what they find
     """
-    every = [BucketKeys.of(one).words for one in keys]
-    counts = np.array([len(one) // 2 for one in every], np.int64)
-    words = np.concatenate([np.empty(0, np.uint64), *every])
-    owners = np.repeat(np.arange(len(every)), counts)
-    positions = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
-    writes = positions < np.array(written, np.int64)[owners]
-    own_ids = np.where(writes, np.array(page_ids, np.uint64)[owners], np.uint64(0))
-    shards = index.spread.of_buckets(words[::2])
-    groups = groups_of((words[::2] >> np.uint64(16)).astype(np.int64))
-    order = np.lexsort((words[::2], groups, shards))  # stable: pages stay in their order
-    if group is not None:
-        order = order[groups[order] == group]
-    made = Visit(keys, owners, positions, [], [])
-    if not len(order):
-        return made
-    columns = _Columns.of(words[::2][order], words[1::2][order], own_ids[order], shards[order])
-    ends = index.ends(generations)
-    if index.reads_whole and not columns.writes:
-        for shard, number, items, names in columns.reads():
-            for end in ends:
-                key = index.spread.prefix(shard) + group_hash(number, end)
-                made.calls.append(Call(("HMGET", key, *names)))
-                made.parts.append(order[items])
-                made.places.append(columns.places[items] - np.uint16(1))  # Lua counts from 1
-        return made
-    place = generations.index(newest) + 1
-    head = bytes((len(ends), place, returns, columns.writes))
-    for shard, items, (heads, data), held in columns.calls(pairs=len(ends) == 1):
-        own = (b"counters", *(group_hash(one, end) for one in held for end in ends))
-        made.calls.append(index.script_call("visit", shard, own, head + heads, data, leases=False))
-        made.parts.append(order[items])
-    return made
 
+    def __init__(
+        self,
+        index: ClusterShards,
+        keys: list[Sequence[BucketKey]],
+        written: list[int],
+        page_ids: list[int],
+        generations: Sequence[int],
+        newest: int,
+        *,
+        group: int | None = None,
+        returns: bool = True,
+    ) -> None:
+        self.calls: list[Call] = []
+        self._keys = keys
+        # Of each call which bucket keys its items are.
+        self._parts: list[NDArray[np.int64]] = []
+        # Of each call that returns whole buckets which of them belongs to each item.
+        self.places: list[NDArray[np.uint16]] = []
+        every = [BucketKeys.of(one).words for one in keys]
+        counts = np.array([len(one) // 2 for one in every], np.int64)
+        words = np.concatenate([np.empty(0, np.uint64), *every])
+        # Of each bucket key its page, and its place among those of the page.
+        self._owners = np.repeat(np.arange(len(every)), counts)
+        self._positions = np.arange(len(words) // 2) - (np.cumsum(counts) - counts)[self._owners]
+        writes = self._positions < np.array(written, np.int64)[self._owners]
+        own_ids = np.where(writes, np.array(page_ids, np.uint64)[self._owners], np.uint64(0))
+        shards = index.spread.of_buckets(words[::2])
+        groups = groups_of((words[::2] >> np.uint64(16)).astype(np.int64))
+        order = np.lexsort((words[::2], groups, shards))  # stable: pages stay in their order
+        if group is not None:
+            order = order[groups[order] == group]
+        if not len(order):
+            return
+        columns = _Columns(words[::2][order], words[1::2][order], own_ids[order], shards[order])
+        ends = index.ends(generations)
+        if index.reads_whole and not columns.writes:
+            for shard, number, items, names in columns.reads():
+                for end in ends:
+                    key = index.spread.prefix(shard) + group_hash(number, end)
+                    self.calls.append(Call(("HMGET", key, *names)))
+                    self._parts.append(order[items])
+                    self.places.append(columns.places[items] - np.uint16(1))  # Lua counts from 1
+            return
+        place = generations.index(newest) + 1
+        head = bytes((len(ends), place, returns, columns.writes))
+        for shard, items, (heads, data), held in columns.calls(pairs=len(ends) == 1):
+            own = (b"counters", *(group_hash(one, end) for one in held for end in ends))
+            self.calls.append(
+                index.script_call("visit", shard, own, head + heads, data, leases=False)
+            )
+            self._parts.append(order[items])
 
-def found(made: Visit, replies: Sequence[Any], distance: int) -> list[Neighbours | None]:
-    """What each page has met; None: nothing at all."""
-    from dedup_middleware.index.scan import neighbours  # numba stays lazy
+    def found(self, replies: Sequence[Any], distance: int) -> list[Neighbours | None]:
+        """What each page has met; None: nothing at all."""
+        from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-    data: dict[int, list[tuple[int, bytes]]] = {}
-    flaws: dict[int, tuple[int, int]] = {}
+        data: dict[int, list[tuple[int, bytes]]] = {}
+        flaws: dict[int, tuple[int, int]] = {}
 
-    def take(at: int, records: bytes) -> int:
-        owner = int(made.owners[at])
-        data.setdefault(owner, []).append((int(made.positions[at]), records))
-        return owner
+        def take(at: int, records: bytes) -> int:
+            owner = int(self._owners[at])
+            data.setdefault(owner, []).append((int(self._positions[at]), records))
+            return owner
 
-    for part, places, reply in zip(made.parts, made.places, replies, strict=False):
-        for at, place in zip(part.tolist(), places.tolist(), strict=True):
-            if reply[place]:
-                take(at, reply[place])
-    for part, reply in () if made.places else zip(made.parts, replies, strict=True):
-        for head, records in zip(reply[::2], reply[1::2], strict=True):
-            if isinstance(head, int):
-                take(int(part[head]), records)
-                continue
-            owner = take(int(part[int.from_bytes(head[:2], "little")]), records)
-            odd, full = flaws.get(owner, (0, 0))
-            flaws[owner] = odd + head[2], full + head[3]
-    results: list[Neighbours | None] = [None] * len(made.keys)
-    for owner, every in data.items():
-        keys = [made.keys[owner][position] for position, _ in every]
-        near = neighbours(keys, [records for _, records in every], distance)
-        if not made.places:
-            odd, full = flaws.get(owner, (0, 0))
-            near = attrs.evolve(near, corrupt=odd, full=full)
-        results[owner] = near
-    return results
+        for part, places, reply in zip(self._parts, self.places, replies, strict=False):
+            for at, place in zip(part.tolist(), places.tolist(), strict=True):
+                if reply[place]:
+                    take(at, reply[place])
+        for part, reply in () if self.places else zip(self._parts, replies, strict=True):
+            for head, records in zip(reply[::2], reply[1::2], strict=True):
+                if isinstance(head, int):
+                    take(int(part[head]), records)
+                    continue
+                owner = take(int(part[int.from_bytes(head[:2], "little")]), records)
+                odd, full = flaws.get(owner, (0, 0))
+                flaws[owner] = odd + head[2], full + head[3]
+        results: list[Neighbours | None] = [None] * len(self._keys)
+        for owner, every in data.items():
+            keys = [self._keys[owner][position] for position, _ in every]
+            near = neighbours(keys, [records for _, records in every], distance)
+            if not self.places:
+                odd, full = flaws.get(owner, (0, 0))
+                near = attrs.evolve(near, corrupt=odd, full=full)
+            results[owner] = near
+        return results
 
-
-def are_short(made: Visit, replies: Sequence[Any]) -> bool:
-    """Whether the buckets that were sent whole are short enough to go on with that."""
-    if not made.places:
-        return True
-    sizes = [len(raw or b"") for reply in replies for raw in reply]
-    return sum(sizes) <= _LONG * len(sizes)
+    def are_short(self, replies: Sequence[Any]) -> bool:
+        """Whether the buckets that were sent whole are short enough to go on with that."""
+        if not self.places:
+            return True
+        sizes = [len(raw or b"") for reply in replies for raw in reply]
+        return sum(sizes) <= _LONG * len(sizes)

@@ -19,6 +19,7 @@ from dedup_middleware.index.memory.bucket_kernels import (
     FIRST,
     FOUND,
     HEADS,
+    LEFT_OUT,
     LENGTH,
     LENGTH_SHIFT,
     MOST,
@@ -26,7 +27,7 @@ from dedup_middleware.index.memory.bucket_kernels import (
     SLACK,
     START_SHIFT,
 )
-from dedup_middleware.model.buckets import BUCKET_LIMIT
+from dedup_middleware.model.buckets import BUCKET_LIMIT, Neighbours
 
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
@@ -60,22 +61,16 @@ class Look:
         return self.count > MOST
 
     @property
-    def page_ids(self) -> NDArray[np.uint64]:
-        """Ids of the candidates, ascending."""
-        page_ids: NDArray[np.uint64] = self.found[: min(self.count, MOST)].copy()
-        return page_ids
+    def left_out(self) -> int:
+        """Records of the page that full buckets did not take."""
+        return int(self.found[LEFT_OUT]) if self.has_counts else 0
 
-    @property
-    def tables(self) -> NDArray[np.uint64]:
-        """The tables in which each was found, as bit masks."""
-        tables: NDArray[np.uint64] = self.found[MOST : MOST + min(self.count, MOST)].copy()
-        return tables
-
-    def counts(self) -> tuple[int, int, int]:
-        """Full buckets that the page met, bytes in its buckets behind the last whole record, and
-        records of the page that full buckets did not take."""
-        full, corrupt, _, left_out, _ = self.found[2 * MOST :].tolist()
-        return full, corrupt, left_out
+    def neighbours(self) -> Neighbours:
+        """The candidates."""
+        count = min(self.count, MOST)
+        full, corrupt = self.found[2 * MOST : 2 * MOST + 2].tolist()
+        page_ids, tables = self.found[:count], self.found[MOST : MOST + count]
+        return Neighbours(page_ids.copy(), tables.copy(), corrupt, full)
 
 
 class Buckets:

@@ -63,7 +63,7 @@ _MOST = np.uint64(MOST)
 _FULL_MET = np.uint64(2 * MOST)  # full buckets
 _CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
 _BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table of band records
-_LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
+LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
 _SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
 FOUND = 2 * MOST + 5
 COUNT_BITS = 10  # of a reply: candidates, one more than MOST at the most
@@ -334,8 +334,8 @@ def propose(
         return NEEDS_GROWTH
     met = _scan(store, words, distance, known, upto, found, _begun(found, count))
     if found[_BLOCKED] == _ZERO:
-        found[_LEFT_OUT] = np.uint64(_write(store, raw, words, places, page_id))
-    notable = found[_FULL_MET] | found[_CORRUPT] | found[_LEFT_OUT]
+        found[LEFT_OUT] = np.uint64(_write(store, raw, words, places, page_id))
+    notable = found[_FULL_MET] | found[_CORRUPT] | found[LEFT_OUT]
     result = np.int64(found[_SCANNED]) << COUNT_BITS | np.int64(met)
     return result << 2 | np.int64(notable > _ZERO) << 1 | np.int64(found[_BLOCKED])
 

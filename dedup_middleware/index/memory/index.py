@@ -27,7 +27,6 @@ from dedup_middleware.index.parameters import (
 from dedup_middleware.model.buckets import (
     BucketKey,
     BucketKeys,
-    Neighbours,
     cut_address,
     width_of,
 )
@@ -217,10 +216,9 @@ class MemoryIndex(Index):
         newest = self._newest(generation)
         is_claimed = newest.propose(words, places, page.distance, self._last + 1, ids, look)
         self._report_scanned(look.scanned)
-        full, corrupt, left_out = look.counts() if look.has_counts else (0, 0, 0)
         candidates = NO_CANDIDATES
-        if look.count or full or corrupt:
-            near = Neighbours(look.page_ids, look.tables, corrupt, full)
+        if look.count or look.has_counts:
+            near = look.neighbours()
             named = near.page_ids[:_NAMED].tolist()
             addresses = dict(zip(named, self._named(named), strict=True))
             records = self._fetch(near.page_ids)
@@ -231,7 +229,7 @@ class MemoryIndex(Index):
             candidates = Candidates(near, records, addresses, payloads, more=look.is_cut)
         if not is_claimed:
             return candidates
-        self.overflow += left_out
+        self.overflow += look.left_out
         return Claimed(self._claimed(entry, self._number(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:

@@ -103,7 +103,7 @@ class RedisIndex(ServerIndex):
         :raises IndexReplacedError: it has another key, so it is another one
         :raises IndexRefusedError: it has other parameters, or is damaged
         """
-        opened = Opened.of(reply)
+        opened = Opened(reply)
         if not self._is_ours(self._agreed(opened, self._parameters)):
             raise replaced(self._name)
         if opened.epoch != self._session.epoch:
@@ -127,7 +127,6 @@ class RedisIndex(ServerIndex):
         return (await self._link.submit(call)).reply
 
     async def ask(self, *command: bytes | int) -> Reply:
-        """Send one command."""
         return (await self._link.submit(Call(command))).reply
 
     def _script(
@@ -165,8 +164,8 @@ class RedisIndex(ServerIndex):
         for start in range(0, len(wanted), size):
             part = wanted[start : start + size]
             raw = b"".join(map(self._local, part))
-            calls.append(self._link.submit(self._rows_call("look", part, raw, int(texts))))
-        found = [one for result in await asyncio.gather(*calls) for one in result.reply]
+            calls.append(self._rows_call("look", part, raw, int(texts)))
+        found = [*chain.from_iterable(await self._link.replies(calls))]
         split = [
             split_text(row, text, self.layout)
             for row, text in zip(found[::2], found[1::2], strict=True)
@@ -246,7 +245,6 @@ class RedisIndex(ServerIndex):
         return [bool(flag) for flag in result.reply]
 
     async def count(self) -> int:
-        """Number of committed pages; a counter that holds no number counts as 0."""
         return self._committed(await self.ask(b"GET", self._key("committed")) or b"0")
 
     async def pages(self) -> AsyncIterator[PageRecords]:
@@ -272,7 +270,6 @@ class RedisIndex(ServerIndex):
         return await upkeep.compact(self, progress)
 
     async def stats(self) -> IndexStats:
-        """State of the index; the bytes are an estimate from a sample of its keys."""
         pending, committed, (issued, text, buckets, overflow, gone) = await asyncio.gather(
             self.run("lapse"), self.count(), expiry.counters(self)
         )

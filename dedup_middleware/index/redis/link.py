@@ -106,9 +106,19 @@ class Try:
     later: asyncio.Future[Result] | None = None  # its result, if other calls don't wait for it
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether sending it again would not help."""
-        return self.trouble is not None and self.trouble.remedy is Remedy.NONE
+    def is_open(self) -> bool:
+        """Whether it has no reply, and sending it again may help."""
+        is_hopeless = self.trouble is not None and self.trouble.remedy is Remedy.NONE
+        return self.result is None and not is_hopeless
+
+    def answer(self, result: Result | Exception) -> None:
+        """Give its result to who waits for that alone."""
+        if self.later is None or self.later.done():
+            return
+        if isinstance(result, Exception):
+            self.later.set_exception(result)
+        else:
+            self.later.set_result(result)
 
 
 class Link(ABC):
@@ -117,7 +127,7 @@ class Link(ABC):
     :param where: the address for messages, without its password
     :param timeout: seconds that a reply may take
     :param retries: how often a call is sent again
-    :param batcher: sends the calls
+    :param limit: calls in a batch; ``lanes``: batches under way
     :ivar opening: refusals are raised as such; later calls raise IndexUnavailableError
     :ivar on_round_trip: called for each exchange
     """
@@ -125,15 +135,13 @@ class Link(ABC):
     # Hosts and ports that the address names, and whether it says that they speak TLS.
     _named: tuple[Sequence[tuple[str, int]], bool]
 
-    def __init__(
-        self, where: str, timeout: float, retries: int, batcher: Batcher[Call, Result]
-    ) -> None:
+    def __init__(self, where: str, timeout: float, retries: int, limit: int, lanes: int) -> None:
         self.opening = True
         self.on_round_trip: Callable[[], None] = lambda: None
         self._where = where
         self._timeout = timeout
         self._retries = retries
-        self._batcher = batcher
+        self._batcher: Batcher[Call, Result] = Batcher(self._run, limit, lanes=lanes)
         self._gave_up = False
 
     async def first(self, call: Call) -> Result:
@@ -182,14 +190,50 @@ class Link(ABC):
         """Send a call with the next batch."""
         return self._batcher.submit(call)
 
+    async def replies(self, calls: Iterable[Call]) -> list[Reply]:
+        """Replies to calls that go out together."""
+        return [one.reply for one in await asyncio.gather(*map(self.submit, calls))]
+
     @abstractmethod
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
 
+    async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
+        tries = [Try(call) for call in calls]
+        await self._attempt(tries)
+        left = [one for one in tries if one.is_open]
+        if left and self._retries and not self._gave_up:
+            await self._retry(left)
+        return [one.result or one.later or self._error(one.trouble) for one in tries]
+
+    async def _retry(self, tries: list[Try]) -> None:
+        """Send calls again until they have their replies, or as often as they may be sent."""
+        try:
+            for attempt in range(1, self._retries + 1):
+                await asyncio.sleep(pause(attempt))
+                await self._attempt(tries)
+                is_last = self._gave_up or attempt == self._retries
+                for one in tries:
+                    if one.result is not None:
+                        one.answer(one.result)
+                    elif is_last or not one.is_open:
+                        one.answer(self._error(one.trouble))
+                tries = [one for one in tries if one.is_open]
+                if is_last or not tries:
+                    break
+        except Exception as error:
+            for one in tries:
+                one.answer(error)
+            raise
+        finally:
+            for one in tries:
+                if one.later is not None:
+                    one.later.cancel()
+
     async def _attempt(self, tries: list[Try]) -> None:
         """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
         for _ in range(3):
-            todo = [one for one in tries if one.result is None and not one.is_hopeless]
+            todo = [one for one in tries if one.is_open]
             if not todo:
                 return
             await self._exchange(todo)
@@ -228,8 +272,7 @@ class RedisLink(Link):
     """
 
     def __init__(self, options: Options, where: str, key: str) -> None:
-        batcher = Batcher(self._run, BATCH, lanes=LANES)
-        super().__init__(where, options.timeout, options.retries, batcher)
+        super().__init__(where, options.timeout, options.retries, BATCH, LANES)
         self.introduce: Callable[[], Call | None] = lambda: None
         self.check_introduction: Callable[[Reply], None] = lambda _: None
         self._servers = RedisServers(options.index_url, key, options.timeout, self._greet)
@@ -238,17 +281,6 @@ class RedisLink(Link):
     async def close(self) -> None:
         await self._batcher.join()
         await self._servers.close()
-
-    async def _run(self, calls: list[Call]) -> list[Result | Exception]:
-        tries = [Try(call) for call in calls]
-        for attempt in range(self._retries + 1):
-            if attempt:
-                await asyncio.sleep(pause(attempt))
-            await self._attempt(tries)
-            open_tries = [one for one in tries if one.result is None]
-            if not open_tries or self._gave_up or all(one.is_hopeless for one in open_tries):
-                break
-        return [one.result or self._error(one.trouble) for one in tries]
 
     async def _exchange(self, todo: list[Try]) -> None:
         try:

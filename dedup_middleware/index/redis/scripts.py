@@ -97,7 +97,12 @@ class RowLayout:
     @cached_property  # used for every page
     def row(self) -> np.dtype[np.void]:
         """What is kept of the page, its stamp, and where its text is."""
-        return _row(self.record)
+        fields: list[Any] = [("content", self.record.dtype), ("stamp", "<u4")]
+        if self.record.text:
+            # Length of the address; the highest bit says that a payload follows: its length (3
+            # bytes) and itself. Offset in all text chunks, one after the other.
+            fields += [("text_length", "<u2"), ("text_offset", "u1", (5,))]
+        return np.dtype(fields)
 
     @cached_property
     def rows(self) -> int:
@@ -132,16 +137,6 @@ class RowLayout:
     def content(self, rows: NDArray[np.void]) -> NDArray[np.void]:
         """CONTENT[n] of rows."""
         return self.record.unpack(rows["content"])
-
-
-@cache
-def _row(record: RecordLayout) -> np.dtype[np.void]:
-    fields: list[Any] = [("content", record.dtype), ("stamp", "<u4")]
-    if record.text:
-        # Length of the address; the highest bit says that a payload follows: its length (3 bytes)
-        # and itself. Offset in all text chunks, one after the other.
-        fields += [("text_length", "<u2"), ("text_offset", "u1", (5,))]
-    return np.dtype(fields)
 
 
 def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:

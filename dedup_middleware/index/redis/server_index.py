@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +27,6 @@ from dedup_middleware.index.parameters import (
     agree,
     check_schema,
     complete,
-    hash_key_of,
     layout_of,
     missing,
 )
@@ -44,26 +42,18 @@ OWN_SCHEMA = str(SCHEMA).encode()
 _COMMITTED = 256  # claims in one call
 
 
-@attrs.frozen
 class Opened:
-    """The reply of the script ``open``: the schema, parameters and epoch of what was opened.
+    """The reply of the script ``open``: the schema, parameters and epoch of what was opened, and
+    the server's clock in seconds."""
 
-    :ivar seconds: the server's clock
-    """
-
-    schema: str
-    parameters: dict[str, str]
-    seconds: float
-    epoch: bytes
-
-    @classmethod
-    def of(cls, reply: Any) -> Opened:
-        """Read a reply."""
+    def __init__(self, reply: Any) -> None:
         schema, fields, milliseconds, epoch = reply
         # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
         texts = [field.decode("utf-8", "replace") for field in fields]
-        parameters = dict(zip(texts[::2], texts[1::2], strict=True))
-        return cls(schema.decode("utf-8", "replace"), parameters, milliseconds / 1000, bytes(epoch))
+        self.schema: str = schema.decode("utf-8", "replace")
+        self.parameters: dict[str, str] = dict(zip(texts[::2], texts[1::2], strict=True))
+        self.seconds: float = milliseconds / 1000
+        self.epoch = bytes(epoch)
 
 
 class ServerIndex(Index):
@@ -128,9 +118,7 @@ class ServerIndex(Index):
         :raises IndexRefusedError: see :meth:`.Link.first`
         """
         send = self._link.submit if self._parameters else self._link.first  # opened before, or not
-        return Opened.of(
-            (await send(self._open_call(self._first_prefix, parameters, schema))).reply
-        )
+        return Opened((await send(self._open_call(self._first_prefix, parameters, schema))).reply)
 
     @abstractmethod
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
@@ -149,10 +137,7 @@ class ServerIndex(Index):
         :raises IndexRefusedError: the parameters are other ones, or damaged
         """
         check_schema(opened.schema, self._name)
-        stored = opened.parameters
-        hash_key_of(stored, self._name)
-        if parameters is not None:
-            stored = agree(stored, parameters, self._name)
+        stored = agree(opened.parameters, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))
         self._ahead = opened.seconds - time.monotonic()
         return stored

@@ -38,7 +38,6 @@ from dedup_middleware.index.parameters import (
     agree,
     check_schema,
     complete,
-    hash_key_of,
     layout_of,
     missing,
     replaced,
@@ -189,8 +188,7 @@ class SQLiteFile(Index):
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
                 time.sleep(0.02)
-        hash_key_of(stored, self._where)
-        return stored if parameters is None else agree(stored, parameters, self._where)
+        return agree(stored, parameters, self._where)
 
     def _connect(self, parameters: Parameters | None) -> dict[str, str]:
         path = Path(self._path)
