@@ -30,7 +30,11 @@ from dedup_middleware.spark.job import finish, load, start, with_key_of_index, w
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
 from dedup_middleware.tools.commands.context import progress_bars
-from dedup_middleware.tools.commands.files import add_spark_arguments, check_rejected
+from dedup_middleware.tools.commands.files import (
+    add_spark_arguments,
+    check_rejected,
+    doubtful_lines,
+)
 
 STEPS = {
     "work/pages": "fingerprints",
@@ -119,7 +123,10 @@ async def run(
         source = read_files(session, arguments.paths, options, job, arguments.format)
         steps = await asyncio.to_thread(start, source, options, job, note)
         result = await asyncio.to_thread(finish, steps)
-        state: dict[str, Any] = {**result.numbers, "output": job.output}
+        doubtful, first = await asyncio.to_thread(steps.doubtful)
+        state: dict[str, Any] = {
+            **result.numbers, "doubtful": doubtful, "first_doubtful": first, "output": job.output,
+        }  # fmt: skip
         if arguments.index_file is not None:
             written = await asyncio.to_thread(write_index_file, steps, arguments.index_file)
             state["index_file"] = attrs.asdict(written)
@@ -164,6 +171,7 @@ def sentences(state: dict[str, Any]) -> str:
         f"{state['rejects']:,} rejected, in {state['seconds']:,.0f} s",
         f"The result is in {state['output']}: kept, duplicates, clusters, rejects.",
     ]
+    lines += doubtful_lines(state)
     if "index_file" in state:
         lines.append(f"{state['index_file']['pages']:,} pages are in the index file.")
     if "loaded" in state:

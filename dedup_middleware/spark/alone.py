@@ -280,7 +280,6 @@ def _host(key: str | None) -> str:
     return found[1].lower() if found else ""
 
 
-_MOST_PAIRS = 1 << 16
 _MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
 _RECORDS = 1 << 17  # of blocks, in memory at once, for each thread
 
@@ -395,6 +394,8 @@ def candidate_rows(
 
     def compared(bounds: tuple[int, int]) -> list[NDArray[np.int32]]:
         nonlocal count
+        if count > _MOST_FOUND:
+            return []
         start, stop = bounds
         some = np.repeat(begins[start:stop], counts[start:stop])
         starts = starts_of(counts[start:stop])
@@ -412,14 +413,12 @@ def candidate_rows(
             lower=_lower(pages, own, numbers[some], signed[own], crowded[own] >> tables[some] & 1),
             sieves=pages.sieves[own],
         )
-        found, next_ = [], (0, 0)
-        while next_[0] < stop - start and count <= _MOST_FOUND:
-            page, candidate, next_ = pairs(
-                blocks, method.scan_distance, (job.most, job.most), limit,
-                max(_MOST_PAIRS, job.most), next_,
-            )  # fmt: skip
+        found = []
+        for page, candidate in pairs(blocks, method.scan_distance, (job.most, job.most), limit):
             found.append(np.column_stack((own[page], own[candidate])))
             count += len(page)
+            if count > _MOST_FOUND:
+                break
         return found
 
     # The kernel and NumPy leave other threads alone for most of the time.

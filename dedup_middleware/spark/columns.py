@@ -59,17 +59,13 @@ def numbers(session: SparkSession, **columns: Iterable[int | None]) -> DataFrame
     return session.createDataFrame(pa.table(made))
 
 
-def batch_of(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
-    """Rows, one at least, as a batch of Arrow."""
-    columns = zip(zip(*rows, strict=True), schema, strict=True)
-    arrays = [pa.array(list(values), field.type) for values, field in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def batches_of(rows: Iterator[tuple[Any, ...]], count: int, schema: Any) -> Iterator[Any]:
+def batches_of(rows: Iterable[tuple[Any, ...]], count: int, schema: Any) -> Iterator[Any]:
     """Rows as batches of Arrow, so many in each at the most."""
-    while some := list(islice(rows, count)):
-        yield batch_of(some, schema)
+    left = iter(rows)
+    while some := list(islice(left, count)):
+        columns = zip(zip(*some, strict=True), schema, strict=True)
+        arrays = [pa.array(list(values), field.type) for values, field in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def words(column: Any) -> NDArray[np.int64]:

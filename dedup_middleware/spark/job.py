@@ -42,7 +42,15 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.columns import flat, to_content
-from dedup_middleware.spark.signing import PREFIX, Source, Task, quoted, sign
+from dedup_middleware.spark.signing import (
+    PREFIX,
+    InArrow,
+    Source,
+    Task,
+    fingerprint_of,
+    quoted,
+    sign,
+)
 from dedup_middleware.spark.stages import (
     BATCH_BYTES,
     Job,
@@ -50,8 +58,6 @@ from dedup_middleware.spark.stages import (
     SparkError,
     Stages,
     file_states,
-    files_in,
-    fingerprint_of,
     job_options,
     local_copy,
 )
@@ -117,14 +123,16 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     numbers = {name: i for i, name in enumerate(source.files)}
     task = Task(names, options, job.keep, job.date_field, numbers, source.counts)
     # Spark would take a name with a point for one of a field within a column.
-    unnamed = rows.toDF(*map(str, range(len(names))))
+    given, work = rows.toDF(*map(str, range(len(names)))), sign(task)
+    if source.given is not None and source.read is not None and job.order_by is None:
+        given, work = source.given, _behind(source.read, work)
 
     is_read = False
 
     def signed() -> DataFrame:
         nonlocal is_read
         is_read = True
-        return unnamed.mapInArrow(sign(task), _signed_schema(rows))
+        return given.mapInArrow(work, _signed_schema(rows))
 
     try:
         pages = stages.table("work/pages", signed, _adapted(source, job))
@@ -137,6 +145,11 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
         check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+
+
+def _behind(read: InArrow, work: InArrow) -> InArrow:
+    """Both in one worker: each step of its own would move all texts through Java."""
+    return lambda batches: work(read(batches))
 
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
@@ -240,7 +253,7 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     :param key: the whole key of the index that it is for
     :raises DedupError: the file can't be written
     """
-    names = files_in(steps.index.sparkSession, steps.stages.path("work/index"))
+    names = [unquote(name) for name in steps.index.inputFiles()]
     if not key and steps.job.against is not None:
         key = read_portable(steps.job.against).parameters[HASH_KEY]
     options, method = steps.options, steps.method

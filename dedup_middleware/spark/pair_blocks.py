@@ -42,7 +42,6 @@ from dedup_middleware.spark.stages import Job
 
 PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
 _SALTS = 10
-_MOST_PAIRS = 1 << 16
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
 _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a record from its page
@@ -196,11 +195,8 @@ def _finder(
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for columns in whole_blocks(batches):
             blocks = blocks_of(columns)
-            at = (0, 0)
-            while at[0] < len(blocks.tables):
-                room = max(_MOST_PAIRS, most[0])
-                page, candidate, at = pairs(blocks, distance, most, limit, room, at)
-                orders = [pa.array(blocks.orders[rows]) for rows in (page, candidate)]
+            for found in pairs(blocks, distance, most, limit):
+                orders = [pa.array(blocks.orders[rows]) for rows in found]
                 yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
 
     return work

@@ -8,6 +8,7 @@ blocks in common are a pair in the lowest of them alone, as in 周游, 贾创辉
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -67,14 +68,10 @@ class Blocks:
 
 
 def pairs(
-    blocks: Blocks,
-    distance: int,
-    most: tuple[int, int],
-    limit: float,
-    capacity: int,
-    at: tuple[int, int],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
-    """The next pairs of some blocks that have to be judged: rows of pages and of their candidates.
+    blocks: Blocks, distance: int, most: tuple[int, int], limit: float, capacity: int = 1 << 16
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The pairs of some blocks that have to be judged, in parts: rows of pages and of their
+    candidates.
 
     A candidate comes before the page or before one of its exact copies. Records of SimHash tables
     pair within ``distance`` bits. Pages pair in the lowest block that they have in common: SimHash
@@ -85,19 +82,18 @@ def pairs(
     :param most: candidates of a page in one block, at the most, the earliest ones, whatever their
         sieves say; and the same for a block of two chunks
     :param limit: see :func:`.limit_of`
-    :param capacity: pairs returned at the most; at least the larger of ``most``
-    :param at: block and record to go on with, (0, 0) at first
-    :returns: also the next ``at``; the block is ``len(blocks.tables)`` when all is done
+    :param capacity: pairs in a part, at the most, or those of one page
     """
-    page = np.empty(capacity, np.int64)
-    candidate = np.empty(capacity, np.int64)
-    cursor = np.array(at, np.int64)
-    found = _pairs(
-        blocks.starts, blocks.tables, blocks.split, blocks.orders, blocks.lasts,
-        blocks.simhashes, blocks.flags, blocks.crowded, blocks.lower, blocks.sieves, distance,
-        *most, limit, cursor, page, candidate,
-    )  # fmt: skip
-    return page[:found], candidate[:found], (int(cursor[0]), int(cursor[1]))
+    capacity = max(capacity, *most)
+    cursor = np.zeros(2, np.int64)  # the block and the record in it to go on with
+    while cursor[0] < len(blocks.tables):
+        page, candidate = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        found = _pairs(
+            blocks.starts, blocks.tables, blocks.split, blocks.orders, blocks.lasts,
+            blocks.simhashes, blocks.flags, blocks.crowded, blocks.lower, blocks.sieves, distance,
+            *most, limit, cursor, page, candidate,
+        )  # fmt: skip
+        yield page[:found], candidate[:found]
 
 
 @subkernel

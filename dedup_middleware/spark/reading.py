@@ -11,7 +11,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -33,18 +33,20 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.spark.columns import NO_SIEVE, batches_of, words
 from dedup_middleware.spark.signing import (
     BASE,
+    DOUBTFUL,
     FAULT,
     FILE,
     FILE_SHIFT,
     LINE,
+    InArrow,
     Source,
     check_names,
+    fingerprint_of,
 )
 from dedup_middleware.spark.stages import (
     Job,
     SparkError,
     file_states,
-    fingerprint_of,
     listed,
     literal,
     opened,
@@ -71,7 +73,6 @@ _ROWS = 64  # of a file that is read here, in memory at once
 _PAGES = 1024  # of a job, that are written, in memory at once
 _MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
 _MOST_FILES = 1 << 63 - FILE_SHIFT
-Read = Callable[[SparkSession, list[str], Options, Job], DataFrame]
 
 
 def read_files(
@@ -108,11 +109,9 @@ def read_files(
         )
     (kind,) = formats
     states = file_states(session, files)
-    return Source(
-        rows=_READERS[kind](session, files, options, job),
+    return attrs.evolve(
+        _READERS[kind](session, files, options, job),
         files=tuple(sorted(_as_spark_names_it(session, file) for file in files)),
-        counts=kind == "jsonl",
-        whole=kind == "csv",
         identity=fingerprint_of(states, kind),
         states=states,
     )
@@ -128,35 +127,38 @@ def _as_spark_names_it(session: SparkSession, file: str) -> str:
     return str(machine.org.apache.hadoop.fs.Path(file).toUri().toString())
 
 
-def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
+def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
     lines = session.read.text([*map(literal, files)]).where(F.trim("value") != "")
-    return lines.select(
+    rows = lines.select(
         F.col("value").cast("binary").alias(LINE),
         F.col("_metadata.file_path").alias(FILE),
         F.col("_metadata.file_block_start").alias(BASE),
     )
+    return Source(rows=rows, counts=True)
 
 
-def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
+def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
     """Rows by the reader of ``scrapy dedup files``; no file may be cut."""
     separator = _separator(files)
-    names, by_end = _csv_names(session, files, separator)
+    names, ends = _csv_names(session, files, separator)
     columns = [*((name, "string") for name in names), (FILE, "string"), (BASE, "int64")]
-    schema = pa.schema([*columns, (FAULT, "string")])
+    schema = pa.schema([*columns, (FAULT, "string"), (DOUBTFUL, "bool")])
     if not names:
-        return session.createDataFrame(schema.empty_table())
-    given = {_as_spark_names_it(session, file): file for file in files}
-    tables = []
-    for end, some in sorted(by_end.items()):
-        lines = session.read.text([*map(literal, some)], lineSep=end).select(
+        return Source(rows=session.createDataFrame(schema.empty_table()))
+    lines = [
+        session.read.text(
+            [literal(file) for file in ends if ends[file] == end], lineSep=end
+        ).select(
             F.when(F.col("_metadata.file_block_start") == 0, F.col("_metadata.file_path")).alias(
                 FILE
             ),
             F.col("value").cast("binary").alias(LINE),
         )
-        work = _rows_of_lines(given, names, separator, end, schema)
-        tables.append(lines.mapInArrow(work, from_arrow_schema(schema)))
-    return reduce(DataFrame.unionAll, tables)
+        for end in sorted(set(ends.values()))
+    ]
+    given = {_as_spark_names_it(session, file): (file, end) for file, end in ends.items()}
+    read = _rows_of_lines(given, names, separator, schema)
+    return Source.made_by(read, reduce(DataFrame.unionAll, lines), schema, whole=True)
 
 
 def _separator(files: Sequence[str]) -> str:
@@ -165,15 +167,17 @@ def _separator(files: Sequence[str]) -> str:
 
 
 def _rows_of_lines(
-    files: Mapping[str, str], names: list[str], separator: str, end: str, schema: Any
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Lines of CSV, which end alike, to rows; ``files`` are their names as the messages have them.
+    files: Mapping[str, tuple[str, str]], names: list[str], separator: str, schema: Any
+) -> InArrow:
+    """Lines of CSV to rows.
 
+    :param files: by Spark's names those that the messages have, and what the lines end in
     :raises BatchError: from the function; a quote is never closed
     """
 
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
-        rows = csv_rows(_text(lines, end), separator, files[file])
+        name, end = files[file]
+        rows = csv_rows(_text(lines, end), separator, name)
         # The names; a file that has none any more has changed, as is said when all are read.
         next((values for values, _ in rows if values), None)
         for row in pages_of_csv(rows, names, separator):
@@ -181,7 +185,7 @@ def _rows_of_lines(
             values = [fields.get(name, "") for name in names]
             if row.error:
                 values = [*map(_whole, values)]
-            yield (*values, file, row.number, row.error or None)
+            yield (*values, file, row.number, row.error or None, row.doubtful)
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         parts = (part for batch in batches for part in _by_file(*batch.columns))
@@ -224,21 +228,23 @@ def _whole(value: str) -> str:
 
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
-) -> tuple[list[str], dict[str, list[str]]]:
+) -> tuple[list[str], dict[str, str]]:
     """The names of the columns, in the first line of each file, none if all files are empty; and
-    the files that are not, by how this line ends: LF (or CR LF) or CR.
+    what the rows of the files that are not end in: LF (or CR LF) or CR.
+
+    Lines in cells may end otherwise, and so may the names where a program wrote them to a file of
+    another one: Spark would take all rows for one line. So the first row behind them says it.
 
     :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
-    by_end: dict[str, list[str]] = {}
+    ends: dict[str, str] = {}
     for file in files:
         try:
             with csv_text(opened(session, file)) as text:
-                rows = csv_rows(text, separator, file)
-                names, last = next(
-                    ((values, lines[-1]) for values, lines in rows if values), ([], "")
-                )
+                rows = ((row, lines[-1]) for row, lines in csv_rows(text, separator, file) if row)
+                names, last = next(rows, ([], ""))
+                last = next((line for _, line in rows if line.endswith(("\r", "\n"))), last)
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
@@ -253,22 +259,23 @@ def _csv_names(
                 f"({', '.join(first[1])}): read files with the same first line at a time"
             )
         first = first if first[1] else (file, names)
-        by_end.setdefault("\r" if last.endswith("\r") else "\n", []).append(file)
+        ends[file] = "\r" if last.endswith("\r") else "\n"
     check_names(first[1])
-    return first[1], by_end
+    return first[1], ends
 
 
-def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> DataFrame:
-    rows = session.read.option("mergeSchema", "true").parquet(*map(literal, files))
-    check_names(rows.columns)
-    return rows.select(
+def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
+    found = session.read.option("mergeSchema", "true").parquet(*map(literal, files))
+    check_names(found.columns)
+    rows = found.select(
         "*",
         F.col("_metadata.file_path").alias(FILE),
         F.col("_metadata.row_index").alias(BASE),
     )
+    return Source(rows=rows)
 
 
-def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -> DataFrame:
+def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -> Source:
     names = [_as_spark_names_it(session, file) for file in files]
     schema = pa.schema([
         (options.key_field, "string"), (options.html_field, "binary"),
@@ -277,10 +284,10 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
     ])  # fmt: skip
     # One task a file: it can only be read from its beginning.
     paths = session.createDataFrame(pa.table({"path": names}))
-    return paths.repartition(len(names)).mapInArrow(_pages_of(schema), from_arrow_schema(schema))
+    return Source.made_by(_pages_of(schema), paths.repartition(len(names)), schema)
 
 
-def _pages_of(schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _pages_of(schema: Any) -> InArrow:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for path in batch.column(0).to_pylist():
@@ -319,7 +326,7 @@ def _local(path: str, folder: Path) -> Path:
     return target
 
 
-_READERS: dict[str, Read] = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet, "warc": _warc}
+_READERS = {"jsonl": _jsonl, "csv": _csv, "parquet": _parquet, "warc": _warc}
 
 
 _STORED = pa.schema({
@@ -347,7 +354,7 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
     )
 
 
-def _with_content(rows: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _with_content(rows: int) -> InArrow:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             content = from_arrow(_as_written(batch)).content

@@ -7,6 +7,7 @@ memory, so that all workers of a machine share them.
 from __future__ import annotations
 
 import datetime
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any
 import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import Method, content_bytes
@@ -33,11 +35,13 @@ PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
 FILE, BASE, BY = PREFIX + "file", PREFIX + "base", PREFIX + "by"
 FAULT = PREFIX + "fault"  # why a reader could not make sense of a row
+DOUBTFUL = PREFIX + "doubtful"  # whether others may be part of a row
 ORDER = PREFIX + "order"
 READ = (BASE, FAULT)  # columns of the input that the result does not have
 FILE_SHIFT = 44  # bits of a position below the number of its file
 LATEST = (1 << 63) - 1
 NOWHERE = BucketKeys.of(())
+InArrow = Callable[[Iterable[Any]], Iterator[Any]]  # for ``mapInArrow``
 
 _PLACES = pa.list_(pa.int64())
 FIELDS = pa.schema({
@@ -47,7 +51,9 @@ FIELDS = pa.schema({
     "judged": "binary",
 })  # fmt: skip
 #: names of columns that an input can't have
-TAKEN = frozenset({PREFIX + name for name in FIELDS.names} | {LINE, FILE, BASE, BY, FAULT, ORDER})
+TAKEN = {
+    *(PREFIX + name for name in FIELDS.names), LINE, FILE, BASE, BY, FAULT, DOUBTFUL, ORDER,
+}  # fmt: skip
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -73,15 +79,33 @@ def quoted(name: str) -> str:
 class Source:
     """An input: rows with the columns that :func:`sign` reads, and what names it.
 
+    ``read``: makes the rows of ``given``, in the worker that signs them; None: Spark has them.
+    ``counts``: a row's place is counted from the beginning of its part of the file.
     ``states``: of its files, see :func:`.file_states`; ``whole``: none of them may be cut
     """
 
     rows: DataFrame
+    given: DataFrame | None = None
+    read: InArrow | None = None
     files: tuple[str, ...] = ()
     counts: bool = False
     identity: str = ""
     states: Sequence[tuple[str, int, int]] = ()
     whole: bool = False
+
+    @classmethod
+    def made_by(
+        cls, read: InArrow, given: DataFrame, schema: Any, *, whole: bool = False
+    ) -> Source:
+        """Rows of this schema that ``read`` makes of ``given``."""
+        rows = given.mapInArrow(read, from_arrow_schema(schema))
+        return cls(rows=rows, given=given, read=read, whole=whole)
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """A short name of an input and options: equal ones have the same."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 @attrs.frozen
@@ -106,7 +130,7 @@ def _tools(options: Options, texts: bool) -> tuple[Signer, Method]:
     return signer, choose_method(options)
 
 
-def sign(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def sign(task: Task) -> InArrow:
     """A function for ``mapInArrow``: the columns of the input, then those of :data:`FIELDS`."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:

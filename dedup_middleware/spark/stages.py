@@ -16,7 +16,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -127,9 +126,6 @@ _LOCAL = {
         "-Dio.netty.allocator.numDirectArenas=1"
     ),
 }
-# Threads of Java get memory from glibc's malloc in an area of their own, which keeps what it once
-# had: 400 MB on top of a heap of 1 GB. What is said by the user's own environment stays.
-_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 
 def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) -> SparkSession:
@@ -137,7 +133,9 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = _LOCAL if master.startswith("local") else {}
     if local:
-        os.environ.setdefault(*_ARENAS)
+        # Threads of Java get memory from glibc's malloc in an area of their own, which keeps what
+        # it once had: 400 MB on top of a heap of 1 GB. What the user's environment says stays.
+        os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     every = {**_SETTINGS, **local, **settings}
     return SparkSession.builder.master(master).config(map=every).getOrCreate()
 
@@ -227,17 +225,11 @@ class Stages:
     def local_files(self, name: str) -> list[Path] | None:
         """The Parquet files of a table that is written, in the order of its partitions; None: Spark
         or the folder is not on this machine."""
-        folder = self._local(name)
+        folder = local_path(self.session, self.path(name))
         if folder is None or not self.session.sparkContext.master.startswith("local"):
             return None
         # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
         return sorted(folder.glob("part-*.parquet")) or None
-
-    def _local(self, name: str) -> Path | None:
-        files, found = _file_system(self.session, self.path(name))
-        if files.getUri().getScheme() != "file":
-            return None
-        return Path(str(files.makeQualified(found).toUri().getPath()))
 
     def rows(self, name: str) -> int:
         """Rows of a table that is written."""
@@ -259,7 +251,7 @@ class Stages:
     def _hold(self) -> None:
         """Keep other processes from the folder, which would remove what this one reads; on file
         systems of this machine, as long as there is this object or the process."""
-        path = self._local(_STATE)
+        path = local_path(self.session, self.path(_STATE))
         if path is None:
             return
         try:
@@ -272,21 +264,18 @@ class Stages:
         lock, place = _Lock(descriptor), (status.st_dev, status.st_ino)
         held = _LOCKS.get(place)  # of another job of this process
         if held is None:
-            self._lock(descriptor)
+            try:
+                # Unlike a lock of lockf it stays when the process closes the file somewhere else.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                raise SparkError(
+                    f"output={self.folder!r} can't be used: another job is writing it; wait until "
+                    "it ends, or name another folder"
+                ) from None
+            except OSError:
+                pass  # a file system without locks
             held = _LOCKS[place] = lock
         self._locks.append(held)
-
-    def _lock(self, descriptor: int) -> None:
-        try:
-            # Unlike a lock of lockf it stays when the process closes the file somewhere else.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            raise SparkError(
-                f"output={self.folder!r} can't be used: another job is writing it; wait until it "
-                "ends, or name another folder"
-            ) from None
-        except OSError:
-            pass  # a file system without locks
 
     def _take(self, fingerprint: str) -> None:
         path = self.path(_STATE)
@@ -342,12 +331,21 @@ def exists(session: SparkSession, path: str) -> bool:
     return bool(files.exists(found))
 
 
+def local_path(session: SparkSession, path: str) -> Path | None:
+    """A file or folder of this machine; None: it is elsewhere."""
+    files, found = _file_system(session, path)
+    if files.getUri().getScheme() != "file":
+        return None
+    return Path(str(files.makeQualified(found).toUri().getPath()))
+
+
 def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
     """A file on this machine, copied into a folder unless it is here already; by Java, which knows
     more file systems than Arrow."""
+    here = local_path(session, path)
+    if here is not None:
+        return here
     files, found = _file_system(session, path)
-    if files.getUri().getScheme() == "file":
-        return Path(str(files.makeQualified(found).toUri().getPath()))
     target = folder / str(found.getName())
     virtual_machine: Any = session._jvm
     # Without a checksum in a file of its own.
@@ -427,38 +425,19 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 def listed(session: SparkSession, path: str) -> list[str]:
     """Files at a path, a pattern among them; hidden ones are left out."""
     files, found = _file_system(session, path)
-    names = _files_at(files, list(files.globStatus(found) or ()))
-    if not names:
-        raise SparkError(f"there is no file at {path}: name what is to be read")
-    return names
-
-
-def files_in(session: SparkSession, folder: str) -> list[str]:
-    """Files in a folder, whose name is no pattern; hidden ones are left out."""
-    files, found = _file_system(session, folder)
-    return _files_at(files, [files.getFileStatus(found)])
-
-
-def _files_at(files: Any, waiting: list[Any]) -> list[str]:
     names: list[str] = []
+    waiting = list(files.globStatus(found) or ())
     while waiting:
         status = waiting.pop()
         own = status.getPath()
         if status.isDirectory():
-            waiting += [
-                one
-                for one in files.listStatus(own)
-                if not one.getPath().getName().startswith(("_", "."))
-            ]
+            inner = files.listStatus(own)
+            waiting += [one for one in inner if one.getPath().getName()[:1] not in ("_", ".")]
         else:
             names.append(str(own.toString()))
+    if not names:
+        raise SparkError(f"there is no file at {path}: name what is to be read")
     return names
-
-
-def fingerprint_of(*parts: Any) -> str:
-    """A short name of an input and options: equal ones have the same."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:

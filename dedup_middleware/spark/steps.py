@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -23,7 +24,16 @@ from dedup_middleware.spark.columns import EVERY_PAIR, limit_of
 from dedup_middleware.spark.pair_blocks import SEARCHED, candidate_pairs, table_bit
 from dedup_middleware.spark.reading import stored_pages
 from dedup_middleware.spark.settling import settled
-from dedup_middleware.spark.signing import BY, FIELDS, FILE, LINE, ORDER, PREFIX
+from dedup_middleware.spark.signing import (
+    BY,
+    DOUBTFUL,
+    FIELDS,
+    FILE,
+    FILE_SHIFT,
+    LINE,
+    ORDER,
+    PREFIX,
+)
 from dedup_middleware.spark.stages import BATCH_BYTES, Job, Stages, in_parts
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
@@ -318,7 +328,7 @@ class Steps:
         """Rows of the input that are kept."""
         own = [f"{PREFIX}{name}" for name in FIELDS.names if name not in ("position", "key")]
         place = f"{PREFIX}position"
-        pages = self.pages.where(f"{PREFIX}error IS NULL").drop(*own, BY)
+        pages = self.pages.where(f"{PREFIX}error IS NULL").drop(*own, BY, DOUBTFUL)
         if self._sorted:
             orders = self.ordered.selectExpr(f"position AS {place}", f"order AS {ORDER}")
             pages = pages.join(orders, place)
@@ -377,6 +387,19 @@ class Steps:
             .join(self._keys.selectExpr("order AS cluster", "key AS stored"), "cluster", "left")
             .join(self.ordered.select("order", "key"), "order")
         )
+
+    def doubtful(self) -> tuple[int, str]:
+        """Rows of CSV that were read and may hold others: how many, and where the first one is."""
+        if DOUBTFUL not in self.pages.columns:
+            return 0, ""
+        some = self.pages.where(f"{DOUBTFUL} AND {PREFIX}error IS NULL")
+        place = f"{PREFIX}position"
+        ((count, position, file),) = some.selectExpr(
+            "count(*)", f"min({place})", f"min_by({FILE}, {place})"
+        ).collect()
+        if not count:
+            return 0, ""
+        return count, f"row {position % (1 << FILE_SHIFT)} of {unquote(file)}"
 
     @written("work/index")
     def index(self) -> DataFrame:

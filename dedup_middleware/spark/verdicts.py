@@ -25,7 +25,6 @@ from dedup_middleware.methods.content import Content
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (
-    batch_of,
     batches_of,
     flat,
     kept_of,
@@ -333,7 +332,6 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
                     continue
                 similarity = float(judged.similarity[nearest])
                 found.append((page, int(candidates.orders[nearest]), reason, similarity))
-            if found:
-                yield batch_of(found, NEAR_MISSES)
+            yield from batches_of(found, _ROWS, NEAR_MISSES)
 
     return work

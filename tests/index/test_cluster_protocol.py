@@ -76,6 +76,18 @@ async def test_round_trips(cluster: ClusterHarness) -> None:
     assert taken() == 2
 
 
+async def test_what_is_measured_is_asked_for_together(cluster: ClusterHarness) -> None:
+    """Sizes of all keys take one exchange, behind the one with the states of the shards."""
+    index = await cluster.opened()
+    for i in range(30):
+        await index.propose(entry(bucket_keys_of(i + 10, i << 48, (i << 55, i << 56))), 0, LEASE)
+    await index.stats()  # every master gets the scripts
+    trips: list[int] = []
+    index.watch_round_trips(lambda: trips.append(1))
+    await index.stats()
+    assert len(trips) == 2
+
+
 async def test_a_copy_writes_nothing(cluster: ClusterHarness) -> None:
     """A page that meets a stored one leaves all buckets and rows as they are."""
     index = await cluster.opened()

@@ -169,6 +169,24 @@ async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
     await harness.close()
 
 
+async def test_what_is_measured_is_asked_for_together(redis_server: RedisServer) -> None:
+    """There was an exchange for each hash and each of its large buckets that is looked at."""
+    harness = RedisHarness(redis_server)
+    index = await harness.client()
+    assert isinstance(index, RedisIndex)
+    for table in range(10):
+        name = hash_of(harness.prefix, table)
+        for prefix in range(4):
+            field = prefix.to_bytes(2, "big")
+            harness.admin.hset(name, field, b"")
+            harness.admin.set(name + field, bytes(5_000))
+    trips: list[None] = []
+    index.watch_round_trips(lambda: trips.append(None))
+    await index.stats()
+    assert len(trips) <= 6
+    await harness.close()
+
+
 async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
     """A large bucket whose key was removed reads as empty, and fills again."""
     harness = RedisHarness(redis_server)

@@ -21,7 +21,7 @@ from warcio.warcwriter import WARCWriter
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
-from dedup_middleware.spark.__main__ import spark_errors
+from dedup_middleware.spark.__main__ import main, sentences, spark_errors
 from dedup_middleware.spark.job import check_unchanged, run
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import SparkError, changed
@@ -229,6 +229,41 @@ def test_a_quote_that_another_one_closes(spark: SparkSession, tmp_path: Path) ->
         (1, "a quote is within a field, so that it is not known which of 2 lines are one row")
     ]
     assert "https://a/2" in rejected[0]["raw"]
+
+
+def test_rows_of_csv_that_may_hold_others(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are counted and the first is named, as by ``scrapy dedup files``."""
+    (tmp_path / "1.csv").write_text(f"url,text\nhttps://a/0,{article(0)}\n")
+    (tmp_path / "2 é.csv").write_text(
+        f'url,text\nhttps://a/1,"{article(1)}\n{article(2)}"\nhttps://a/2,"open {article(3)}\n'
+        f'https://a/3,a pipe of 5"\nhttps://a/4,{article(4)}\n'
+        f'https://a/5,"open {article(5)}\nhttps://a/6,one of 6","too many"\n'
+    )
+    words = [str(tmp_path / "*.csv"), "-o", str(tmp_path / "result")]
+    assert main([*words, "--master", "local[2]", "--json"]) == 0
+    state = json.loads(capsys.readouterr().out)
+    assert (state["read"], state["kept"], state["rejects"]) == (5, 4, 1)
+    assert (state["doubtful"], state["first_doubtful"]) == (1, f"row 2 of file:{tmp_path}/2 é.csv")
+    assert "1 rows may hold others, as where quotes are missing; the first is row 2 of" in (
+        sentences(state)
+    )
+    columns = set(spark.read.parquet(str(tmp_path / "result" / "kept")).columns)
+    assert columns == {"url", "text", "dedup_file", "dedup_key", "dedup_order"}
+
+
+def test_names_and_rows_that_end_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    """As where a program puts names before the rows of another one: Spark reads line after line,
+    not all rows as one, which a large file leaves no memory for."""
+    texts = {"lf.csv": "url,text\n{}\r", "cr.csv": "url,text\r{}\n", "crlf.csv": "url,text\r\n{}\r"}
+    lines = [f"https://a/{n},{article(n)}" for n in range(20)]
+    for name, text in texts.items():
+        (tmp_path / name).write_bytes(text.format(text[-1].join(lines)).encode())
+        source = read_files(spark, [str(tmp_path / name)], OPTIONS, job(str(tmp_path / "result")))
+        assert [row["text"] for row in source.rows.collect()] == [article(n) for n in range(20)]
+        assert source.given is not None
+        assert source.given.count() >= 20
 
 
 def test_lines_that_end_in_several_ways(spark: SparkSession, tmp_path: Path) -> None:

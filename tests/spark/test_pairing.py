@@ -171,9 +171,7 @@ def test_pairs_equal_a_plain_loop(
 ) -> None:
     """Pages pair in the lowest block they have in common, however few pairs fit."""
     found: list[tuple[int, int]] = []
-    at = (0, 0)
-    while at[0] < len(blocks.tables):
-        *columns, at = pairs(blocks, distance, most, limit, max(most), at)
+    for columns in pairs(blocks, distance, most, limit, max(most)):
         found += zip(*(column.tolist() for column in columns), strict=True)
     assert found == twin(blocks, distance, most, limit)
 

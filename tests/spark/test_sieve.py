@@ -47,7 +47,7 @@ def may_match(
         np.zeros(2 * count, np.uint64), nothing, nothing, np.empty((2 * count, 0), np.int64),
         sieves[rows],
     )  # fmt: skip
-    found, _, __ = pairs(blocks, 3, (2, 2), limit, count + 2, (0, 0))
+    ((found, _),) = pairs(blocks, 3, (2, 2), limit, count + 2)
     return np.isin(np.arange(count), found // 2)
 
 

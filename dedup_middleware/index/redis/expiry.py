@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
@@ -230,19 +231,23 @@ async def estimate_bytes(server: Server, pages: int, text: int) -> int:
                 held = held_by(name, server.prefix)
                 if held is not None and not held.field:
                     hashes.add(name)
-        return total + sum([await _bucket_bytes(server, name) for name in hashes])
+        return total + sum(await asyncio.gather(*(_bucket_bytes(server, name) for name in hashes)))
     except IndexUnavailableError:
         return max(total, records + -(-text // TEXT_CHUNK) * TEXT_CHUNK)
 
 
 async def _bucket_bytes(server: Server, name: bytes) -> int:
     """Bytes of all buckets of a hash, buckets with a key of their own included."""
-    own = int(await server.ask(b"MEMORY", b"USAGE", name, b"SAMPLES", _SAMPLE) or 0)
-    _, pairs = await server.ask(b"HSCAN", name, 0, b"COUNT", _SAMPLE)
+    own, (_, pairs) = await asyncio.gather(
+        server.ask(b"MEMORY", b"USAGE", name, b"SAMPLES", _SAMPLE),
+        server.ask(b"HSCAN", name, 0, b"COUNT", _SAMPLE),
+    )
     fields = list(zip(pairs[::2], pairs[1::2], strict=True))
     large = [name + field for field, value in fields if not value]
     if not large:
-        return own
-    sizes = [await server.ask(b"MEMORY", b"USAGE", key) or 0 for key in large]
-    count = int(await server.ask(b"HLEN", name))
-    return own + round(sum(map(int, sizes)) * count / len(fields))
+        return int(own or 0)
+    count, *sizes = await asyncio.gather(
+        server.ask(b"HLEN", name), *(server.ask(b"MEMORY", b"USAGE", key) for key in large)
+    )
+    total = sum(int(size or 0) for size in sizes)
+    return int(own or 0) + round(total * int(count) / len(fields))

@@ -161,14 +161,20 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
             "There are no rows; of WARC only responses of status 200 with a page are read."
         )
     lines += left_out_lines(state["left_out"])
-    if state["doubtful"]:
-        lines.append(
-            f"{state['doubtful']:,} rows may hold others, as where quotes are missing; the first "
-            f"is {state['first_doubtful']}."
-        )
+    lines += doubtful_lines(state)
     if state["rejected"]:
         lines.append(f"The rejected rows are in {rejected}.")
     return "\n".join(lines)
+
+
+def doubtful_lines(state: dict[str, Any]) -> list[str]:
+    """Of a run or a job: rows that may be several."""
+    if not state["doubtful"]:
+        return []
+    return [
+        f"{state['doubtful']:,} rows may hold others, as where quotes are missing; the first "
+        f"is {state['first_doubtful']}."
+    ]
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:

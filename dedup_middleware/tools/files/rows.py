@@ -12,7 +12,6 @@ import csv
 import gzip
 import io
 import re
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -198,7 +197,8 @@ def pages_of_csv(
             )
         elif any(map(_NO_UTF8.search, values)):
             error = "it is not UTF-8"
-        yield Row(number, fields, error, doubtful=_may_hold_rows(lines, delimiter, len(names)))
+        doubtful = len(lines) > 1 and _may_hold_rows(lines, delimiter, len(names))
+        yield Row(number, fields, error, doubtful=doubtful)
 
 
 _ADDRESS = re.compile(r"https?://\S+")
@@ -243,14 +243,15 @@ def csv_rows(
     :raises BatchError: a quote is never closed, so that the rest of the file would be one row, or a
         value is too long
     """
-    csv.field_size_limit(min(_LONGEST_FIELD, sys.maxsize))
+    csv.field_size_limit(_LONGEST_FIELD)
     lines: list[str] = []
-    has_ended = False
+    has_zeros = has_ended = False
 
     def lines_of() -> Iterator[str]:
-        nonlocal has_ended
+        nonlocal has_zeros, has_ended
         for line in text:
             lines.append(line)
+            has_zeros = has_zeros or "\0" in line
             yield line.replace("\0", _ZERO)
         has_ended = True
 
@@ -261,8 +262,11 @@ def csv_rows(
             if len(lines) > 1 and has_ended:
                 place = f"row {number}" if number else "the first line"
                 raise BatchError(f"{name}: the quote that {place} opens is never closed")
-            zeros = any("\0" in line for line in lines)
-            yield [value.replace(_ZERO, "\0") for value in values] if zeros else values, lines
+            yield (
+                [value.replace(_ZERO, "\0") for value in values] if has_zeros else values,
+                lines,
+            )
+            has_zeros = False
             lines.clear()
     except csv.Error as error:
         raise BatchError(f"{name} can't be read: {error}") from error
@@ -316,9 +320,9 @@ def read_parquet(path: Path) -> Iterator[Row]:
     )  # fmt: skip
     try:
         with parquet.ParquetFile(path) as file:
-            total = max(1, file.metadata.num_rows)
+            total = file.metadata.num_rows
             _check_names(path, file.schema_arrow.names)
-            if not file.metadata.num_rows:
+            if not total:
                 return
         groups, texts = _check(path)
         with parquet.ParquetFile(
@@ -420,6 +424,7 @@ LARGEST_PAGE = 50_000_000  # bytes
 _LOOKED_AT = 1000  # bytes of a page
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has many of these
 _CONTROLS_IN = 50  # characters, of which one may be such; of packed ones every tenth is
+_CHARSET = re.compile(r"(?:^|;)\s*charset\s*=([^;]+)", re.IGNORECASE)
 _PACKED = b"\x1f\x8b"  # begins what gzip has packed
 _HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
 
@@ -457,7 +462,8 @@ def read_warc(path: Path) -> Iterator[Row]:
                     page = content.read(LARGEST_PAGE + 1)
                 except Exception as fault:  # of warcio, or of what it unpacks the page with
                     page, error = b"", f"its content can't be read: {fault}"
-                coding, charset = headers.get_header("Content-Encoding"), _charset(parameters)
+                coding, named = headers.get_header("Content-Encoding"), _CHARSET.search(parameters)
+                charset = named[1].strip().strip("\"'") if named else None
                 if coding and not error and _is_coded(page, coding, charset, content):
                     page, error = b"", f"its content can't be read: it is coded as {coding!r}"
                 if len(page) > LARGEST_PAGE:
@@ -502,19 +508,6 @@ def _missing_bytes(record: Any) -> int:
     while stream.read(1 << 16):
         pass
     return max(0, int(getattr(stream, "limit", 0)))
-
-
-def _charset(parameters: str) -> str | None:
-    """Charset among the parameters of a Content-Type.
-
-    >>> _charset(' boundary=x; Charset="GBK"')
-    'GBK'
-    """
-    for part in parameters.split(";"):
-        name, _, value = part.partition("=")
-        if name.strip().lower() == "charset" and value:
-            return value.strip().strip("\"'")
-    return None
 
 
 _READERS = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet, "warc": read_warc}
