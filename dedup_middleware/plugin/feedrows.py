@@ -6,6 +6,7 @@ written behind it could not be read, although the index would call it stored.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 from pathlib import Path
@@ -56,6 +57,14 @@ def begin_row(slot: FeedSlot) -> None:
         return
 
 
+def end_of(slot: FeedSlot) -> int | None:
+    """Where what a slot has written ends in its open file; None: there is none, or it can't say."""
+    try:
+        return None if slot.file is None else slot.file.tell()
+    except Exception:  # a pipe, or one of the user's own; one that is packed
+        return None
+
+
 def _path_of(slot: FeedSlot) -> Path | None:
     """The file on this machine whose rows end with a line feed; None: there is none."""
     options, kind = slot.feed_options, slot.exporters[slot.format]
@@ -67,10 +76,13 @@ def _path_of(slot: FeedSlot) -> Path | None:
         return None
     if slot.file is not None:  # for elsewhere it is a temporary one
         name = slot.file.name
-        return Path(name) if isinstance(name, str) else None
+        # One of the user's own may pack what is written: how its file ends says nothing of rows.
+        is_plain = isinstance(getattr(slot.file, "raw", slot.file), io.FileIO)
+        return Path(name) if is_plain and isinstance(name, str) else None
     storage = slot.storage
     if isinstance(storage, FileFeedStorage) and storage.write_mode == "ab":
-        return Path(storage.path)
+        opens_plain = type(storage).open is FileFeedStorage.open
+        return Path(storage.path) if opens_plain else None
     return None
 
 

@@ -22,7 +22,6 @@ from scrapy.extensions.feedexport import (
     FileFeedStorage,
     StdoutFeedStorage,
 )
-from scrapy.utils.defer import ensure_awaitable
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
@@ -35,12 +34,11 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
-from dedup_middleware.plugin.feedrows import begin_row
+from dedup_middleware.plugin.feedrows import begin_row, end_of
+from dedup_middleware.plugin.feedstores import watch
 from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
-    from typing import IO
-
     from scrapy.crawler import Crawler
     from scrapy.extensions.feedexport import FeedSlot
 
@@ -92,6 +90,7 @@ class Feeds:
         self._exporter = _exporter_of(crawler)
         self._is_watching = self._exporter is not None
         self._counts: dict[FeedSlot, int] = {}  # items that each has taken up to now
+        self._ends: dict[FeedSlot, int | None] = {}  # where each has ended its file up to now
         self._unsaved: set[FeedSlot] = set()
         self._failed: set[FeedSlot] = set()
         # Page ids by the slots that have taken the pages, of which none is stored yet.
@@ -120,13 +119,15 @@ class Feeds:
             if slot not in self._counts:
                 self._watch(slot)
         for slot in slots:
-            is_new, is_open = slot not in self._counts, slot.file is not None
-            if is_new or (is_open and slot not in took):  # which may have failed with the item
+            # One that has written without taking the item has failed with it.
+            if slot not in self._counts or (slot not in took and end_of(slot) != self._ends[slot]):
                 begin_row(slot)
+        missed = _flush(took)
         self._counts = {slot: slot.itemcount for slot in slots}
+        self._ends = {slot: end_of(slot) for slot in slots}
         if took:
             self._unsaved.update(took)
-            return Exported(took, _flush(took))
+            return Exported(took, missed)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
         except Exception:  # the exporter has failed with it, too
@@ -143,6 +144,7 @@ class Feeds:
             self._watch(slot)
             begin_row(slot)
         self._counts = dict.fromkeys(slots, 0)
+        self._ends = {slot: end_of(slot) for slot in slots}
         if not self._outlives_crawl:
             return
         late = [shown_place(slot.uri_template) for slot in slots if _is_late(slot)]
@@ -158,20 +160,7 @@ class Feeds:
             )
 
     def _watch(self, slot: FeedSlot) -> None:
-        """Note if a slot can't be stored: neither the signal of its end nor its task says so."""
-        store = slot.storage.store
-
-        async def watched(file: IO[bytes]) -> None:
-            try:
-                await ensure_awaitable(store(file))
-            except BaseException:
-                self._failed.add(slot)
-                raise
-
-        try:
-            slot.storage.store = watched  # type: ignore[assignment]
-        except Exception:  # a class of the user's own that takes no attribute
-            self._is_watching = False
+        self._is_watching = watch(slot, self._failed) and self._is_watching
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
         if slot not in self._failed:

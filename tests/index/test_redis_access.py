@@ -20,8 +20,9 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import remove_expired
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
-from tests.index.claiming import BUCKET_KEYS, entered
-from tests.index.harness import PARAMETERS, entry
+from dedup_middleware.model.records import State
+from tests.index.claiming import BUCKET_KEYS, entered, states
+from tests.index.harness import PARAMETERS, entry, shorten_leases
 from tests.index.redis_use import LEASE, RIGHTS, claimed, opened, refusal
 from tests.servers import (
     RedisServer,
@@ -126,6 +127,42 @@ async def test_user_without_a_right(own_server: RedisServer) -> None:
         assert "lacks a right" in await refusal(url)
         elsewhere = await refusal(url, namespace="elsewhere")
         assert "lacks a right" in elsewhere
+
+
+async def test_clock_went_back_and_the_user_may_not_write_leases(own_server: RedisServer) -> None:
+    """Whoever sees a lease that is too long shortens it; one who may not leaves it as it is."""
+    with own_server.client() as admin:
+        admin.execute_command(
+            "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
+        )
+        index = await opened(f"redis://crawler:pw@127.0.0.1:{own_server.port}/0")
+        claim = await claimed(index)
+        shorten_leases(admin, b"{dedup}", -3_600)
+        lease = admin.hgetall("{dedup}leases")
+        admin.execute_command("ACL", "SETUSER", "crawler", "-hset")
+        assert await states(index, claim.page_id) == [State.PENDING]
+        assert admin.hgetall("{dedup}leases") == lease
+        admin.execute_command("ACL", "SETUSER", "crawler", "+hset")
+        assert await states(index, claim.page_id) == [State.PENDING]
+        assert admin.hgetall("{dedup}leases") != lease
+        assert await index.commit(claim)
+        await index.close()
+
+
+async def test_clock_of_a_replica_is_behind(own_server: RedisServer, tmp_path: Path) -> None:
+    """What only reads may be sent there, as long as no lease has run out."""
+    index = await opened(own_server.url)
+    claim = await claimed(index)
+    with running_redis(tmp_path) as replica, own_server.client() as admin:
+        shorten_leases(admin, b"{dedup}", -3_600)
+        with replica.client() as client:
+            client.replicaof("127.0.0.1", own_server.port)
+        own_server.await_replica()
+        reader = RedisIndex(Options(index_url=replica.url, retries=0))
+        await reader.attach()
+        assert await states(reader, claim.page_id) == [State.PENDING]
+        await reader.close()
+    await index.close()
 
 
 @pytest.fixture

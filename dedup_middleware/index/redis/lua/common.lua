@@ -231,7 +231,7 @@ end
 
 -- The token of a lease if that is live. One that has run out is ended for good, so that a clock that
 -- jumps back can't bring it to life after others have seen its end. One that has not run out by then
--- lasts no longer than it would have from now on.
+-- lasts no longer than it would have from now on; a replica, or a user without the right, only reads it.
 local function live_token(page, lease, time)
   if not lease then
     return nil
@@ -243,9 +243,9 @@ local function live_token(page, lease, time)
   end
   local token = string.sub(lease, 1, 8)
   local length = #lease == 18 and struct.unpack('<I4', lease, 15)
-  if length and till > time + length then
-    -- HDEL goes first, see finish().
-    redis.call('HDEL', LEASES, page)
+  -- HDEL goes first, see finish().
+  if length and till > time + length and may('HSET', LEASES, '', '')
+    and redis.pcall('HDEL', LEASES, page) == 1 then
     redis.call('HSET', LEASES, page, token .. end_of(time, length))
   end
   return token

@@ -1,0 +1,213 @@
+"""Storages of feeds of the user's own: what the plugin looks at stays as it is without it."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import inspect
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import CoroutineType, NoneType, SimpleNamespace
+from typing import IO, Any
+
+import pytest
+from scrapy.extensions.feedexport import FileFeedStorage, ItemFilter
+from twisted.internet.defer import Deferred, fail, succeed
+
+from dedup_middleware.plugin import feeds
+from dedup_middleware.plugin.feedstores import watch
+from tests.itemcrawl import Crawled, crawl
+from tests.test_failed_feed import failing, three_pages
+from tests.texts import article
+
+
+class SharedStorage:
+    """One object for all slots of all crawls, as one that holds a connection may be."""
+
+    made: SharedStorage | None = None
+
+    def __init__(self) -> None:
+        self.stored: list[bytes] = []
+
+    @classmethod
+    def from_crawler(cls, _crawler: Any, _uri: str, **_options: Any) -> SharedStorage:
+        """Called by Scrapy."""
+        cls.made = cls.made or cls()
+        return cls.made
+
+    def open(self, _spider: Any) -> IO[bytes]:
+        """Called by Scrapy."""
+        return io.BytesIO()
+
+    def store(self, file: io.BytesIO) -> None:
+        """Called by Scrapy; one feed of two can't be stored."""
+        if b"/1" in file.getvalue():
+            raise PermissionError("no right to the bucket")
+        self.stored.append(file.getvalue())
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> SharedStorage:
+    """That of a test."""
+    storage = SharedStorage()
+    monkeypatch.setattr(SharedStorage, "made", storage)
+    return storage
+
+
+def _slot(storage: Any, file: Any) -> Any:
+    """What is looked at of one of Scrapy's."""
+    return type("Slot", (), {"storage": storage, "file": file})()
+
+
+def test_a_storage_of_many_batches_and_crawls_is_wrapped_once() -> None:
+    """However many slots it has: Python ends calls that are too deep with an error."""
+    storage = SharedStorage()
+    failed: set[Any] = set()
+    slots = [_slot(storage, io.BytesIO(b"/%d" % (number % 2))) for number in range(1_200)]
+    for slot in slots:
+        assert watch(slot, failed)
+    for slot in slots:
+        with contextlib.suppress(PermissionError):
+            storage.store(slot.file)
+    assert len(storage.stored) == 600
+    assert failed == {*slots[1::2]}
+
+
+async def test_batches_with_one_storage_are_stored(shared: SharedStorage) -> None:
+    """The call of the last one is no deeper than that of the first."""
+    depths = []
+
+    class Deep(SharedStorage):
+        def store(self, file: io.BytesIO) -> None:
+            depths.append(len(inspect.stack(0)))
+            super().store(file)
+
+    shared.__class__ = Deep
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for _ in range(10):
+            yield {"url": "https://a.example/0"}
+
+    batches = {"one:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 1}}
+    for _ in range(2):
+        await crawl(source, {}, FEEDS=batches, FEED_STORAGES={"one": SharedStorage})
+    assert len(shared.stored) == 20
+    assert len(set(depths)) == 1
+
+
+async def test_of_feeds_with_one_storage_that_fails_one_is_forgotten(
+    tmp_path: Path, shared: SharedStorage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Which one is told by the file."""
+    batches = {"one:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 1}}
+    settings = failing(tmp_path, "at storing") | {
+        "FEEDS": batches,
+        "FEED_STORAGES": {"one": SharedStorage},
+    }
+    await crawl(three_pages, {}, **settings)
+    assert len(shared.stored) == 2
+    assert any("1 pages of this crawl are forgotten" in line for line in caplog.messages)
+
+
+async def _stored() -> None:
+    return None
+
+
+async def _lost() -> None:
+    raise PermissionError("no right to the bucket")
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "is_failed"),
+    [
+        (lambda: None, NoneType, False),
+        (lambda: succeed(None), Deferred, False),
+        (lambda: fail(PermissionError()), Deferred, True),
+        (_stored, CoroutineType, False),
+        (_lost, CoroutineType, True),
+    ],
+)
+async def test_what_a_storage_returns_stays_of_its_kind(
+    made: Any, kind: type[Any], is_failed: bool
+) -> None:
+    """A subclass of Scrapy's exporter may call it, and not await it where it returns None."""
+    file = io.BytesIO()
+    storage = SimpleNamespace(store=lambda _file: made())
+    slot = _slot(storage, file)
+    failed: set[Any] = set()
+    assert watch(slot, failed)
+    answer = storage.store(file)
+    assert type(answer) is kind
+    if isinstance(answer, Deferred):
+        answer.addErrback(lambda _failure: None)
+    elif answer is not None:
+        with contextlib.suppress(PermissionError):
+            await answer
+    assert (slot in failed) is is_failed
+
+
+class GzipStorage(FileFeedStorage):
+    """Packs what is written."""
+
+    def open(self, spider: Any) -> IO[bytes]:  # noqa: ARG002
+        """Called by Scrapy."""
+        return gzip.open(self.path, "ab")  # type: ignore[return-value]
+
+
+class NoPages(ItemFilter):
+    """The first items only."""
+
+    def accepts(self, item: Any) -> bool:
+        return bool(item["url"].endswith("0"))
+
+
+def _pages(first: int) -> Any:
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for seed in range(first, first + 3):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+
+    return source
+
+
+@pytest.mark.parametrize("kind", [ItemFilter, NoPages])
+async def test_a_file_that_is_packed_gets_no_line_feeds(tmp_path: Path, kind: type[Any]) -> None:
+    """Behind one in a packed file nothing could be read; in what is packed it would be a line."""
+    out = tmp_path / "out.jl"
+    settings = {
+        "FEEDS": {
+            str(out): {"format": "jsonlines", "item_filter": kind},
+            str(tmp_path / "all.jl"): {"format": "jsonlines"},
+        },
+        "FEED_STORAGES": {"": _Packed, "file": _Packed},
+    }
+    for first in (0, 10):
+        await crawl(_pages(first), {}, **settings)
+    lines = gzip.decompress(out.read_bytes()).splitlines()
+    assert len(lines) == (6 if kind is ItemFilter else 2)
+    assert all(lines)
+
+
+class _Packed(GzipStorage):
+    """But for the feed that takes all items."""
+
+    def open(self, spider: Any) -> IO[bytes]:
+        if self.path.endswith("all.jl"):
+            return FileFeedStorage.open(self, spider)
+        return super().open(spider)
+
+
+async def test_a_feed_is_not_looked_into_for_each_item_that_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a network each look is a round trip."""
+    looked: list[Any] = []
+    monkeypatch.setattr(feeds, "begin_row", looked.append)
+    settings = {
+        "FEEDS": {
+            str(tmp_path / "some.jl"): {"format": "jsonlines", "item_filter": NoPages},
+            str(tmp_path / "all.jl"): {"format": "jsonlines"},
+        },
+    }
+    await crawl(_pages(0), {}, **settings)
+    assert len(looked) == 2
