@@ -10,6 +10,11 @@ stored first; then each of the articles comes. Printed is how many of the articl
 *One more sentence*: an article is stored first; then the article comes with a sentence of another
 one. Printed is how many of them are dropped, by the words of the sentence without stop words.
 
+*Changed places*: a forecast in words for eight regions is stored first; then the same comes in
+which the weather of some regions has changed places. *Scrambled*: all runs of so many words of an
+article, in random order, are stored first; then the article itself comes. Every sequence of three
+words is stored in both cases, and what the page says is not.
+
 FILEs hold documents, one JSON object a line, as for the evaluation; without them articles are made
 up. The hash key is fixed, so every run prints the same.
 """
@@ -34,7 +39,7 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.evaluation.corpus import read_documents
 from dedup_middleware.evaluation.edits import edit, split_sentences
 from dedup_middleware.model.documents import DUPLICATE, NEW, Document
-from tests.texts import article
+from tests.texts import article, english
 
 SHARES = (0.05, 0.1, 0.15)
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -49,9 +54,32 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "method = simhash": {"method": "simhash"},
     "method = md5": {"method": "md5"},
 }
+READ = ("balanced, the default", "strict", "measure = novelty", "measure = jaccard")
 BANDS = (2, 4, 8, 16, 32)
 DIGEST = 8  # articles on a page
 LENGTHS = (1, 8, 13, 19, 25, 33)  # words of a sentence, from each of them on
+REGIONS = (
+    *("northern valleys", "eastern coast", "western islands", "southern plains"),
+    *("central highlands", "lake district", "river delta", "border villages"),
+)
+SKIES = (
+    "skies will be mostly clear through the evening",
+    "thick cloud will bring steady rain all day",
+    "morning fog is going to lift before noon",
+    "scattered showers are expected during the afternoon",
+    "wet snow may fall above the tree line",
+    "thunderstorms are likely to develop after sunset",
+)
+NIGHTS = (
+    "It will feel much warmer than yesterday",
+    "Temperatures stay close to the seasonal average",
+    "Frost is possible in sheltered hollows",
+    "It remains unusually mild for the time of year",
+    "Nights will be noticeably cooler again",
+)
+FORECASTS = 20
+CHANGED = (2, 3, 4, 8)  # regions whose weather changes places
+RUNS = (3, 4, 5, 8)  # words in a row that a scrambled page leaves together
 _SHORTEST = 400  # characters of an article that is taken from a file
 
 console = Console(width=110)
@@ -162,6 +190,63 @@ def print_sentences(articles: Sequence[str]) -> None:
     console.print(table)
 
 
+def forecast(weather: Sequence[tuple[str, str]]) -> str:
+    """A forecast in words for all regions."""
+    return " ".join(
+        f"In the {region} {sky}. {night}."
+        for region, (sky, night) in zip(REGIONS, weather, strict=True)
+    )
+
+
+def changed_places(number: int, seed: int) -> tuple[str, str]:
+    """A forecast, and the same in which the weather of so many regions has moved on by one."""
+    rng = random.Random(seed)
+    pairs = [(sky, night) for sky in SKIES for night in NIGHTS]
+    weather = rng.sample(pairs, len(REGIONS))
+    moved = list(weather)
+    places = rng.sample(range(len(REGIONS)), number)
+    for place, source in zip(places, [*places[1:], places[0]], strict=True):
+        moved[place] = weather[source]
+    return forecast(weather), forecast(moved)
+
+
+def scrambled(text: str, length: int, seed: int) -> str:
+    """All runs of so many words of a text, in random order."""
+    words = text.split()
+    runs = [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
+    random.Random(seed).shuffle(runs)
+    return " ".join(runs)
+
+
+def print_familiar(count: int) -> None:
+    """The tables of pages whose sequences of words are all stored."""
+    table = Table(title=f"of {count} forecasts, dropped though the weather changed places")
+    table.add_column("setting")
+    for number in CHANGED:
+        table.add_column(f"of {number} regions", justify="right")
+    for name in READ:
+        cells = []
+        for number in CHANGED:
+            pairs = [changed_places(number, seed) for seed in range(count)]
+            cells.append(
+                sum(asyncio.run(dropped(options_of(**SETTINGS[name]), [a], [b])) for a, b in pairs)
+            )
+        table.add_row(name, *map(str, cells))
+    console.print(table)
+    texts = [english(seed) for seed in range(count)]
+    table = Table(title=f"of {count} English articles, dropped behind a scrambled one")
+    table.add_column("setting")
+    for length in RUNS:
+        table.add_column(f"runs of {length} words", justify="right")
+    for name in READ:
+        cells = []
+        for length in RUNS:
+            first = [scrambled(text, length, n) for n, text in enumerate(texts)]
+            cells.append(asyncio.run(dropped(options_of(**SETTINGS[name]), first, texts)))
+        table.add_row(name, *map(str, cells))
+    console.print(table)
+
+
 def _articles(files: Sequence[Path], count: int, sentences: int) -> list[str]:
     if not files:
         return [article(seed, sentences) for seed in range(count)]
@@ -188,6 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print_falsified(articles[: given.articles])
     print_digests(articles[: given.digests * DIGEST])
     print_sentences(articles[: given.articles])
+    print_familiar(min(given.articles, FORECASTS))
 
 
 if __name__ == "__main__":
