@@ -151,6 +151,13 @@ def test_a_plain_file_with_the_name_of_a_packed_one(tmp_path: Path, ending: str)
     assert (done.code, "use --format" in done.err) == (1, True)
 
 
+def test_a_byte_order_mark_alone(tmp_path: Path) -> None:
+    """Such a file has no rows, as on Spark; it had one that was rejected."""
+    (tmp_path / "in.jsonl").write_bytes(b"\xef\xbb\xbf")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl", "--json")
+    assert (done.code, done.json["read"], done.json["rejected"]) == (0, 0, 0)
+
+
 def test_a_name_that_says_brotli(tmp_path: Path) -> None:
     """Such files begin as they like, so the message says what to do with a plain one."""
     source = write(tmp_path / "in.br", rows(3))

@@ -150,7 +150,7 @@ def read_jsonl(path: Path) -> Iterator[Row]:
                     )
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
-            if not line.isspace():
+            if line and not line.isspace():  # of a byte order mark alone nothing is left
                 yield Row(number, line.rstrip(b"\r\n"), done=raw.tell())
 
 
