@@ -128,6 +128,19 @@ def test_files_packed_otherwise(tmp_path: Path, name: str, arguments: list[str])
     assert (done.code, message in done.err, "--format" in done.err) == (1, True, False)
 
 
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [("zst", "502a4d18"), ("lz4", "02214c18"), ("zip", "504b0506"), ("zip", "504b0708")],
+)
+def test_packed_files_that_begin_otherwise(tmp_path: Path, ending: str, begins: str) -> None:
+    """As pzstd and ``lz4 -l`` write them, and ZIP that is empty or in several parts: rows of these
+    were read, and all rejected."""
+    path = tmp_path / f"in.jsonl.{ending}"
+    path.write_bytes(bytes.fromhex(begins) + bytes(99))
+    done = batch(path, "-o", tmp_path / "k.jsonl", "--format", "jsonl")
+    assert (done.code, "only .gz is read packed" in done.err) == (1, True)
+
+
 @pytest.mark.parametrize("ending", ["bz2", "xz", "lzma", "zst", "zip", "7z", "lz4"])
 def test_a_plain_file_with_the_name_of_a_packed_one(tmp_path: Path, ending: str) -> None:
     """It was refused as packed, whatever --format said; without it the message names the option."""
@@ -136,6 +149,13 @@ def test_a_plain_file_with_the_name_of_a_packed_one(tmp_path: Path, ending: str)
     assert (done.code, done.json["read"]) == (0, 3)
     done = batch(source, "-o", tmp_path / "l.jsonl")
     assert (done.code, "use --format" in done.err) == (1, True)
+
+
+def test_a_byte_order_mark_alone(tmp_path: Path) -> None:
+    """Such a file has no rows, as on Spark; it had one that was rejected."""
+    (tmp_path / "in.jsonl").write_bytes(b"\xef\xbb\xbf")
+    done = batch(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl", "--json")
+    assert (done.code, done.json["read"], done.json["rejected"]) == (0, 0, 0)
 
 
 def test_a_name_that_says_brotli(tmp_path: Path) -> None:

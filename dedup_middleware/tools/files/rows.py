@@ -29,11 +29,12 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
 }  # fmt: skip
-# How names of other packed files end, and how such files begin, but for those of Brotli.
+# How names of other packed files end, and how such files begin, but for those of Brotli. The last
+# four: LZ4 by -l, Zstandard by pzstd, and ZIP that is empty or in several parts.
 _OTHERWISE_PACKED = {".bz2", ".xz", ".lzma", ".zst", ".zip", ".7z", ".lz4", ".br"}
 _PACKED_BEGIN = (
     b"BZh", b"\xfd7zXZ\0", b"]\0\0", b"\x28\xb5\x2f\xfd", b"PK\3\4", b"7z\xbc\xaf",
-    b"\x04\x22\x4d\x18",
+    b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"\x50\x2a\x4d\x18", b"PK\5\6", b"PK\7\x08",
 )  # fmt: skip
 LONGEST_LINE = 200_000_000  # bytes
 _LONGEST_FIELD = 100_000_000  # characters
@@ -149,7 +150,7 @@ def read_jsonl(path: Path) -> Iterator[Row]:
                     )
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
-            if not line.isspace():
+            if line and not line.isspace():  # of a byte order mark alone nothing is left
                 yield Row(number, line.rstrip(b"\r\n"), done=raw.tell())
 
 
