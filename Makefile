@@ -137,4 +137,4 @@ clean:
 	rm -rf build dist docs/_build .scrapy news.jsonl news.db news.db-journal news.db-wal news.db-shm
 	rm -rf dedup_middleware/_kernels_* dedup_middleware/.kernels-*
 	rm -rf .hypothesis .mypy_cache .nox .pytest_cache .ruff_cache __pycache__
-	find $(wildcard $(SOURCES)) -name __pycache__ -prune -exec rm -rf {} +
+	for folder in $(wildcard $(SOURCES)); do find $$folder -name __pycache__ -prune -exec rm -rf {} +; done

@@ -61,3 +61,13 @@ def test_files_of_a_user_stay(tree: Path) -> None:
     put(tree, *own)
     clean(tree)
     assert left(tree) == {"Makefile", *own}
+
+
+def test_a_folder_without_the_sources_keeps_its_own(tmp_path: Path) -> None:
+    """The Makefile may be named from elsewhere: what is there is not the project's."""
+    put(tmp_path, "mine/__pycache__/a.pyc")
+    makefile = str(ROOT / "Makefile")
+    subprocess.run(
+        ["make", "--no-print-directory", "-f", makefile, "clean"], cwd=tmp_path, check=True
+    )
+    assert left(tmp_path) == {"mine/__pycache__/a.pyc"}
