@@ -32,19 +32,12 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, Count, FaultLog
 from dedup_middleware.core.judge import best_match, same_keys
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, keys_of_stored
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import (
-    KEY_TABLE,
-    SIMHASH_TABLES,
-    BucketKey,
-    Neighbours,
-    hash_bucket_key,
-    simhash_bucket_keys,
-)
+from dedup_middleware.model.buckets import BucketKey, Neighbours
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
@@ -364,7 +357,7 @@ class Former:
             return int(held[-1]), address
         if same.any() or self._is_newer(there, same):
             return None  # it is on its way, was forgotten, or there is another text
-        places = _places(content, entry.bucket_keys)
+        places = keys_of_stored(content, entry.bucket_keys)
         copy = Entry(places, content[0].tobytes(), address, stored.payloads[page_id])
         claim = await target.claim_stored(
             copy,
@@ -462,17 +455,3 @@ class Former:
         page_ids = found.page_ids[which & (found.states == State.COMMITTED)].tolist()
         if page_ids:
             self._count("former/forgotten", await self._asked(index.forget_wholly(page_ids)))
-
-
-def _places(content: NDArray[np.void], bucket_keys: Sequence[BucketKey]) -> tuple[BucketKey, ...]:
-    """Buckets of a page of which CONTENT[1] is known.
-
-    Its key and SimHash are, its bands and anchors are not: as where a page is entered anew
-    (:meth:`.Index.refresh`), those of the page that met it take their place.
-    """
-    simhash = int(content["simhash"][0])
-    others = [one for one in bucket_keys if one.table != KEY_TABLE]
-    if simhash and any(one.table in SIMHASH_TABLES for one in others):
-        others = [one for one in others if one.table not in SIMHASH_TABLES]
-        others = [*simhash_bucket_keys(simhash), *others]
-    return (hash_bucket_key(KEY_TABLE, int(content["key"][0])), *others)

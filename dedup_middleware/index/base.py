@@ -32,7 +32,14 @@ from dedup_middleware.index.parameters import (
     record_parameter,
     window_parameter,
 )
-from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, hash_bucket_key, most_met
+from dedup_middleware.model.buckets import (
+    KEY_TABLE,
+    SIMHASH_TABLES,
+    BucketKey,
+    hash_bucket_key,
+    most_met,
+    simhash_bucket_keys,
+)
 from dedup_middleware.model.claims import (
     EVERYTHING,
     NOTHING_KNOWN,
@@ -336,8 +343,8 @@ class Index(ABC):
         before. This is refused while another text with its key is pending: that may be a later
         version, for which this one is forgotten, and it must not come back under another id.
 
-        :param bucket_keys: those of the page that hit it; the key of the stored page replaces
-            theirs
+        :param bucket_keys: those of the page that hit it; key and SimHash of the stored page
+            replace theirs
         :returns: False: it has expired or is not committed, or another text with its key is pending
         """
         own_id = np.array([page_id], np.uint64)
@@ -355,8 +362,7 @@ class Index(ABC):
 
         if is_replaced(await self.of_key(key_hash)):
             return False
-        own = hash_bucket_key(KEY_TABLE, key_hash)
-        places = (own, *(bucket_key for bucket_key in bucket_keys if bucket_key.table != KEY_TABLE))
+        places = keys_of_stored(found.content, bucket_keys)
         entry = Entry(places, found.content[0].tobytes(), address, payload)
         claim = await self.claim_stored(entry, key_hash, is_replaced)
         if claim is None or not await self.commit(claim):
@@ -498,3 +504,19 @@ class Index(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def keys_of_stored(
+    content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
+) -> tuple[BucketKey, ...]:
+    """Bucket keys of a stored page of which CONTENT[1] is known.
+
+    Its key and SimHash are, its bands and anchors are not: those of a page that met it take their
+    place.
+    """
+    simhash = int(content["simhash"][0])
+    others = [one for one in bucket_keys if one.table != KEY_TABLE]
+    if simhash and any(one.table in SIMHASH_TABLES for one in others):
+        others = [one for one in others if one.table not in SIMHASH_TABLES]
+        others = [*simhash_bucket_keys(simhash), *others]
+    return (hash_bucket_key(KEY_TABLE, int(content["key"][0])), *others)

@@ -228,14 +228,14 @@ def complete(parameters: Parameters) -> dict[str, str]:
 def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> dict[str, str]:
     """The stored parameters, if the settings ask for the same ones.
 
-    :param wanted: None: whatever they are, as long as pages can be hashed with their key
+    :param wanted: None: whatever texts they are, as long as pages can be hashed with their key
     :param where: the index as the user knows it, without its password
     :raises IndexRefusedError: names each difference and the way out
     """
     hash_key_of(stored, where)
+    _check_texts(stored, where)
     if wanted is None:
         return dict(stored)
-    _check_texts(stored, where)
     # The key is the index's own: one that is given counts for a new index only.
     lines = _lines(_keyless(stored), _keyless(wanted))
     if lines:

@@ -91,6 +91,22 @@ async def test_other_schema(file: Path, db: sqlite3.Connection, schema: int) -> 
     assert db.execute("PRAGMA user_version").fetchone() == (schema,)
 
 
+@pytest.mark.parametrize("name", ["record", "shingle_width"])
+async def test_parameter_that_is_no_text(file: Path, db: sqlite3.Connection, name: str) -> None:
+    """It is named with the way out, also where an index is opened as it is: commands stopped with
+    an error from inside."""
+    await (await opened(file)).close()
+    db.execute("UPDATE parameter SET value = x'ff00' WHERE name = ?", (name,))
+    messages = [await refusal(file)]
+    index = SQLiteIndex(str(file))
+    with pytest.raises(IndexRefusedError) as caught:
+        await index.attach()
+    await index.close()
+    messages.append(str(caught.value))
+    for message in messages:
+        assert f"damaged parameters ({name!r} is b'\\xff\\x00'): restore a copy" in message
+
+
 async def test_truncated_file(file: Path) -> None:
     """A file cut short is reported as damaged, at start or at the first use."""
     index = await opened(file)

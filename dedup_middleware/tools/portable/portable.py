@@ -23,6 +23,7 @@ from dedup_middleware.index.pages import (
     Pages,
     is_simhash,
     joined,
+    packed_simhash_keys,
     starts_of,
     turned,
 )
@@ -162,6 +163,12 @@ async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> P
     # An index need not keep a SimHash that its tables know.
     unknown = content["simhash"] == 0
     content["simhash"][unknown] = simhashes[unknown]
+    # Before, a page that was renewed had the SimHash records of the page that hit it.
+    own = is_simhash(bucket_keys)
+    bucket_keys[own] = packed_simhash_keys(
+        np.repeat(content["simhash"], np.diff(starts))[own],
+        bucket_keys[own] >> np.uint64(TABLE_SHIFT),
+    )
     pages = Pages(
         content,
         [None if address is None else address.encode() for address in addresses],
