@@ -32,12 +32,12 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, Count, FaultLog
 from dedup_middleware.core.judge import best_match, same_keys
-from dedup_middleware.index.base import Index, keys_of_stored
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
 from dedup_middleware.methods.base import Method
-from dedup_middleware.model.buckets import BucketKey, Neighbours
+from dedup_middleware.model.buckets import BucketKey, Neighbours, keys_of_stored
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Entry
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key

@@ -162,6 +162,22 @@ def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
     return tuple(places.values())
 
 
+def keys_of_stored(
+    content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
+) -> tuple[BucketKey, ...]:
+    """Bucket keys of a stored page of which CONTENT[1] is known.
+
+    Its key and SimHash are, its bands and anchors are not: those of a page that met it take their
+    place.
+    """
+    simhash = int(content["simhash"][0])
+    others = [one for one in bucket_keys if one.table != KEY_TABLE]
+    if simhash and any(one.table in SIMHASH_TABLES for one in others):
+        others = [one for one in others if one.table not in SIMHASH_TABLES]
+        others = [*simhash_bucket_keys(simhash), *others]
+    return (hash_bucket_key(KEY_TABLE, int(content["key"][0])), *others)
+
+
 @cache
 def table_name(table: int) -> str:
     """Name of a table for people.
