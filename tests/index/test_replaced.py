@@ -158,6 +158,28 @@ async def test_set_up_anew_with_another_key(place: Place, caplog: pytest.LogCapt
         assert len(caplog.messages) == 1
 
 
+@pytest.mark.parametrize("ends", [("-wal", "-shm"), ("-wal",), ("-shm",)])
+async def test_files_next_to_the_database_are_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ends: tuple[str, ...]
+) -> None:
+    """Crawls that use the index, and those that open it from then on, see each other's pages."""
+    caplog.set_level(logging.WARNING)
+    place = Place(f"sqlite:{tmp_path / 'index.db'}", lambda: None)
+    async with place.crawl() as one:
+        assert await store(one, "a/0", 0) == NEW
+        for end in ends:
+            Path(f"{tmp_path / 'index.db'}{end}").unlink()
+        assert await store(one, "a/1", 1) == NEW
+        async with place.crawl() as two:
+            for number in range(4):
+                assert await store(two, f"b/{number}", number) != UNCHECKED
+                assert await store(one, f"c/{number}", number) == DUPLICATE
+    assert [line for line in caplog.messages if "was emptied" not in line] == []
+    async with place.crawl() as later:
+        for number in range(4):
+            assert await store(later, f"d/{number}", number) == DUPLICATE
+
+
 async def test_set_up_anew_with_other_parameters(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -305,13 +305,13 @@ class SQLiteFile(Index):
         return moment
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection; to the file that is there now, if that is another one than before.
+        """The connection; to the files that are there now, if they are others than before.
 
         What is written to a file that was removed, or replaced by another, is gone with it.
         """
         if self._file is None:
             raise sqlite3.ProgrammingError("it is not open")
-        if self._db is not None and _file_at(Path(self._path)) == self._file:
+        if self._db is not None and self._has_its_files():
             return self._db
         if self._db is not None:
             # Before it is closed: until then no new file can get the number of a removed one.
@@ -326,6 +326,14 @@ class SQLiteFile(Index):
         if stored[HASH_KEY] == self._parameters[HASH_KEY]:
             logger.warning(EMPTIED, self._where)
         return self._db
+
+    def _has_its_files(self) -> bool:
+        """Whether the files that the connection uses are still there. Without the -wal or -shm
+        file, processes that open the index from then on could not use it."""
+        own = {"": self._file, **self._side_files}
+        return all(
+            file is None or _file_at(Path(self._path + end)) == file for end, file in own.items()
+        )
 
     def _check_key(self, db: sqlite3.Connection) -> None:
         """Refuse to work on another index, be it another file or other contents of the same.
