@@ -3,6 +3,8 @@ own, `python -m tests.trial`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import pytest
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
-from tests.trial.environment import Done
+from tests.trial.environment import Done, peak_of
 from tests.trial.points import LONGEST, Point, Row, Seen, cell, ended, summary, table, tried
 from tests.trial.projects import stat
 from tests.trial.rounds import AREAS, every_point
@@ -156,3 +158,19 @@ def test_the_benchmark_at_the_end(
         run=lambda *_, **__: done(text, code),
     )
     assert startup(SimpleNamespace(environment=environment)).met is met  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="read from /proc")
+def test_the_peak_is_that_of_the_program() -> None:
+    """Not that of the process which started it."""
+    own = bytearray(150_000_000)
+    own[::4096] = b"x" * len(own[::4096])
+    command = [sys.executable, "-c", "input(bytearray(b'x' * 30_000_000)[:1])"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # the program runs
+        peak = peak_of(process.pid)
+        process.communicate(b"\n")
+    assert peak is not None
+    assert 30 < peak < 100
+    assert peak_of(process.pid) is None

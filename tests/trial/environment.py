@@ -95,8 +95,10 @@ class Running:
     def wait(self, seconds: float) -> Done:
         """Wait for its end; it is killed when it takes longer, and its code is -9."""
         deadline = time.monotonic() + seconds
+        peak = 0.0
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         while pid == 0:
+            peak = peak_of(self._process.pid) or peak
             if time.monotonic() > deadline:
                 self.kill()
             try:
@@ -112,8 +114,19 @@ class Running:
             self.text,
             time.monotonic() - self._begun,
             used.ru_utime + used.ru_stime,
-            used.ru_maxrss / 1024,
+            peak or used.ru_maxrss / 1024,
         )
+
+
+def peak_of(pid: int) -> float | None:
+    """The most memory that a process has used since its program began, in megabytes; None: it is
+    not known. ``ru_maxrss`` is at least what the process had that started it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else None
 
 
 @attrs.define(eq=False)
