@@ -25,7 +25,7 @@ import argparse
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -220,30 +220,38 @@ def scrambled(text: str, length: int, seed: int) -> str:
 
 def print_familiar(count: int) -> None:
     """The tables of pages whose sequences of words are all stored."""
-    table = Table(title=f"of {count} forecasts, dropped though the weather changed places")
-    table.add_column("setting")
-    for number in CHANGED:
-        table.add_column(f"of {number} regions", justify="right")
-    for name in READ:
-        cells = []
-        for number in CHANGED:
-            pairs = [changed_places(number, seed) for seed in range(count)]
-            cells.append(
-                sum(asyncio.run(dropped(options_of(**SETTINGS[name]), [a], [b])) for a, b in pairs)
-            )
-        table.add_row(name, *map(str, cells))
-    console.print(table)
+
+    def changed(name: str, number: int) -> int:
+        pairs = [changed_places(number, seed) for seed in range(count)]
+        options = options_of(**SETTINGS[name])
+        return sum(asyncio.run(dropped(options, [one], [other])) for one, other in pairs)
+
     texts = [english(seed) for seed in range(count)]
-    table = Table(title=f"of {count} English articles, dropped behind a scrambled one")
+
+    def displaced(name: str, length: int) -> int:
+        first = [scrambled(text, length, n) for n, text in enumerate(texts)]
+        return asyncio.run(dropped(options_of(**SETTINGS[name]), first, texts))
+
+    title = f"of {count} forecasts, dropped though the weather changed places"
+    print_counts(title, {f"of {number} regions": number for number in CHANGED}, changed)
+    title = f"of {count} English articles, dropped behind a scrambled one"
+    print_counts(title, {f"runs of {length} words": length for length in RUNS}, displaced)
+
+
+def print_counts(
+    title: str, columns: Mapping[str, int], count_of: Callable[[str, int], int]
+) -> None:
+    """A table with a row for each of some settings.
+
+    :param columns: their headings, and the number that each is for
+    :param count_of: called with the name of the settings and such a number
+    """
+    table = Table(title=title)
     table.add_column("setting")
-    for length in RUNS:
-        table.add_column(f"runs of {length} words", justify="right")
+    for heading in columns:
+        table.add_column(heading, justify="right")
     for name in READ:
-        cells = []
-        for length in RUNS:
-            first = [scrambled(text, length, n) for n, text in enumerate(texts)]
-            cells.append(asyncio.run(dropped(options_of(**SETTINGS[name]), first, texts)))
-        table.add_row(name, *map(str, cells))
+        table.add_row(name, *(str(count_of(name, number)) for number in columns.values()))
     console.print(table)
 
 

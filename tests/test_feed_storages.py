@@ -99,7 +99,7 @@ async def test_batches_with_one_storage_are_stored(shared: SharedStorage) -> Non
 async def test_of_feeds_with_one_storage_that_fails_one_is_forgotten(
     tmp_path: Path, shared: SharedStorage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Which one is told by the file."""
+    """The file says which one it was."""
     batches = {"one:%(batch_id)d": {"format": "jsonlines", "batch_item_count": 1}}
     settings = failing(tmp_path, "at storing") | {
         "FEEDS": batches,
