@@ -39,6 +39,8 @@ with pytest.MonkeyPatch.context() as patch:
 
 # redis-py reads its version out of a file for each connection, which is more than tests do with it.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
+# Scrapy reads those of all packages for each command that a test runs in this process.
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 
 def shared_shinglers(make: Callable[..., Shingler]) -> Callable[..., Shingler]:

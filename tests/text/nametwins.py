@@ -18,7 +18,6 @@ from dedup_middleware.text.characters import (
     SEPARATES,
     SYMBOL,
     fold_text,
-    load_characters,
     word_classes,
 )
 from dedup_middleware.text.figures import find_figures
@@ -36,7 +35,7 @@ from dedup_middleware.text.names import (
 )
 from dedup_middleware.text.normalize import compose, needs_context, normalize, special
 from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
-from tests.text.oracles import BLOCK, MASK, folded_jieba, load_trie, mix
+from tests.text.oracles import BLOCK, MASK, characters, folded_jieba, load_trie, mix
 
 KEYS = constants(0, 3)
 HAN = re.compile("[\u4e00-\u9fd5]")
@@ -175,6 +174,12 @@ def is_credit(text: str, begin: int, end: int, before: int) -> bool:
     return right[:1] in ("摄", "攝")
 
 
+@functools.cache
+def folded_trie() -> dictionary.Trie:
+    """The trie of jieba's dictionary in normal form."""
+    return load_trie(fold=normalize, fold_name="folded")
+
+
 def fold(text: str) -> Folded:
     """Twin: the normal form, capitals and tokens of a text."""
     dropped = special().dropped
@@ -193,9 +198,9 @@ def fold(text: str) -> Folded:
         known = character.isascii() or "À" <= character < "\u2000" or "Ａ" <= character <= "Ｚ"
         letter = len(part) == 1 and word_classes()[ord(part)] & CLASS_MASK == LETTER
         capitals += [bool(letter and known and part != character)] * len(part)
-    codes, flags = fold_text(text, load_characters({}, ""))
+    codes, flags = fold_text(text, characters())
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    trie = load_trie(fold=normalize, fold_name="folded")
+    trie = folded_trie()
     kinds = np.zeros(codes.size, np.uint8)
     count = cutting.tokenize(codes, flags, cutting.JIEBA, *trie, starts, ends, kinds)
     places = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
@@ -356,7 +361,7 @@ def plain_names(text: str) -> list[int]:
     page = fold(text)
     names = persons(page.text, len(page.tokens)) + runs(page)
     names.sort(key=lambda name: name.begin)
-    codes, flags = fold_text(page.text, load_characters({}, ""))
+    codes, flags = fold_text(page.text, characters())
     numerals = {i for *_, a, b in find_figures(codes, flags).tolist() for i in range(a, b)}
     entries, before, base = [], -1, int(KEYS[TEXT_BASE])
     for name in names:

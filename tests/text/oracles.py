@@ -27,7 +27,9 @@ from dedup_middleware.text.characters import (
     SA,
     SEPARATOR,
     SINGLE,
+    Characters,
     code_points,
+    load_characters,
     word_classes,
 )
 from dedup_middleware.text.hashing import TOKEN_BASE, TOKEN_START
@@ -161,6 +163,18 @@ def load_trie(**options: Any) -> Trie:
     return open_dictionary(**options)[1]()
 
 
+@functools.cache
+def whole_trie() -> Trie:
+    """The trie of jieba's dictionary as it is. Each load checks all of its 14 MB."""
+    return load_trie()
+
+
+@functools.cache
+def characters() -> Characters:
+    """The table of characters, which each load checks too."""
+    return load_characters({}, "")
+
+
 def words_and_fmm(text: str) -> Iterator[str]:
     """Windows with a Han character by maximum matching, what stands between them by words."""
     stretch = ""
@@ -179,7 +193,9 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
     """The tokens of a text as it is, without its normal form, by the kernel of all segmenters;
     marks between words left out, as they are later on."""
     codes = code_points(text).copy()
-    arrays = load_trie(user=user_dictionary) if segmenter in ("fmm", "jieba") else NO_TRIE
+    arrays: Trie = NO_TRIE
+    if segmenter in ("fmm", "jieba"):
+        arrays = load_trie(user=user_dictionary) if user_dictionary else whole_trie()
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     tokens = (starts, ends, np.zeros(codes.size, np.uint8))
     mode = cutting.SEGMENTERS[segmenter]

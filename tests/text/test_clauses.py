@@ -71,6 +71,13 @@ def is_place(word: str) -> bool:
     return len(word) > 1 and (body or (tag.startswith("ns") and len(word) <= 4))
 
 
+@functools.cache
+def ideographs() -> dict[str, int]:
+    """Those that have a polarity."""
+    words = polarity().words.items()
+    return {one: value for one, value in words if len(one) == 1 and "\u4e00" <= one < "\uac00"}
+
+
 def weight(word: str, *, chinese: bool) -> tuple[int, int]:
     """Twin: what a word adds to the words and to the turn of its clause."""
     known, value = kind_of(word)
@@ -78,11 +85,7 @@ def weight(word: str, *, chinese: bool) -> tuple[int, int]:
         return int(WORDS[value]), turn_of(value, stem(word))
     if chinese and is_place(word):
         return int(WORDS[NAME]), hash_word(stem(word), KEYS)
-    ends = {
-        one: v
-        for one, v in polarity().words.items()
-        if len(one) == 1 and "\u4e00" <= one < "\uac00"
-    }
+    ends = ideographs()
     if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
         return hash_word(word, KEYS), 0
     if word[0] in ends:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from decimal import Decimal
 
 import pytest
@@ -10,6 +11,8 @@ from dedup_middleware.text.figures import canonical
 from dedup_middleware.text.shingle import Shingler
 from tests.text.oracles import texts
 
+# Each new one reads and checks its tables.
+made = functools.cache(Shingler)
 DIGITS = "零一二三四五六七八九"
 
 
@@ -133,7 +136,7 @@ def test_words_are_no_figures(text: str) -> None:
 def test_dates(date: str) -> None:
     """A date gives the same three figures in every form."""
     assert set(canonical(date)) == {"2020", "4", "3"}
-    shingler = Shingler(segmenter="char", keeps_stop_words=True)
+    shingler = made(segmenter="char", keeps_stop_words=True)
     assert set(shingler(date).figures) == set(shingler("2020-4-3").figures)
 
 
@@ -142,13 +145,13 @@ def test_dates(date: str) -> None:
 def test_any_text(text: str) -> None:
     """Any string has figures; they are distinct, and as many as there are hashes."""
     figures = canonical(text)
-    hashes = Shingler(segmenter="char", keeps_stop_words=True)(text).figures.tolist()
+    hashes = made(segmenter="char", keeps_stop_words=True)(text).figures.tolist()
     assert len(set(figures)) == len(figures) == len(hashes) == len(set(hashes))
 
 
 def test_unit_matters() -> None:
     """Five and five percent are different figures."""
-    shingler = Shingler(segmenter="char", keeps_stop_words=True)
+    shingler = made(segmenter="char", keeps_stop_words=True)
     assert shingler("5").figures.tolist() != shingler("5%").figures.tolist()
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from dedup_middleware.text import characters, normalize
 from dedup_middleware.text.characters import code_points, fold_text, load_characters, word_classes
-from tests.text import generate_character_classes
+from tests.text import generate_character_classes, oracles
 from tests.text.oracles import texts
 
 
 def folded(text: str) -> str:
     """The normal form by the kernel."""
-    codes, _ = fold_text(text, load_characters({}, ""))
+    codes, _ = fold_text(text, oracles.characters())
     return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
 

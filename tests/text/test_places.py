@@ -17,7 +17,6 @@ from dedup_middleware.text.characters import (
     SEPARATES,
     SYMBOL,
     fold_text,
-    load_characters,
 )
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, TEXT_START, constants
@@ -32,7 +31,7 @@ from dedup_middleware.text.places import (
     WIDTH,
 )
 from dedup_middleware.text.shingle import Shingler
-from tests.text.oracles import MASK, mixed, texts
+from tests.text.oracles import MASK, characters, mixed, texts
 
 KEYS = constants(0, 3)
 _ROW_KEYS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
@@ -85,7 +84,7 @@ def date_line(text: str, rows: list[list[int]]) -> set[int]:
 
 def plain_places(text: str) -> list[int]:
     """Twin: the entries of all figures and runs of symbols of a text, two each."""
-    folded, flagged = fold_text(text, load_characters({}, ""))
+    folded, flagged = fold_text(text, characters())
     rows = find_figures(folded, flagged).tolist()
     codes, flags = folded.tolist(), flagged.tolist()
     for *_, first, last in rows:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.characters import fold_text, load_characters
+from dedup_middleware.text.characters import fold_text
 from dedup_middleware.text.figures import canonical, find_figures
 from dedup_middleware.text.signs import (
     CELSIUS,
@@ -20,6 +20,7 @@ from dedup_middleware.text.signs import (
     UNIT_SHIFT,
     UNITS,
 )
+from tests.text.oracles import characters
 
 _LATIN = {
     word: name
@@ -164,7 +165,7 @@ def is_scaled(text: str, at: int) -> bool:
 def test_signs_like_the_twin(before: str, behind: str) -> None:
     """Any text around a number gives the same as the plain twin."""
     before = before.replace("\ue000", "")
-    codes, flags = fold_text(f"{before}7{behind}", load_characters({}, ""))
+    codes, flags = fold_text(f"{before}7{behind}", characters())
     ((mantissa, _, kind, first, last),) = find_figures(codes, flags).tolist()
     percent = before.endswith("%") and (len(before) == 1 or chr(codes[len(before) - 2]) in LEADING)
     scaled = is_scaled("".join(map(chr, codes)), len(before))
