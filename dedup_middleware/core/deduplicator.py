@@ -65,8 +65,8 @@ class Deduplicator:
     :param former: the same for ``options.former_index_url``
     :raises OptionsError: the settings contradict each other
 
-    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the process
-    and the event loop in which it decides: calls elsewhere raise :class:`.DedupError`.
+    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the
+    process and the event loop in which it decides: calls elsewhere raise :class:`.DedupError`.
     """
 
     def __init__(
