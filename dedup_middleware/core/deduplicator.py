@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -110,17 +111,21 @@ class Deduplicator:
         self._is_warm = False
         self._was_opened = False
         self._outage = Outage(options.safe_index_url, self._count)
-        self._settlement = Settlement(
+        self._settlement = self._new_settlement()
+        self._is_closed = False
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it was opened
+
+    def _new_settlement(self) -> Settlement:
+        return Settlement(
             self._index,
             self._versions,
             self._claims,
             self._outage,
             self._examine,
-            options.pending_wait,
+            self.options.pending_wait,
             self._count,
         )
-        self._heartbeat: asyncio.Task[None] | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it was opened
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -135,7 +140,7 @@ class Deduplicator:
         await self.close()
 
     async def open(self, *, warm: bool = True) -> None:
-        """Load dictionary and kernels (in a thread) and open the index.
+        """Load dictionary and kernels (in a thread) and open the index, also after a close.
 
         :param warm: load or compile the kernels now, not with the first page
         :raises IndexUnavailableError: the index can't be reached; decisions made all the same
@@ -143,6 +148,10 @@ class Deduplicator:
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
         self._was_opened = True
+        if self._is_closed:
+            self._is_closed, self._home, self._fingerprinter = False, None, None
+            self._settlement, self._opening = self._new_settlement(), asyncio.Lock()
+            self._claims.waits_end = math.inf
         self._check_home()
         if warm:
             await self.warm()
@@ -241,6 +250,7 @@ class Deduplicator:
         """
         if self._is_forked:
             return  # all that would be closed belongs to the process that opened it
+        self._is_closed = True
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
         self._outage.breaker.worked()
         if len(self._claims):
