@@ -224,8 +224,8 @@ class Deduplicator:
             self._home = os.getpid(), loop
         if self._is_forked:
             raise DedupError(
-                "this Deduplicator was opened before its process was forked; open one in each "
-                "process, after the fork"
+                "this Deduplicator was opened before its process was forked; fork first, and open "
+                "one in each process"
             )
         first = self._home[1]
         if first is not loop and first.is_running():

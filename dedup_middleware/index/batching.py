@@ -70,7 +70,8 @@ class Batcher(Generic[_Call, _Result]):
         self._process = self._process or process
         if self._process != process:
             raise IndexUnavailableError(
-                "the index was opened before this process was forked; open it in each process"
+                "the index was opened before this process was forked; fork first, and open it in "
+                "each process"
             )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
