@@ -168,6 +168,27 @@ async def test_another_pipeline_that_fails_at_the_end_costs_no_record(
     assert crawled.stat("clusters/written") == 1
 
 
+@pytest.mark.filterwarnings("ignore:coroutine 'DedupPipeline.close_spider' was never awaited")
+@pytest.mark.parametrize("place", [300, 600])
+@pytest.mark.parametrize("kind", [None, FailsAtOnce, FailsSoon])
+async def test_a_pipeline_that_may_have_stored_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any, place: int
+) -> None:
+    """One that collects items, and fails when it is to store them at the end, has lost pages that
+    the index calls stored: an error says so, with the command that forgets them."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/1", "text": article(1)}
+
+    pipelines = {} if kind is None else {kind: place}
+    crawled = await crawl(source, pipelines, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    assert crawled.stat("committed") == 1
+    said = [one for one in warnings(caplog) if "failed when it was closed" in one]
+    assert len(said) == (kind is not None)
+    assert all("calls 1 pages" in one and "dedup forget --since 20" in one for one in said)
+    assert not logging.getLogger("scrapy.core.engine").filters
+
+
 async def test_items_that_scrapy_does_not_wait_for_are_decided_first() -> None:
     """As those of `scrapy parse --pipelines`: the index is not closed under them."""
     crawl = await opened()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -64,7 +66,8 @@ class Deduplicator:
     :param former: the same for ``options.former_index_url``
     :raises OptionsError: the settings contradict each other
 
-    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`.
+    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the
+    process and the event loop in which it decides: calls elsewhere raise :class:`.DedupError`.
     """
 
     def __init__(
@@ -108,16 +111,21 @@ class Deduplicator:
         self._is_warm = False
         self._was_opened = False
         self._outage = Outage(options.safe_index_url, self._count)
-        self._settlement = Settlement(
+        self._settlement = self._new_settlement()
+        self._is_closed = False
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it was opened
+
+    def _new_settlement(self) -> Settlement:
+        return Settlement(
             self._index,
             self._versions,
             self._claims,
             self._outage,
             self._examine,
-            options.pending_wait,
+            self.options.pending_wait,
             self._count,
         )
-        self._heartbeat: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -132,7 +140,7 @@ class Deduplicator:
         await self.close()
 
     async def open(self, *, warm: bool = True) -> None:
-        """Load dictionary and kernels (in a thread) and open the index.
+        """Load dictionary and kernels (in a thread) and open the index, also after a close.
 
         :param warm: load or compile the kernels now, not with the first page
         :raises IndexUnavailableError: the index can't be reached; decisions made all the same
@@ -140,6 +148,11 @@ class Deduplicator:
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
         self._was_opened = True
+        if self._is_closed:
+            self._is_closed, self._home, self._fingerprinter = False, None, None
+            self._settlement, self._opening = self._new_settlement(), asyncio.Lock()
+            self._claims.waits_end = math.inf
+        self._check_home()
         if warm:
             await self.warm()
         await self._ready()
@@ -200,6 +213,31 @@ class Deduplicator:
                     self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
 
+    def _check_home(self) -> None:
+        """Refuse calls in a forked process, or in an event loop next to the one that is used.
+
+        Processes that share a connection take each other's replies. A loop is not woken by what
+        another one does.
+        """
+        loop = asyncio.get_running_loop()
+        if self._home is None:
+            self._home = os.getpid(), loop
+        if self._is_forked:
+            raise DedupError(
+                "this Deduplicator was opened before its process was forked; fork first, and open "
+                "one in each process"
+            )
+        first = self._home[1]
+        if first is not loop and first.is_running():
+            raise DedupError(
+                "this Deduplicator is used in another event loop, which is running; open one for "
+                "each thread, or send its calls there with asyncio.run_coroutine_threadsafe"
+            )
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._home is not None and self._home[0] != os.getpid()
+
     def end_waits(self) -> None:
         """Let no page wait for a like one that is on its way any longer: these pass unchecked."""
         self._claims.waits_end = time.monotonic()
@@ -208,8 +246,11 @@ class Deduplicator:
         """Check pages that passed unchecked, release open claims, close the index.
 
         Each step is done whatever fails in those before it, also if this call is cancelled. Pages
-        that could not be checked are counted and logged.
+        that could not be checked are counted and logged. Nothing is done in a forked process.
         """
+        if self._is_forked:
+            return  # all that would be closed belongs to the process that opened it
+        self._is_closed = True
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
         self._outage.breaker.worked()
         if len(self._claims):
@@ -251,6 +292,7 @@ class Deduplicator:
         or :meth:`release` when it was not.
         """
         _expect(document, Document, "decide")
+        self._check_home()
         if document.text is None:
             document = await self.read(document)
         return self._counted(await self._decide(document))
@@ -264,6 +306,7 @@ class Deduplicator:
         hash key.
         """
         _expect(page, Fingerprint, "decide_fingerprint")
+        self._check_home()
         return self._counted(await self._decide(page))
 
     def _counted(self, verdict: Verdict) -> Verdict:
@@ -378,6 +421,7 @@ class Deduplicator:
             page could take the place of its earlier version
         """
         _expect(verdict, Verdict, "supersede")
+        self._check_home()
         page, document = verdict.fingerprint, verdict.document
         # An empty page that the options keep has been dealt with when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
@@ -414,11 +458,13 @@ class Deduplicator:
         :returns: False if the lease had run out, and a similar page was stored in between
         """
         _expect(verdict, Verdict, "commit")
+        self._check_home()
         return await self._settlement.commit(verdict)
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
         _expect(verdict, Verdict, "release")
+        self._check_home()
         await self._settlement.release(verdict)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
@@ -428,6 +474,7 @@ class Deduplicator:
         :returns: how many of them were committed
         :raises DedupError: the index can't be used
         """
+        self._check_home()
         return await self._index.forget_wholly(page_ids)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
@@ -437,6 +484,7 @@ class Deduplicator:
         one stored, copies of it are dropped.
         """
         _expect(verdict, Verdict, "superseded")
+        self._check_home()
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
+
+from dedup_middleware.base.errors import IndexUnavailableError
 
 _Call = TypeVar("_Call")
 _Result = TypeVar("_Result")
@@ -50,6 +53,7 @@ class Batcher(Generic[_Call, _Result]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._is_starting = False
+        self._process = 0  # the one that made the first call
 
     def submit(
         self, call: _Call, undo: Callable[[_Result], None] | None = None
@@ -59,7 +63,16 @@ class Batcher(Generic[_Call, _Result]):
         :param undo: called with the result if the caller was cancelled meanwhile. Cancelling does
             not stop a command that was sent, and an unknown claim would block its page until
             the lease ends.
+        :raises IndexUnavailableError: the process was forked from the one that made the first call:
+            on a connection that both use, each would take the other's replies
         """
+        process = os.getpid()
+        self._process = self._process or process
+        if self._process != process:
+            raise IndexUnavailableError(
+                "the index was opened before this process was forked; fork first, and open it in "
+                "each process"
+            )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
         self._waiting.append((call, future, undo))

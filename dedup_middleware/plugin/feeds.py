@@ -34,6 +34,7 @@ from dedup_middleware.journal.clusters import (
     write_clusters,
 )
 from dedup_middleware.journal.entries import Query
+from dedup_middleware.plugin.closefailures import CLOCKS
 from dedup_middleware.plugin.feedrows import begin_row, end_of
 from dedup_middleware.plugin.feedstores import watch
 from dedup_middleware.plugin.notices import shown_place
@@ -51,7 +52,6 @@ LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
-_CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 
 
@@ -96,7 +96,7 @@ class Feeds:
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[FeedSlot, ...], array[int]] = {}
         self._committed = self._saved = self._forgotten = 0  # pages
-        self._since = time.time() - _CLOCKS
+        self._since = time.time() - CLOCKS
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         if self._outlives_crawl:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
+    from dedup_middleware.plugin.closefailures import CloseFailures
     from dedup_middleware.plugin.feeds import ClusterFeed, Exported, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
@@ -99,6 +100,7 @@ class DedupPipeline:
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
+        self._close_failures: CloseFailures | None = None
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read, self._settle_later)
         self._deciding = 0  # items
@@ -180,6 +182,7 @@ class DedupPipeline:
 
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
+        from dedup_middleware.plugin.closefailures import CloseFailures
         from dedup_middleware.plugin.feeds import Feeds, has_other_storage
         from dedup_middleware.plugin.notices import FieldCheck, tell_slips
 
@@ -189,6 +192,8 @@ class DedupPipeline:
         self._feeds = Feeds(
             self.crawler, self.options, lambda: self._deduplicator, has_storage=has_storage
         )
+        if not self.options.index_url.startswith("memory:"):
+            self._close_failures = CloseFailures(self.crawler)
         count, store = self._reports.count, choose_journal(self.options)
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
@@ -229,6 +234,8 @@ class DedupPipeline:
         # If another pipeline fails when it is closed, Scrapy waits for none, or closes none.
         if self._feeds is not None:  # it has been opened
             await self.close_spider()
+        if self._close_failures is not None:
+            self._close_failures.end()
 
     async def _close(self) -> None:
         await self._late_items()

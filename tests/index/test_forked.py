@@ -1,0 +1,114 @@
+"""A process that is forked while an index is open shares its connection, and must not use it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
+from dedup_middleware.base.errors import DedupError
+from dedup_middleware.index.batching import Batcher
+from dedup_middleware.model.documents import NEW
+from tests.servers import RedisServer, namespace_for
+from tests.texts import english
+
+PAGES = [Document(f"https://one.example/{seed}", text=english(seed)) for seed in range(3)]
+_SECONDS = 60  # after which a child that hangs is killed
+
+
+def _exit_code(act: Callable[[], object]) -> int:
+    """What a forked process does, 0 if it raises nothing."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(_SECONDS)
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+def test_a_forked_process(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
+    """It is told to open an index of its own; what it does to that of its parent has no effect."""
+    addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
+    url = addresses.get(kind, redis_server.url)
+    options = Options(index_url=url, namespace=namespace_for(url, "forked"))
+    loop = asyncio.new_event_loop()
+    run = loop.run_until_complete
+    dedup = Deduplicator(options)
+    run(dedup.open())
+    claimed, *others = PAGES
+    verdict = run(dedup.decide(claimed))
+
+    def child() -> None:
+        for call in (dedup.decide(others[0]), dedup.commit(verdict), dedup.release(verdict)):
+            with pytest.raises(DedupError, match="forked"):
+                run(call)
+        run(dedup.close())
+
+        async def own() -> None:
+            async with Deduplicator(options) as its:
+                assert (await its.decide(others[0])).outcome == NEW
+
+        if kind != "memory":
+            asyncio.run(own())
+
+    assert _exit_code(child) == 0
+    assert run(dedup.commit(verdict))
+    copy = Document("https://two.example/", text=claimed.text)
+    assert run(dedup.decide(copy)).is_duplicate
+    run(dedup.close())
+    loop.close()
+
+
+def test_calls_of_background_tasks_are_not_sent() -> None:
+    """Leases that a forked process goes on to extend go over no connection of its parent."""
+    sent: list[int] = []
+
+    async def run(calls: list[int]) -> list[int]:
+        sent.extend(calls)
+        return calls
+
+    loop = asyncio.new_event_loop()
+
+    async def call(batcher: Batcher[int, int], number: int) -> int:
+        return await batcher.submit(number)
+
+    batcher: Batcher[int, int] = Batcher(run, 1)
+    assert loop.run_until_complete(call(batcher, 1)) == 1
+
+    def child() -> None:
+        with pytest.raises(IndexUnavailableError, match="forked"):
+            loop.run_until_complete(call(batcher, 2))
+        assert sent == [1]
+
+    assert _exit_code(child) == 0
+    loop.close()
+
+
+async def test_two_event_loops_at_once() -> None:
+    """The second one is told so, instead of waiting for what only the first one is told."""
+    errors: list[BaseException] = []
+
+    def other() -> None:
+        try:
+            asyncio.run(asyncio.wait_for(dedup.decide(PAGES[1]), _SECONDS))
+        except BaseException as error:
+            errors.append(error)
+
+    async with Deduplicator(Options(index_url="memory:")) as dedup:
+        await dedup.commit(await dedup.decide(PAGES[0]))
+        thread = threading.Thread(target=other)
+        thread.start()
+        await asyncio.to_thread(thread.join)
+    assert [type(error) for error in errors] == [DedupError]
+    assert "another event loop" in str(errors[0])
