@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.feeds import ClusterFeed, Exported, Feeds
+    from dedup_middleware.plugin.clusterfile import ClusterFile
+    from dedup_middleware.plugin.feeds import Exported, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -95,7 +96,7 @@ class DedupPipeline:
         self._closing: asyncio.Task[None] | None = None
         self.options = options
         self._deduplicator: Deduplicator | None = None
-        self._clusters: ClusterFeed | None = None
+        self._clusters: ClusterFile | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
@@ -142,7 +143,7 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.plugin.feeds import ClusterFeed
+        from dedup_middleware.plugin.clusterfile import ClusterFile
         from dedup_middleware.plugin.metrics import Exporter
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
@@ -151,7 +152,7 @@ class DedupPipeline:
         try:
             self._classes = load_item_classes(self.options)
             if self.options.clusters:
-                self._clusters = ClusterFeed(self.options, spider, crawl, self._reports.count)
+                self._clusters = ClusterFile(self.options, spider, crawl, self._reports.count)
             if self.options.metrics_port:
                 host, port = self.options.metrics_host, self.options.metrics_port
                 self._exporter = Exporter(self.crawler.stats, spider, host, port)
