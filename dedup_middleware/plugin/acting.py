@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import DropItem
 
+from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.journal.writer import (
     JournalWriter,
     make_drop,
@@ -164,10 +165,11 @@ class Action:
                     type(page.item).__name__,
                     page.names.mark,
                 )
-        elif outcome == DUPLICATE or (outcome == REVISIT and options.revisit == "drop"):
-            raise NearDuplicate(verdict, log_level=options.drop_log_level)
-        elif outcome == EMPTY and options.on_empty == "drop" and not page.read().is_unread:
-            raise Dropped(verdict, log_level=options.drop_log_level)
+        elif is_dropped(outcome, options):
+            if outcome != EMPTY:
+                raise NearDuplicate(verdict, log_level=options.drop_log_level)
+            if not page.read().is_unread:
+                raise Dropped(verdict, log_level=options.drop_log_level)
         elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 

@@ -33,11 +33,11 @@ from pyspark.sql.types import StructType
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.columns import words
+from dedup_middleware.tools.files.signing import batch_key
 
 KEEP = ("first", "longest", "earliest-date")
 METHODS = ("content", "simhash", "weighted-simhash", "minhash")
 BATCH_BYTES = 1 << 20  # of rows that a Python worker gets at once
-HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
 
 
 class SparkError(DedupError):
@@ -99,7 +99,7 @@ def job_options(options: Options) -> Options:
         raise OptionsError(
             "DEDUP_METHOD", options.method, f"a batch on Spark runs {', '.join(METHODS)}"
         )
-    return attrs.evolve(options, hash_key=options.hash_key or HASH_KEY)
+    return attrs.evolve(options, hash_key=batch_key(options))
 
 
 _SETTINGS = {
