@@ -344,8 +344,7 @@ class Deduplicator:
         )
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
-            if ruling.earlier:
-                await self._versions.give_way(claim, ruling.earlier)
+            await self._versions.forget_earlier(claim, ruling.earlier)
             self._claims.add(claim)
             return Verdict(
                 page.key,

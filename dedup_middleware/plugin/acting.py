@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import DropItem
 
-from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.journal.writer import (
     JournalWriter,
     make_drop,
@@ -155,6 +154,8 @@ class Action:
         A page that has waited too long for another one passes whatever DEDUP_ON_ERROR says: the
         index can be used, and the other page may still fail.
         """
+        from dedup_middleware.core.judge import is_dropped  # the add-on loads no more than it needs
+
         options = self._options
         outcome = verdict.outcome
         if options.action == "mark":

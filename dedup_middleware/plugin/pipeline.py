@@ -182,9 +182,9 @@ class DedupPipeline:
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
         from dedup_middleware.plugin.feeds import Feeds, has_other_storage
-        from dedup_middleware.plugin.notices import FieldCheck, tell_slips
+        from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
 
-        tell_slips(self.crawler.settings)
+        warn_of_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
         self._feeds = Feeds(
@@ -204,12 +204,12 @@ class DedupPipeline:
             self._action.journal.report_counts()
 
     async def _begin(self, index: Index) -> None:
-        from dedup_middleware.plugin.notices import reset, tell_contents
+        from dedup_middleware.plugin.notices import log_contents, reset
 
         if self.options.reset:
             await reset(index, self.options)
         try:
-            await tell_contents(index, self.options, self.crawler.settings)
+            await log_contents(index, self.options, self.crawler.settings)
         except DedupError:
             raise
         except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
@@ -347,8 +347,6 @@ class DedupPipeline:
             if document is None:
                 return None
             document, verdict = await self._decide(flying, page, document)
-        except asyncio.CancelledError:
-            raise
         except Exception:
             # An error of the plugin must not lose the page.
             self._reports.failure(f"checking {in_a_line(fields.key) or type(page.item).__name__}")
@@ -472,7 +470,11 @@ class DedupPipeline:
                         slots = () if exported is None else exported.slots
                         await self._feeds.committed(verdict.claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
-                        await self._announce_superseded(item, verdict, keys)
+                        # Storage deletes these pages.
+                        await self.crawler.signals.send_catch_log_async(
+                            dedup_superseded, item=item, verdict=verdict, keys=keys,
+                            spider=self.crawler.spider,
+                        )  # fmt: skip
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -484,12 +486,6 @@ class DedupPipeline:
             await deduplicator.release(verdict)
         except Exception:
             self._reports.failure(f"settling {in_a_line(verdict.key)}")
-
-    async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
-        """Tell storage which stored pages an item takes the place of."""
-        await self.crawler.signals.send_catch_log_async(
-            dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
-        )
 
 
 def _has_event_loop() -> bool:

@@ -116,7 +116,10 @@ def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
-    """The same as the rows of a matrix, shorter ones padded."""
+    """A column of n lists of whole numbers as int64[n, m]; shorter ones are filled up.
+
+    :param nothing: with this number
+    """
     starts, numbers = flat(column)
     counts = np.diff(starts)
     rows = np.full((len(counts), int(counts.max(initial=0))), nothing, np.int64)
