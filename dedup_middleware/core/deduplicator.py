@@ -253,7 +253,7 @@ class Deduplicator:
         _expect(document, Document, "decide")
         if document.text is None:
             document = await self.read(document)
-        return self._counted(await self._decide(document))
+        return await self._decide(document)
 
     async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
         """Decide a page by its fingerprint, made in another process for example.
@@ -264,20 +264,17 @@ class Deduplicator:
         hash key.
         """
         _expect(page, Fingerprint, "decide_fingerprint")
-        return self._counted(await self._decide(page))
-
-    def _counted(self, verdict: Verdict) -> Verdict:
-        self._count("pages", 1)
-        self._count(verdict.outcome, 1)
-        self._count(f"reason/{verdict.reason}", 1)
-        if verdict.previous is not None and verdict.previous.figures:
-            self._count("changed/figures", 1)
-        return verdict
+        return await self._decide(page)
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
         if verdict.outcome not in (UNCHECKED, EMPTY):
             self._settlement.start()
+        self._count("pages", 1)
+        self._count(verdict.outcome, 1)
+        self._count(f"reason/{verdict.reason}", 1)
+        if verdict.previous is not None and verdict.previous.figures:
+            self._count("changed/figures", 1)
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:

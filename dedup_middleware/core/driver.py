@@ -33,6 +33,13 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
+logger = logging.getLogger(__name__)
+
+_FLOOD = "look at what the host of these pages publishes"
+_FIRST_POLL = 0.02  # seconds
+_LONGEST_POLL = 0.5
+_MOST_PROPOSALS = 1000  # of one page
+
 
 @attrs.define(eq=False)
 class Gathered:
@@ -135,14 +142,6 @@ class Gathered:
         self.upto = max(self.upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, MOST_JUDGED)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
-
-
-logger = logging.getLogger(__name__)
-
-_FLOOD = "look at what the host of these pages publishes"
-_FIRST_POLL = 0.02  # seconds
-_LONGEST_POLL = 0.5
-_MOST_PROPOSALS = 1000  # of one page
 
 
 @attrs.frozen

@@ -32,6 +32,12 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line, is_content_key
 from dedup_middleware.model.records import State
 
+logger = logging.getLogger(__name__)
+
+INDEX_UNAVAILABLE = "index-unavailable"
+_POLL = 0.1  # seconds
+_NAMED = 100  # pages without a check that are named at the end
+
 
 @attrs.frozen
 class Versions:
@@ -126,13 +132,6 @@ class Versions:
         """Whether a page with a key is stored, or on its way."""
         found = await self.index.of_key(key_hash)
         return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())
-
-
-logger = logging.getLogger(__name__)
-
-INDEX_UNAVAILABLE = "index-unavailable"
-_POLL = 0.1  # seconds
-_NAMED = 100  # pages without a check that are named at the end
 
 
 class OpenClaims:
