@@ -83,7 +83,7 @@ async def test_a_batch_that_fails_before_its_page_is_committed(tmp_path: Path) -
 
         async def late(verdict: Any) -> bool:
             for _ in range(1000):
-                if watched._failed:
+                if any(one.has_failed for one in watched._not_stored.values()):
                     break
                 await asyncio.sleep(0.01)
             return await commit(verdict)

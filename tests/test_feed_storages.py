@@ -15,8 +15,8 @@ import pytest
 from scrapy.extensions.feedexport import FileFeedStorage, ItemFilter
 from twisted.internet.defer import Deferred, fail, succeed
 
-from dedup_middleware.plugin import feeds
-from dedup_middleware.plugin.feedstores import watch
+from dedup_middleware.plugin import feedslots
+from dedup_middleware.plugin.feedslots import WatchedSlot
 from tests.itemcrawl import Crawled, crawl
 from tests.test_failed_feed import failing, three_pages
 from tests.texts import article
@@ -63,15 +63,14 @@ def _slot(storage: Any, file: Any) -> Any:
 def test_a_storage_of_many_batches_and_crawls_is_wrapped_once() -> None:
     """However many slots it has: Python ends calls that are too deep with an error."""
     storage = SharedStorage()
-    failed: set[Any] = set()
     slots = [_slot(storage, io.BytesIO(b"/%d" % (number % 2))) for number in range(1_200)]
-    for slot in slots:
-        assert watch(slot, failed)
+    watched = [WatchedSlot(slot) for slot in slots]
+    assert all(one.is_watched for one in watched)
     for slot in slots:
         with contextlib.suppress(PermissionError):
             storage.store(slot.file)
     assert len(storage.stored) == 600
-    assert failed == {*slots[1::2]}
+    assert [one.has_failed for one in watched] == [False, True] * 600
 
 
 async def test_batches_with_one_storage_are_stored(shared: SharedStorage) -> None:
@@ -134,9 +133,8 @@ async def test_what_a_storage_returns_stays_of_its_kind(
     """A subclass of Scrapy's exporter may call it, and not await it where it returns None."""
     file = io.BytesIO()
     storage = SimpleNamespace(store=lambda _file: made())
-    slot = _slot(storage, file)
-    failed: set[Any] = set()
-    assert watch(slot, failed)
+    watched = WatchedSlot(_slot(storage, file))
+    assert watched.is_watched
     answer = storage.store(file)
     assert type(answer) is kind
     if isinstance(answer, Deferred):
@@ -144,7 +142,7 @@ async def test_what_a_storage_returns_stays_of_its_kind(
     elif answer is not None:
         with contextlib.suppress(PermissionError):
             await answer
-    assert (slot in failed) is is_failed
+    assert watched.has_failed is is_failed
 
 
 class GzipStorage(FileFeedStorage):
@@ -202,7 +200,7 @@ async def test_a_feed_is_not_looked_into_for_each_item_that_it_leaves_out(
 ) -> None:
     """On a network each look is a round trip."""
     looked: list[Any] = []
-    monkeypatch.setattr(feeds, "begin_row", looked.append)
+    monkeypatch.setattr(feedslots, "_path_of", looked.append)
     settings = {
         "FEEDS": {
             str(tmp_path / "some.jl"): {"format": "jsonlines", "item_filter": NoPages},

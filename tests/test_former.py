@@ -384,7 +384,7 @@ async def test_no_page_is_dropped_whose_text_storage_has_not(seed: int) -> None:
             # It dies, and its lease runs out.
             dedup._claims.settle(verdict.claim)
             await move.now.release(verdict.claim)
-            owed = owed or bool(dedup._former._owed)
+            owed = owed or bool(dedup._former._to_forget)
             if not owed:
                 await move.now.compact()
             dedup = await move.moving()

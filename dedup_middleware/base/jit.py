@@ -80,7 +80,8 @@ def subkernel(function: _F) -> _F:
 
 
 def allocating_subkernel(function: _F) -> _F:
-    """The same for a function that makes arrays."""
+    """Compile a function that makes arrays as part of the kernels that call it; see
+    :func:`subkernel`."""
     return _part(function, allocates=True)
 
 

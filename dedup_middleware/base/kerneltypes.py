@@ -69,7 +69,7 @@ class Signature:
     arguments: tuple[KernelType, ...]
 
     def to_numba(self) -> Any:
-        """The same as numba has it."""
+        """The signature as numba has it."""
         return _to_numba(self.result)(*map(_to_numba, self.arguments))
 
 

@@ -202,7 +202,8 @@ class _CachedTyping:
 
 
 class _LoweringTyping(_CachedTyping):
-    """The same for lowering, which resolves operators once more, without the context."""
+    """A :class:`_CachedTyping` for lowering, which resolves operators once more, without the
+    context."""
 
     def resolve_value_type(self, value: Any) -> Any:
         """The type of a global."""
@@ -338,6 +339,6 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class PartCompiler(KernelCompiler):
-    """The same up to LLVM code."""
+    """numba's compiler of subkernels, which ends with LLVM code."""
 
     lowering: ClassVar[type] = _PartLowering

@@ -44,7 +44,7 @@ def setting_name(field: str) -> str:
     return PREFIX + field.upper()
 
 
-def fail(
+def _refusal(
     attribute: attrs.Attribute[Any], value: object, fix: str, owner: object = None
 ) -> OptionsError:
     """The error for a value that does not pass, with the name that users write.
@@ -67,7 +67,7 @@ def one_of(*choices: str) -> Check:
 
     def check(instance: Any, attribute: attrs.Attribute[str], value: str) -> None:
         if value not in choices:
-            raise fail(attribute, value, f"use one of {', '.join(choices)}", instance)
+            raise _refusal(attribute, value, f"use one of {', '.join(choices)}", instance)
 
     return check
 
@@ -79,19 +79,21 @@ def between(low: float, high: float, unit: str = "") -> Check:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         # `not (...)` also refuses NaN, which compares false with everything.
         if not (is_number and low <= value <= high):
-            raise fail(attribute, value, f"use a number from {low:g} to {high:g}{unit}", instance)
+            raise _refusal(
+                attribute, value, f"use a number from {low:g} to {high:g}{unit}", instance
+            )
 
     return check
 
 
 def whole(low: int, high: int, unit: str = "") -> Check:
-    """The same for a whole number."""
+    """A check: a whole number within two bounds, both allowed."""
 
     def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not (is_whole and low <= value <= high):
             fix = f"use a whole number from {low} to {high}{unit}"
-            raise fail(attribute, value, fix, instance)
+            raise _refusal(attribute, value, fix, instance)
 
     return check
 
@@ -99,61 +101,65 @@ def whole(low: int, high: int, unit: str = "") -> Check:
 def not_blank(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: a name."""
     if not value.strip():
-        raise fail(attribute, value, "use a name of at least one character")
+        raise _refusal(attribute, value, "use a name of at least one character")
 
 
 def window_check(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
     """Check: seconds that a page is remembered."""
     # Shorter than a minute, pages would expire while copies of them are still on their way.
     if value != 0 and not 60 <= value <= 1e10:
-        raise fail(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
+        raise _refusal(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
 
 
 def hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: 64 bits in hexadecimal."""
     if not re.fullmatch("[0-9a-fA-F]{1,16}", value):
         # The value is a secret: it is not shown.
-        raise fail(attribute, "...", "use 1 to 16 hexadecimal digits")
+        raise _refusal(attribute, "...", "use 1 to 16 hexadecimal digits")
 
 
 def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: a prefix of keys in Redis."""
     # Braces would move the keys of one namespace into several cluster slots.
     if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
-        raise fail(attribute, value, "use 1 to 64 characters without spaces or braces")
+        raise _refusal(attribute, value, "use 1 to 64 characters without spaces or braces")
 
 
 def shards_check(_: Any, attribute: attrs.Attribute[int], value: int) -> None:
     """Check: a power of two."""
     if not 1 <= value <= MOST_SHARDS or value & (value - 1):
-        raise fail(attribute, value, f"use a power of two from 1 to {MOST_SHARDS}")
+        raise _refusal(attribute, value, f"use a power of two from 1 to {MOST_SHARDS}")
 
 
 def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: the address of an index."""
     if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
-        raise fail(attribute, hide_password(value), "take out the characters that can't be printed")
+        raise _refusal(
+            attribute, hide_password(value), "take out the characters that can't be printed"
+        )
     if not value.startswith(SCHEMES):
-        raise fail(attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}")
+        raise _refusal(
+            attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}"
+        )
     path = value.removeprefix("sqlite:")
     if path == value:
         return
     if not path.strip():
-        raise fail(attribute, value, "name the file, for example sqlite:dedup.db")
+        raise _refusal(attribute, value, "name the file, for example sqlite:dedup.db")
     if re.match("(//)?~", path):  # which no shell has replaced behind the colon
-        raise fail(attribute, hide_password(value), "write the path of the folder instead of ~")
+        raise _refusal(attribute, hide_password(value), "write the path of the folder instead of ~")
     if re.match("//([^/]|$)", path):  # it would be a file in the root
         relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
         fix = "a file has no host: leave out the slashes, or write one for a path from the root"
         if path != "//" and relative != absolute:  # nothing had to be hidden
             fix = f"a file has no host: write {relative} or, from the root, {absolute}"
-        raise fail(attribute, hide_password(value), fix)
+        raise _refusal(attribute, hide_password(value), fix)
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: the address of an index that stays."""
     if value.startswith("memory:"):
-        raise fail(attribute, value, "an index in memory ends with its crawl; leave it out")
+        raise _refusal(attribute, value, "an index in memory ends with its crawl; leave it out")
     index_url_check(_, attribute, value)
 
 
@@ -162,9 +168,9 @@ def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     # An address there would become a file name, its password with it.
     if re.search(r"://|:[^/]*@|^(?:memory|sqlite|rediss?|unix)[:+]", value):
         fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
-        raise fail(attribute, "***", fix)
+        raise _refusal(attribute, "***", fix)
     if "\0" in value:
-        raise fail(attribute, value, "take the NUL character out of the path")
+        raise _refusal(attribute, value, "take the NUL character out of the path")
 
 
 _USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
@@ -190,9 +196,9 @@ _SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?use
 def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check: the path of a file of clusters."""
     if "\0" in value:
-        raise fail(attribute, value, "take the NUL character out of the path")
+        raise _refusal(attribute, value, "take the NUL character out of the path")
     if not value.lower().endswith(CLUSTER_SUFFIXES):
-        raise fail(attribute, value, f"name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
+        raise _refusal(attribute, value, f"name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
 
 
 def hide_password(url: str) -> str:
@@ -313,7 +319,7 @@ def option(
         if value is None and default is None:
             return
         if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
-            raise fail(attribute, value, fix)
+            raise _refusal(attribute, value, fix)
         if value or default != "":
             for validator in validators:
                 validator(instance, attribute, value)
@@ -339,4 +345,4 @@ def convert(field: attrs.Attribute[Any], value: Any) -> Any:
     except OptionsError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise fail(field, value, fix) from None
+        raise _refusal(field, value, fix) from None

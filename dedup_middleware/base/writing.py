@@ -30,7 +30,7 @@ def make(path: Path, mode: int = SHARED) -> BinaryIO:
 
 
 def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
-    """The same for a provisional name of ours: what an earlier run left there is removed."""
+    """Make a file under a provisional name of ours: what an earlier run left there is removed."""
     path.unlink(missing_ok=True)
     return make(path, mode)
 

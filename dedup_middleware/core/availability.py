@@ -167,7 +167,7 @@ class FaultLog:
             return
         self._known[kind] = (now, now, 0)
         if len(self._known) > _KINDS:
-            self._tell(*self._known.popitem(last=False))
+            self._log_repeated(*self._known.popitem(last=False))
         if left_out:
             message, arguments = f"{message} (%d more times in %.0f s)", (
                 *arguments, left_out, now - since,
@@ -194,9 +194,9 @@ class FaultLog:
         """Log how many repetitions were left out since the last warning of each kind; at INFO
         level, because each kind was warned of."""
         while self._known:
-            self._tell(*self._known.popitem(last=False))
+            self._log_repeated(*self._known.popitem(last=False))
 
-    def _tell(self, kind: str, known: tuple[float, float, int]) -> None:
+    def _log_repeated(self, kind: str, known: tuple[float, float, int]) -> None:
         _, since, left_out = known
         if left_out:
             self._log.info("%s", _repeated(kind, self._clock() - since, left_out))

@@ -295,7 +295,7 @@ class Deduplicator:
         self._check_home()
         if document.text is None:
             document = await self.read(document)
-        return self._counted(await self._decide(document))
+        return await self._decide(document)
 
     async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
         """Decide a page by its fingerprint, made in another process for example.
@@ -307,20 +307,17 @@ class Deduplicator:
         """
         _expect(page, Fingerprint, "decide_fingerprint")
         self._check_home()
-        return self._counted(await self._decide(page))
-
-    def _counted(self, verdict: Verdict) -> Verdict:
-        self._count("pages", 1)
-        self._count(verdict.outcome, 1)
-        self._count(f"reason/{verdict.reason}", 1)
-        if verdict.previous is not None and verdict.previous.figures:
-            self._count("changed/figures", 1)
-        return verdict
+        return await self._decide(page)
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
         if verdict.outcome not in (UNCHECKED, EMPTY):
             self._settlement.start()
+        self._count("pages", 1)
+        self._count(verdict.outcome, 1)
+        self._count(f"reason/{verdict.reason}", 1)
+        if verdict.previous is not None and verdict.previous.figures:
+            self._count("changed/figures", 1)
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:
@@ -387,8 +384,7 @@ class Deduplicator:
         )
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
-            if ruling.earlier:
-                await self._versions.give_way(claim, ruling.earlier)
+            await self._versions.forget_earlier(claim, ruling.earlier)
             self._claims.add(claim)
             return Verdict(
                 page.key,

@@ -33,6 +33,13 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, chosen, joined
 
+logger = logging.getLogger(__name__)
+
+_FLOOD = "look at what the host of these pages publishes"
+_FIRST_POLL = 0.02  # seconds
+_LONGEST_POLL = 0.5
+_MOST_PROPOSALS = 1000  # of one page
+
 
 @attrs.define(eq=False)
 class Gathered:
@@ -137,14 +144,6 @@ class Gathered:
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
 
 
-logger = logging.getLogger(__name__)
-
-_FLOOD = "look at what the host of these pages publishes"
-_FIRST_POLL = 0.02  # seconds
-_LONGEST_POLL = 0.5
-_MOST_PROPOSALS = 1000  # of one page
-
-
 @attrs.frozen
 class Driver:
     """Decides pages against one index by one method.
@@ -186,17 +185,17 @@ class _Decision:
     _entry: Entry
     _probes: tuple[BucketKey, ...]
     _found: Gathered = attrs.field(factory=Gathered)
-    _brought: Candidates = NO_CANDIDATES
+    _carried: Candidates = NO_CANDIDATES
     _deadline: float = 0.0
     _poll: float = _FIRST_POLL
-    _rang: bool = False
+    _flood_is_logged: bool = False
 
     async def run(self) -> tuple[Ruling, Claim | None]:
         """Look the page up in the former index, if there is one, then decide it."""
         former = self._driver.former
         if former is None:
             return await self._decide()
-        self._brought, own = await former.bring(self._page, self._entry, self._probes)
+        self._carried, own = await former.carry_over(self._page, self._entry, self._probes)
         ruling, claim = await self._decide()
         if claim is not None and own:
             try:
@@ -210,8 +209,8 @@ class _Decision:
         """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
         driver, found = self._driver, self._found
         known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
-        if self._brought is not NO_CANDIDATES:
-            found.add(self._brought)
+        if self._carried is not NO_CANDIDATES:
+            found.add(self._carried)
             ruling = self._judge()
             if ruling.match is not None:
                 return await self._named(ruling), None
@@ -287,16 +286,16 @@ class _Decision:
         total = len(made.near)
         found.add(made, before)
         if found.upto:
-            if not self._rang:
+            if not self._flood_is_logged:
                 driver.count("candidates/cut", 1)
-            self._ring(f"{total} candidates")
+            self._log_flood(f"{total} candidates")
         elif found.full:
-            self._ring(f"{found.full} full buckets")
+            self._log_flood(f"{found.full} full buckets")
 
-    def _ring(self, met: str) -> None:
-        """Report a flood, once a page however often it is judged."""
-        if not self._rang:
-            self._rang = True
+    def _log_flood(self, met: str) -> None:
+        """Count and log a flood, once a page however often it is judged."""
+        if not self._flood_is_logged:
+            self._flood_is_logged = True
             self._driver.count("flood", 1)
             self._driver.faults.warn(
                 _FLOOD,
@@ -368,7 +367,7 @@ class _Decision:
         match, addresses = ruling.match, self._found.addresses
         if match is None:
             return ruling
-        if match.number in self._brought.near.page_ids:
+        if match.number in self._carried.near.page_ids:
             self._driver.count("former/found", 1)
             match = attrs.evolve(match, tables=(FORMER, *match.tables))
             ruling = attrs.evolve(ruling, match=match)

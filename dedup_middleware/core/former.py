@@ -49,19 +49,19 @@ logger = logging.getLogger(__name__)
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _TRIES = 16  # pages of the former index that are carried over for one page, or tried
-_MOST_OWED = 100_000
+_MOST_TO_FORGET = 100_000
 _Found = TypeVar("_Found")
 
 
-class _AwayError(Exception):
-    """The former index can't be asked."""
+class _NoReplyError(Exception):
+    """The former index can't be used now."""
 
 
 # What the former index knows of one page: the stored pages that are like it, as candidates of the
 # index of now, into which they were carried over; and the ids, in the former index, of the pages
 # stored there under its own key.
-Brought = tuple[Candidates, tuple[int, ...]]
-_NOTHING: Brought = (NO_CANDIDATES, ())
+CarriedOver = tuple[Candidates, tuple[int, ...]]
+_NOTHING: CarriedOver = (NO_CANDIDATES, ())
 
 
 class Former:
@@ -98,7 +98,7 @@ class Former:
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
         # Of pages that went on while it was away: the hash of their key, and the text they have.
-        self._owed: dict[int, tuple[int, int]] = {}
+        self._to_forget: dict[int, tuple[int, int]] = {}
         self._lost = 0  # of these those that were too many
         if options.reset:
             raise OptionsError(
@@ -203,31 +203,31 @@ class Former:
     async def _ready(self) -> Index:
         """The former index.
 
-        :raises _AwayError: it can't be asked now
+        :raises _NoReplyError: it can't be used now
         """
         self._check()
         if self._index is None:
             async with self._opening:
                 self._check()  # another page may have tried meanwhile
                 if self._index is None:
-                    await self._asked(self._connect())
+                    await self._reply_of(self._connect())
         assert self._index is not None
         return self._index
 
     def _check(self) -> None:
         if self._is_refused or not self._breaker.closed:
-            raise _AwayError
+            raise _NoReplyError
 
-    async def _asked(self, reply: Awaitable[_Found]) -> _Found:
+    async def _reply_of(self, reply: Awaitable[_Found]) -> _Found:
         """The reply of the former index.
 
-        :raises _AwayError: there is none; that is counted and logged
+        :raises _NoReplyError: there is none; that is counted and logged
         """
         try:
             found = await reply
         except DedupError as error:
             self._failed(error)
-            raise _AwayError from None
+            raise _NoReplyError from None
         self._breaker.worked()
         return found
 
@@ -245,16 +245,16 @@ class Former:
     async def close(self) -> None:
         """Forget what is still to be forgotten there, and disconnect."""
         self._breaker.worked()
-        with contextlib.suppress(_AwayError):
-            if self._owed:
-                await self._forget_owed(await self._ready())
-        if self._owed or self._lost:
+        with contextlib.suppress(_NoReplyError):
+            if self._to_forget:
+                await self._forget_noted(await self._ready())
+        if self._to_forget or self._lost:
             logger.warning(
                 "%d pages were stored while the former index could not be asked: earlier versions "
                 "of them are still called stored there",
-                len(self._owed) + self._lost,
+                len(self._to_forget) + self._lost,
             )
-            self._owed, self._lost = {}, 0
+            self._to_forget, self._lost = {}, 0
         self._faults.end()
         if self._index is not None:
             await self._index.close()
@@ -262,27 +262,27 @@ class Former:
 
     # Looking up
 
-    async def bring(
+    async def carry_over(
         self, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
-    ) -> Brought:
+    ) -> CarriedOver:
         """Carry over the stored pages that decide what a page is.
 
         :raises IndexUnavailableError: the index of now can't be used
         """
         try:
             index = await self._ready()
-            if self._owed:
-                await self._forget_owed(index)
-            return await self._bring(index, page, entry, probes)
-        except _AwayError:
+            if self._to_forget:
+                await self._forget_noted(index)
+            return await self._carry_over(index, page, entry, probes)
+        except _NoReplyError:
             self._count("former/skipped", 1)
-            self.owe(page)
+            self.forget_later(page)
             return _NOTHING
 
-    async def _bring(
+    async def _carry_over(
         self, index: Index, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
-    ) -> Brought:
-        stored = await self._meet(index, (*entry.bucket_keys, *probes))
+    ) -> CarriedOver:
+        stored = await self._stored_candidates(index, (*entry.bucket_keys, *probes))
         if stored is NO_CANDIDATES:
             return _NOTHING
         judged = self._method.judge(page, stored.pages.content, list(stored.payloads.values()))
@@ -305,10 +305,12 @@ class Former:
                 carried_rows[row] = carried
         return self._candidates(stored, carried_rows), own
 
-    async def _meet(self, index: Index, bucket_keys: Sequence[BucketKey]) -> Candidates:
+    async def _stored_candidates(
+        self, index: Index, bucket_keys: Sequence[BucketKey]
+    ) -> Candidates:
         """The stored pages that share a bucket with a page, at most those that are judged."""
         distance = self._method.scan_distance
-        found = await self._asked(index.candidates(bucket_keys, distance))
+        found = await self._reply_of(index.candidates(bucket_keys, distance))
         pages = chosen(found.pages, found.pages.states == State.COMMITTED)
         if not len(pages):
             return NO_CANDIDATES
@@ -349,7 +351,7 @@ class Former:
         """
         page_id, target = int(stored.pages.page_ids[row]), self._target
         content = stored.pages.content[row : row + 1]
-        (address,) = await self._asked(index.addresses([page_id]))
+        (address,) = await self._reply_of(index.addresses([page_id]))
         there = await target.of_key(int(content["key"][0]))
         same = self._same(there, content)
         held = there.page_ids[same & (there.states == State.COMMITTED)]
@@ -357,8 +359,8 @@ class Former:
             return int(held[-1]), address
         if same.any() or self._is_newer(there, same):
             return None  # it is on its way, was forgotten, or there is another text
-        places = keys_of_stored(content, entry.bucket_keys)
-        copy = Entry(places, content[0].tobytes(), address, stored.payloads[page_id])
+        bucket_keys = keys_of_stored(content, entry.bucket_keys)
+        copy = Entry(bucket_keys, content[0].tobytes(), address, stored.payloads[page_id])
         claim = await target.claim_stored(
             copy,
             int(content["key"][0]),
@@ -370,7 +372,7 @@ class Former:
         try:
             if not await target.commit(claim):
                 return None
-            found = await self._asked(index.fetch(np.array([page_id], np.uint64)))
+            found = await self._reply_of(index.fetch(np.array([page_id], np.uint64)))
         except BaseException:
             forget_outcome(asyncio.ensure_future(target.release(claim)))
             forget_outcome(asyncio.ensure_future(target.forget([own])))
@@ -402,12 +404,12 @@ class Former:
 
     # Forgetting
 
-    def owe(self, page: Fingerprint) -> None:
+    def forget_later(self, page: Fingerprint) -> None:
         """Note that other texts under a page's key have to be forgotten when that is possible."""
         if not self._replaced or self._is_refused or is_content_key(page.key):
             return
-        if len(self._owed) < _MOST_OWED or page.key_hash in self._owed:
-            self._owed[page.key_hash] = page.exact, page.size
+        if len(self._to_forget) < _MOST_TO_FORGET or page.key_hash in self._to_forget:
+            self._to_forget[page.key_hash] = page.exact, page.size
         else:
             self._lost += 1
 
@@ -417,35 +419,35 @@ class Former:
             return
         try:
             index = await self._ready()
-            self._count("former/forgotten", await self._asked(index.forget_wholly(page_ids)))
-        except _AwayError:
-            self.owe(page)
+            self._count("former/forgotten", await self._reply_of(index.forget_wholly(page_ids)))
+        except _NoReplyError:
+            self.forget_later(page)
 
     async def forget_others(self, page: Fingerprint) -> None:
         """Forget other texts under the key of a page, which storage replaces."""
-        self.owe(page)
-        with contextlib.suppress(_AwayError):
-            await self._forget_owed(await self._ready())
+        self.forget_later(page)
+        with contextlib.suppress(_NoReplyError):
+            await self._forget_noted(await self._ready())
 
-    async def _forget_owed(self, index: Index) -> None:
-        while self._owed:
-            key_hash, (exact, size) = self._owed.popitem()
+    async def _forget_noted(self, index: Index) -> None:
+        while self._to_forget:
+            key_hash, (exact, size) = self._to_forget.popitem()
             try:
-                found = await self._asked(index.of_key(key_hash))
+                found = await self._reply_of(index.of_key(key_hash))
                 content = found.content
                 other = (content["exact"] != np.uint64(exact)) | (content["size"] != size)
                 await self._forget_stored(index, found, other)
             except BaseException:
-                self._owed[key_hash] = exact, size
+                self._to_forget[key_hash] = exact, size
                 raise
 
     async def forget_copies(self, records: PageRecords) -> None:
         """Forget the pages of the former index that were carried over as these."""
-        with contextlib.suppress(_AwayError):
+        with contextlib.suppress(_NoReplyError):
             index = await self._ready()
             for row in range(len(records)):
                 content = records.content[row : row + 1]
-                found = await self._asked(index.of_key(int(content["key"][0])))
+                found = await self._reply_of(index.of_key(int(content["key"][0])))
                 same = self._same(found, content)
                 await self._forget_stored(index, found, same)
 
@@ -454,4 +456,4 @@ class Former:
     ) -> None:
         page_ids = found.page_ids[which & (found.states == State.COMMITTED)].tolist()
         if page_ids:
-            self._count("former/forgotten", await self._asked(index.forget_wholly(page_ids)))
+            self._count("former/forgotten", await self._reply_of(index.forget_wholly(page_ids)))

@@ -32,6 +32,12 @@ from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line, is_content_key
 from dedup_middleware.model.records import State
 
+logger = logging.getLogger(__name__)
+
+INDEX_UNAVAILABLE = "index-unavailable"
+_POLL = 0.1  # seconds
+_NAMED = 100  # pages without a check that are named at the end
+
 
 @attrs.frozen
 class Versions:
@@ -49,14 +55,16 @@ class Versions:
     count: Count
     former: Former | None = None
 
-    async def give_way(self, claim: Claim, page_ids: Sequence[int]) -> None:
+    async def forget_earlier(self, claim: Claim, page_ids: Sequence[int]) -> None:
         """Forget what a page with a claim will replace, before the page goes on to storage.
 
         :param page_ids: page ids of the committed pages with its key
         :raises IndexUnavailableError: not done; the claim is released, as far as that is possible
         """
+        if not self.replaced or not page_ids:
+            return
         try:
-            await self._forget(page_ids)
+            self.count("replaced", await self.index.forget(page_ids))
         except BaseException:
             forget_outcome(asyncio.ensure_future(self.index.release(claim)))
             raise
@@ -89,10 +97,6 @@ class Versions:
             # Between look-up and call one may have been entered anew (:meth:`.Index.refresh`).
             self.count("replaced", await self.index.forget_wholly(sorted(stored - forgotten)))
             forgotten |= stored
-
-    async def _forget(self, page_ids: Sequence[int]) -> None:
-        if self.replaced and page_ids:
-            self.count("replaced", await self.index.forget(page_ids))
 
     async def forget_superseded(self, verdict: Verdict) -> None:
         """Forget the pages whose place a stored page takes (``DEDUP_ON_FULLER``).
@@ -128,13 +132,6 @@ class Versions:
         """Whether a page with a key is stored, or on its way."""
         found = await self.index.of_key(key_hash)
         return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())
-
-
-logger = logging.getLogger(__name__)
-
-INDEX_UNAVAILABLE = "index-unavailable"
-_POLL = 0.1  # seconds
-_NAMED = 100  # pages without a check that are named at the end
 
 
 class OpenClaims:

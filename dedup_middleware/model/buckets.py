@@ -135,12 +135,13 @@ def rotate_left(value: int, bits: int) -> int:
 
 
 def hash_bucket_key(table: int, value: int) -> BucketKey:
-    """Place of a 64-bit hash in a band, key or exact table: 16 bits of prefix, 24 of suffix."""
+    """Bucket key of a 64-bit hash in a band, key or exact table: 16 bits of prefix, 24 of
+    suffix."""
     return BucketKey(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 
 def simhash_bucket_keys(simhash: int) -> tuple[BucketKey, ...]:
-    """Places of a SimHash in the four rotated tables."""
+    """Bucket keys of a SimHash in the four rotated tables."""
     turned = [rotate_left(simhash, 16 * i) for i in range(len(SIMHASH_TABLES))]
     return tuple(
         BucketKey(table << 16 | value >> SIMHASH_SUFFIX_BITS, value & _MASK48)
@@ -149,17 +150,17 @@ def simhash_bucket_keys(simhash: int) -> tuple[BucketKey, ...]:
 
 
 def band_bucket_keys(bands: Iterable[int]) -> tuple[BucketKey, ...]:
-    """Places of the MinHash bands, one table each."""
+    """Bucket keys of the MinHash bands, one table each."""
     return tuple(hash_bucket_key(FIRST_BAND_TABLE + i, int(band)) for i, band in enumerate(bands))
 
 
 def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
-    """Places of the anchors, of each its own. Where two share a bucket, the first has it."""
-    places: dict[int, BucketKey] = {}
+    """Bucket keys of the anchors, one each. Where two share a bucket, the first has it."""
+    found: dict[int, BucketKey] = {}
     for anchor in anchors:
         bucket_key = hash_bucket_key(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
-        places.setdefault(bucket_key.bucket, bucket_key)
-    return tuple(places.values())
+        found.setdefault(bucket_key.bucket, bucket_key)
+    return tuple(found.values())
 
 
 def keys_of_stored(
@@ -263,7 +264,7 @@ def record(bucket_key: BucketKey, page_id: int) -> bytes:
 
 
 def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
-    """The same for a bucket key given as two numbers."""
+    """The record of a page in a bucket, of a key that is given as two numbers."""
     of_simhashes = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
     return (suffix << PAGE_ID_BITS | page_id).to_bytes(
         SIMHASH_RECORD if of_simhashes else BAND_RECORD, "little"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-if TYPE_CHECKING:
-    from dedup_middleware.model.claims import Claim
-
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line
+
+if TYPE_CHECKING:
+    from dedup_middleware.model.claims import Claim
 
 NEW = "new"
 DUPLICATE = "duplicate"

@@ -28,7 +28,7 @@ BAND_SUFFIX_BITS = 24
 SIMHASH_SUFFIX_BITS = 48
 SIMHASH_RECORD = (PAGE_ID_BITS + SIMHASH_SUFFIX_BITS) // 8
 BAND_RECORD = (PAGE_ID_BITS + BAND_SUFFIX_BITS) // 8
-_NUMBER = PAGE_ID_BITS // 8
+_PAGE_ID = PAGE_ID_BITS // 8  # bytes
 
 
 class State(IntEnum):
@@ -141,16 +141,16 @@ def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
     >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)
     """
-    return _part_of(raw, width, 0, _NUMBER)
+    return _part_of(raw, width, 0, _PAGE_ID)
 
 
 def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Remainders of the records in a bucket.
+    """Suffixes of the records in a bucket.
 
     >>> hex(suffixes_of(bytes.fromhex("0700000000aabbcc"), BAND_RECORD)[0])
     '0xccbbaa'
     """
-    return _part_of(raw, width, _NUMBER, width)
+    return _part_of(raw, width, _PAGE_ID, width)
 
 
 def _part_of(raw: bytes | bytearray, width: int, start: int, stop: int) -> NDArray[np.uint64]:

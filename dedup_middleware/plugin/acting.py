@@ -154,6 +154,8 @@ class Action:
         A page that has waited too long for another one passes whatever DEDUP_ON_ERROR says: the
         index can be used, and the other page may still fail.
         """
+        from dedup_middleware.core.judge import is_dropped  # the add-on loads no more than it needs
+
         options = self._options
         outcome = verdict.outcome
         if options.action == "mark":
@@ -164,10 +166,11 @@ class Action:
                     type(page.item).__name__,
                     page.names.mark,
                 )
-        elif outcome == DUPLICATE or (outcome == REVISIT and options.revisit == "drop"):
-            raise NearDuplicate(verdict, log_level=options.drop_log_level)
-        elif outcome == EMPTY and options.on_empty == "drop" and not page.read().is_unread:
-            raise Dropped(verdict, log_level=options.drop_log_level)
+        elif is_dropped(outcome, options):
+            if outcome != EMPTY:
+                raise NearDuplicate(verdict, log_level=options.drop_log_level)
+            if not page.read().is_unread:
+                raise Dropped(verdict, log_level=options.drop_log_level)
         elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 

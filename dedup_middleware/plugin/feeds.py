@@ -1,5 +1,4 @@
-"""Scrapy's feeds (``FEEDS``): whether they have the items that the index calls stored; the clusters
-of a crawl (``DEDUP_CLUSTERS``)."""
+"""Scrapy's feeds (``FEEDS``): whether they have the items that the index calls stored."""
 
 from __future__ import annotations
 
@@ -9,34 +8,19 @@ import inspect
 import logging
 import time
 from array import array
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from pydispatch import dispatcher
 from scrapy import signals
-from scrapy.extensions.feedexport import (
-    BlockingFeedStorage,
-    FeedExporter,
-    FileFeedStorage,
-    StdoutFeedStorage,
-)
+from scrapy.extensions.feedexport import FeedExporter
 
-from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_existing
-from dedup_middleware.journal.access import choose_journal
-from dedup_middleware.journal.clusters import (
-    ClusterFileError,
-    collect_clusters,
-    encoder,
-    write_clusters,
-)
-from dedup_middleware.journal.entries import Query
 from dedup_middleware.plugin.closefailures import CLOCKS
-from dedup_middleware.plugin.feedrows import begin_row, end_of
-from dedup_middleware.plugin.feedstores import watch
+from dedup_middleware.plugin.feedslots import WatchedSlot
 from dedup_middleware.plugin.notices import shown_place
 
 if TYPE_CHECKING:
@@ -59,11 +43,11 @@ _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 class Exported:
     """What the feeds have made of an item.
 
-    :ivar slots: those that have taken it; a feed in batches has one slot after the other
+    :ivar slots: those that have taken it
     :ivar missed: why none has; None: one has taken it, or something else may store it
     """
 
-    slots: tuple[FeedSlot, ...] = ()
+    slots: tuple[WatchedSlot, ...] = ()
     missed: str | None = None
 
 
@@ -89,13 +73,11 @@ class Feeds:
         self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
         self._is_watching = self._exporter is not None
-        self._counts: dict[FeedSlot, int] = {}  # items that each has taken up to now
-        self._ends: dict[FeedSlot, int | None] = {}  # where each has ended its file up to now
-        self._unsaved: set[FeedSlot] = set()
-        self._failed: set[FeedSlot] = set()
+        self._slots: dict[FeedSlot, WatchedSlot] = {}  # those of the exporter
+        self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # that have taken items
         # Page ids by the slots that have taken the pages, of which none is stored yet.
-        self._pages: dict[tuple[FeedSlot, ...], array[int]] = {}
-        self._committed = self._saved = self._forgotten = 0  # pages
+        self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
+        self._committed = self._stored = self._forgotten = 0  # pages
         self._since = time.time() - CLOCKS
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
@@ -111,23 +93,15 @@ class Feeds:
         if self._exporter is None:
             return Exported()
         slots = self._exporter.slots
+        self._watch(slots)
         # An item that fills a batch is in a slot that the exporter has replaced by now, and an
         # exporter of the user's own may make a slot for it.
-        known = dict.fromkeys((*self._counts, *slots))
-        took = tuple([slot for slot in known if slot.itemcount != self._counts.get(slot, 0)])
-        for slot in known:
-            if slot not in self._counts:
-                self._watch(slot)
-        for slot in slots:
-            # One that has written without taking the item has failed with it.
-            if slot not in self._counts or (slot not in took and end_of(slot) != self._ends[slot]):
-                begin_row(slot)
-        missed = _flush(took)
-        self._counts = {slot: slot.itemcount for slot in slots}
-        self._ends = {slot: end_of(slot) for slot in slots}
+        took = tuple([one for one in self._slots.values() if one.has_taken()])
+        faults = [fault for one in took if (fault := one.flush()) is not None]
+        self._slots = {slot: self._slots[slot] for slot in slots}
         if took:
-            self._unsaved.update(took)
-            return Exported(took, missed)
+            self._not_stored.update({one.slot: one for one in took})
+            return Exported(took, faults[0] if faults else None)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
         except Exception:  # the exporter has failed with it, too
@@ -139,15 +113,13 @@ class Feeds:
     def _spider_opened(self) -> None:
         if self._exporter is None:
             return
-        slots = self._exporter.slots
-        for slot in slots:
-            self._watch(slot)
-            begin_row(slot)
-        self._counts = dict.fromkeys(slots, 0)
-        self._ends = {slot: end_of(slot) for slot in slots}
+        self._watch(self._exporter.slots)
+        slots = self._slots.values()
+        for one in slots:
+            one.begin_row()
         if not self._outlives_crawl:
             return
-        late = [shown_place(slot.uri_template) for slot in slots if _is_late(slot)]
+        late = [shown_place(one.slot.uri_template) for one in slots if one.is_late]
         if late and len(late) == len(slots) and not self._has_storage:
             since = datetime.datetime.fromtimestamp(self._since).astimezone()
             logger.warning(
@@ -159,34 +131,38 @@ class Feeds:
                 since.isoformat(timespec="seconds"),
             )
 
-    def _watch(self, slot: FeedSlot) -> None:
-        self._is_watching = watch(slot, self._failed) and self._is_watching
+    def _watch(self, slots: Sequence[FeedSlot]) -> None:
+        for slot in slots:
+            if slot not in self._slots:
+                one = self._slots[slot] = WatchedSlot(slot)
+                self._is_watching = self._is_watching and one.is_watched
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
-        if slot not in self._failed:
-            self._unsaved.discard(slot)
-            for took in [took for took in self._pages if slot in took]:
-                self._saved += len(self._pages.pop(took))
+        one = self._not_stored.get(slot)
+        if one is not None and not one.has_failed:
+            one.is_stored = True
+            del self._not_stored[slot]
+            for took in [took for took in self._pages if one in took]:
+                self._stored += len(self._pages.pop(took))
         await self._forget_failed()
 
-    async def committed(self, page_id: int, slots: tuple[FeedSlot, ...]) -> None:
+    async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
         self._committed += 1
-        if self._exporter is None or self._has_storage or not slots:
+        if self._has_storage or not slots:
             return
-        if not self._unsaved.issuperset(slots):
-            self._saved += 1
+        if any(one.is_stored for one in slots):
+            self._stored += 1
             return
         self._pages.setdefault(slots, array("Q")).append(page_id)
-        if self._failed.issuperset(slots):  # while it was being committed
+        if _have_failed(slots):  # while it was being committed
             await self._forget_failed()
 
     async def _forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
         crawl are stored."""
-        if self._failed:
-            with contextlib.suppress(DedupError):  # tried again at the end
-                await self._forget()
+        with contextlib.suppress(DedupError):  # tried again at the end
+            await self._forget()
 
     async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored.
@@ -198,12 +174,13 @@ class Feeds:
         committed = counts.get("dedup/committed", self._committed)
         # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
         # fails; of what can't be watched, only Scrapy's count is known.
-        failed = any(slot.itemcount for slot in self._unsaved) or (
+        failed = any(slot.itemcount for slot in self._not_stored) or (
             not self._is_watching and any(name.startswith(_FAILED_FEEDS) for name in counts)
         )
         if not committed or not failed:
             return
-        self._failed |= self._unsaved
+        for one in self._not_stored.values():
+            one.has_failed = True
         try:
             await self._forget()
         except DedupError as error:
@@ -216,7 +193,7 @@ class Feeds:
                     "stores them",
                     self._forgotten,
                 )
-                committed -= self._saved + self._forgotten  # others were entered after an outage
+                committed -= self._stored + self._forgotten  # others were entered after an outage
                 if committed <= 0:
                     return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()
@@ -234,7 +211,7 @@ class Feeds:
 
         :raises DedupError: the index can't be used
         """
-        lost = [took for took in self._pages if self._failed.issuperset(took)]
+        lost = [took for took in self._pages if _have_failed(took)]
         pages = {took: self._pages.pop(took) for took in lost}  # others may be noted meanwhile
         if not pages:
             return
@@ -260,31 +237,8 @@ class Feeds:
             await index.close()
 
 
-def _is_late(slot: FeedSlot) -> bool:
-    """Whether what a slot takes is stored at its end only."""
-    return not isinstance(slot.storage, (FileFeedStorage, StdoutFeedStorage)) or bool(
-        slot.feed_options.get("postprocessing")
-    )
-
-
-def _flush(slots: Iterable[FeedSlot]) -> str | None:
-    """Write what the files here still hold in memory; why not, if that fails.
-
-    The page is called stored then, and the process may be killed. A feed for elsewhere is in a
-    temporary file until then, which stays; of one of the user's own less may be there.
-    """
-    try:
-        for slot in slots:
-            is_here = isinstance(
-                slot.storage, (FileFeedStorage, StdoutFeedStorage, BlockingFeedStorage)
-            )
-            file = slot.file if is_here else None
-            # That of a full batch may be closed.
-            if file is not None and hasattr(file, "flush") and not getattr(file, "closed", False):
-                file.flush()
-    except Exception as error:  # it is closed meanwhile, say
-        return f"the file of a feed can't be written ({error})"
-    return None
+def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
+    return all(one.has_failed for one in slots)
 
 
 def _exporter_of(crawler: Crawler) -> FeedExporter | None:
@@ -328,58 +282,3 @@ def _is_scrapys(part: Any) -> bool:
     """Whether an extension or a pipeline is Scrapy's own: those for files and images store no
     items."""
     return type(part).__module__.startswith("scrapy.")
-
-
-class ClusterFeed:
-    """The file that gets the clusters of a crawl at its end.
-
-    :param crawl: id of the crawl, by which the journal is filtered
-    :param count: called with a counter and what to add to it
-    :raises OptionsError: the file can't be made of what the settings keep
-    """
-
-    def __init__(
-        self, options: Options, spider: str, crawl: str, count: Callable[[str, float], None]
-    ) -> None:
-        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
-        self._since = now.timestamp()
-        self._path = Path(
-            options.clusters.replace("%(name)s", spider)
-            .replace("%(time)s", now.isoformat().replace(":", "-"))
-            .replace("%(crawl)s", crawl)
-        )
-        self._options, self._crawl, self._count = options, crawl, count
-        if choose_journal(options) is None:
-            raise OptionsError(
-                "DEDUP_CLUSTERS",
-                options.clusters,
-                "clusters are read from the journal: name its file in DEDUP_JOURNAL",
-            )
-        try:
-            encoder(self._path)
-        except ClusterFileError as error:
-            raise OptionsError("DEDUP_CLUSTERS", options.clusters, str(error)) from None
-
-    def write(self) -> None:
-        """Write the file, or log why not. Blocks; the journal has to be written before."""
-        journal = choose_journal(self._options)
-        assert journal is not None
-        # A journal of months is not read from its beginning.
-        query = Query(crawls=frozenset({self._crawl}), since=self._since)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            journal.open(create=True)
-            with journal:
-                clusters = collect_clusters(journal, query, near=self._options.clusters_near)
-                written = write_clusters(clusters, self._path, replace=True)
-        except (DedupError, OSError) as error:
-            self._count("clusters/error", 1)
-            logger.error(
-                "The clusters are not written: %s. They are in the journal: "
-                "scrapy dedup clusters -o FILE --crawl %s",
-                error,
-                self._crawl,
-            )
-            return
-        self._count("clusters/written", written)
-        logger.info("%d clusters are in %s", written, self._path)

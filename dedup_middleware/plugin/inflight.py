@@ -145,15 +145,15 @@ class InFlight:
         self._task.set(flying.task)
         if task not in self._of_task:
             task.add_done_callback(self._done)
-        mates = self._of_task.setdefault(task, [])
-        others = [one for one in mates if not one.is_cut]
+        in_task = self._of_task.setdefault(task, [])
+        others = [one for one in in_task if not one.is_cut]
         if others:
             for one in (flying, *others):
                 one.is_nested = True
         if len(others) >= MAX_NESTED:
             for one in others:
                 one.is_cut = True
-        mates.append(flying)
+        in_task.append(flying)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         """Settle the items of a task that was cancelled, for example by a later pipeline.
@@ -206,14 +206,14 @@ class InFlight:
     ) -> tuple[ItemInFlight | None, Doubt | None]:
         if task is None or not _waits_for_us(task):
             return None, None
-        mates = [one for one in self._of_task.get(task, ()) if not one.is_cut]
-        if not mates or not mates[-1].is_nested:
-            return (mates[-1] if mates else None), None
-        for one in reversed(mates):
+        in_task = [one for one in self._of_task.get(task, ()) if not one.is_cut]
+        if not in_task or not in_task[-1].is_nested:
+            return (in_task[-1] if in_task else None), None
+        for one in reversed(in_task):
             if one.item is item:
                 return one, None
         # Most likely it is the newest, and to release the wrong one loses no content.
-        return mates[-1], Doubt.NESTED
+        return in_task[-1], Doubt.NESTED
 
     def _by_object(self, item: Any) -> ItemInFlight | None:
         same = self._objects.get(id(item), ())
@@ -256,9 +256,9 @@ class InFlight:
             if not same:
                 del self._objects[id(flying.item)]
         task = None if flying.task is None else flying.task()
-        mates = [] if task is None else self._of_task.get(task, [])
-        if flying in mates:
-            mates.remove(flying)
+        in_task = [] if task is None else self._of_task.get(task, [])
+        if flying in in_task:
+            in_task.remove(flying)
         verdict = flying.verdict
         flying.item = flying.fields = flying.verdict = None
         return verdict

@@ -48,7 +48,7 @@ async def reset(index: Index, options: Options) -> None:
     )
 
 
-def tell_slips(settings: BaseSettings) -> None:
+def warn_of_slips(settings: BaseSettings) -> None:
     """Warn of names of settings with a slip in ``DEDUP_``: those with it are refused."""
     known = {setting_name(field.name) for field in attrs.fields(Options)}
     for name in map(str, settings):
@@ -59,7 +59,7 @@ def tell_slips(settings: BaseSettings) -> None:
             logger.warning("%s is no setting of dedup-middleware; do you mean %s?", name, meant)
 
 
-async def tell_contents(index: Index, options: Options, settings: BaseSettings) -> None:
+async def log_contents(index: Index, options: Options, settings: BaseSettings) -> None:
     """Log what the index holds, and warn if a feed is about to lose it."""
     if options.index_url.startswith("memory:"):
         return
@@ -168,7 +168,7 @@ class FieldCheck:
             self._unread += 1
             self._last = page
             if self._unread == UNREAD:
-                self._tell_unread()
+                self._warn_of_unread()
             return
         self._was_read = True
         if self._bytes_seen or not isinstance(html, bytes):
@@ -190,9 +190,9 @@ class FieldCheck:
     def end(self) -> None:
         """Log at the end of a short crawl that no item held a page."""
         if self._unread < UNREAD:
-            self._tell_unread()
+            self._warn_of_unread()
 
-    def _tell_unread(self) -> None:
+    def _warn_of_unread(self) -> None:
         page = self._last
         if page is None or self._was_read:
             return

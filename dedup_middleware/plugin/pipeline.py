@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.closefailures import CloseFailures
-    from dedup_middleware.plugin.feeds import ClusterFeed, Exported, Feeds
+    from dedup_middleware.plugin.clusterfile import ClusterFile
+    from dedup_middleware.plugin.feeds import Exported, Feeds
     from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
 
@@ -96,7 +97,7 @@ class DedupPipeline:
         self._closing: asyncio.Task[None] | None = None
         self.options = options
         self._deduplicator: Deduplicator | None = None
-        self._clusters: ClusterFeed | None = None
+        self._clusters: ClusterFile | None = None
         self._exporter: Exporter | None = None
         self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
@@ -144,7 +145,7 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.plugin.feeds import ClusterFeed
+        from dedup_middleware.plugin.clusterfile import ClusterFile
         from dedup_middleware.plugin.metrics import Exporter
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
@@ -153,7 +154,7 @@ class DedupPipeline:
         try:
             self._classes = load_item_classes(self.options)
             if self.options.clusters:
-                self._clusters = ClusterFeed(self.options, spider, crawl, self._reports.count)
+                self._clusters = ClusterFile(self.options, spider, crawl, self._reports.count)
             if self.options.metrics_port:
                 host, port = self.options.metrics_host, self.options.metrics_port
                 self._exporter = Exporter(self.crawler.stats, spider, host, port)
@@ -184,9 +185,9 @@ class DedupPipeline:
         """Start what accompanies the crawl, whether or not the index can be used."""
         from dedup_middleware.plugin.closefailures import CloseFailures
         from dedup_middleware.plugin.feeds import Feeds, has_other_storage
-        from dedup_middleware.plugin.notices import FieldCheck, tell_slips
+        from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
 
-        tell_slips(self.crawler.settings)
+        warn_of_slips(self.crawler.settings)
         self._field_check = FieldCheck(self.crawler.settings)
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
         self._feeds = Feeds(
@@ -208,12 +209,12 @@ class DedupPipeline:
             self._action.journal.report_counts()
 
     async def _begin(self, index: Index) -> None:
-        from dedup_middleware.plugin.notices import reset, tell_contents
+        from dedup_middleware.plugin.notices import log_contents, reset
 
         if self.options.reset:
             await reset(index, self.options)
         try:
-            await tell_contents(index, self.options, self.crawler.settings)
+            await log_contents(index, self.options, self.crawler.settings)
         except DedupError:
             raise
         except Exception:  # a damaged index must not end a crawl for the sake of a line in the log
@@ -353,8 +354,6 @@ class DedupPipeline:
             if document is None:
                 return None
             document, verdict = await self._decide(flying, page, document)
-        except asyncio.CancelledError:
-            raise
         except Exception:
             # An error of the plugin must not lose the page.
             self._reports.failure(f"checking {in_a_line(fields.key) or type(page.item).__name__}")
@@ -478,7 +477,11 @@ class DedupPipeline:
                         slots = () if exported is None else exported.slots
                         await self._feeds.committed(verdict.claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
-                        await self._announce_superseded(item, verdict, keys)
+                        # Storage deletes these pages.
+                        await self.crawler.signals.send_catch_log_async(
+                            dedup_superseded, item=item, verdict=verdict, keys=keys,
+                            spider=self.crawler.spider,
+                        )  # fmt: skip
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
@@ -490,12 +493,6 @@ class DedupPipeline:
             await deduplicator.release(verdict)
         except Exception:
             self._reports.failure(f"settling {in_a_line(verdict.key)}")
-
-    async def _announce_superseded(self, item: Any, verdict: Verdict, keys: list[str]) -> None:
-        """Tell storage which stored pages an item takes the place of."""
-        await self.crawler.signals.send_catch_log_async(
-            dedup_superseded, item=item, verdict=verdict, keys=keys, spider=self.crawler.spider
-        )
 
 
 def _has_event_loop() -> bool:

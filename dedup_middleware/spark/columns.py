@@ -16,7 +16,7 @@ from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import CONTENT
-from dedup_middleware.spark.pairing import BITS, WORDS
+from dedup_middleware.spark.pairing import BITS, NOTHING, WORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,11 +115,12 @@ def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     yield from pairwise([*firsts, len(values)])
 
 
-def matrix(column: Any, nothing: int) -> NDArray[np.int64]:
-    """The same as the rows of a matrix, shorter ones padded."""
+def matrix(column: Any) -> NDArray[np.int64]:
+    """A column of n lists of whole numbers as int64[n, m]; shorter ones are filled up with
+    NOTHING."""
     starts, numbers = flat(column)
     counts = np.diff(starts)
-    rows = np.full((len(counts), int(counts.max(initial=0))), nothing, np.int64)
+    rows = np.full((len(counts), int(counts.max(initial=0))), NOTHING, np.int64)
     rows[np.arange(rows.shape[1]) < counts[:, None]] = numbers
     return rows
 

@@ -42,6 +42,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.columns import flat, to_content
+from dedup_middleware.spark.filesystem import file_states, local_copy
 from dedup_middleware.spark.signing import (
     PREFIX,
     InArrow,
@@ -57,9 +58,7 @@ from dedup_middleware.spark.stages import (
     Note,
     SparkError,
     Stages,
-    file_states,
     job_options,
-    local_copy,
 )
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.files.rows import BatchError

@@ -28,7 +28,6 @@ from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
 from dedup_middleware.spark.pairing import (
     BAND_KEY,
-    NOTHING,
     NUMBER_SHIFT,
     PROBE,
     SECOND,
@@ -208,7 +207,7 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         single = [name for name in rows.schema.names if name not in (_LOWER, _SIEVE)]
         yield {
             **{name: words(rows.column(name)) for name in single},
-            _LOWER: matrix(rows.column(_LOWER), NOTHING),
+            _LOWER: matrix(rows.column(_LOWER)),
             _SIEVE: fixed(rows.column(_SIEVE), WORDS),
         }
 

@@ -31,6 +31,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.columns import NO_SIEVE, batches_of, words
+from dedup_middleware.spark.filesystem import file_states, listed, literal, opened, qualified
 from dedup_middleware.spark.signing import (
     BASE,
     DOUBTFUL,
@@ -43,15 +44,7 @@ from dedup_middleware.spark.signing import (
     check_names,
     fingerprint_of,
 )
-from dedup_middleware.spark.stages import (
-    Job,
-    SparkError,
-    file_states,
-    listed,
-    literal,
-    opened,
-    qualified,
-)
+from dedup_middleware.spark.stages import Job, SparkError
 from dedup_middleware.tools.files.rows import (
     BatchError,
     csv_rows,
@@ -90,7 +83,12 @@ def read_files(
     :raises SparkError: there are no other files, or their endings name no format or several
     """
     own = f"{_without_links(qualified(session, job.output))}/"
-    found = {file for path in paths for file in listed(session, path)}
+    found: set[str] = set()
+    for path in paths:
+        there = listed(session, path)
+        if not there:
+            raise SparkError(f"there is no file at {path}: name what is to be read")
+        found.update(there)
     files = sorted(file for file in found if not _without_links(file).startswith(own))
     if not files:
         raise SparkError(

@@ -10,7 +10,6 @@ import datetime
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -29,7 +28,7 @@ from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
 from dedup_middleware.spark.stages import SparkError
 from dedup_middleware.tools.files.rows import Row
-from dedup_middleware.tools.files.signing import Signed, Signer
+from dedup_middleware.tools.files.signing import Signed, Signer, signer_of_worker
 
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
@@ -124,17 +123,12 @@ class Task:
     counts: bool
 
 
-@cache
-def _tools(options: Options, texts: bool) -> tuple[Signer, Method]:
-    signer = Signer(options, int(options.hash_key, 16) & (1 << 64) - 1, texts=texts)
-    return signer, choose_method(options)
-
-
 def sign(task: Task) -> InArrow:
     """A function for ``mapInArrow``: the columns of the input, then those of :data:`FIELDS`."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        signer, method = _tools(task.options, task.keep == "longest")
+        signer = signer_of_worker(task.options, task.keep == "longest")
+        method = choose_method(task.options)
         places = Places(task)
         for unnamed in batches:
             batch = unnamed.rename_columns(task.columns)

@@ -5,16 +5,13 @@ A step is a table that is written down, so that a job that was ended goes on whe
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import io
 import json
 import os
-import re
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -33,11 +29,12 @@ from pyspark.sql.types import StructType
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.columns import words
+from dedup_middleware.spark.filesystem import exists, file_system, literal, local_path, opened
+from dedup_middleware.tools.files.signing import batch_key
 
 KEEP = ("first", "longest", "earliest-date")
 METHODS = ("content", "simhash", "weighted-simhash", "minhash")
 BATCH_BYTES = 1 << 20  # of rows that a Python worker gets at once
-HASH_KEY = "1"  # without DEDUP_HASH_KEY, so that all runs decide alike
 
 
 class SparkError(DedupError):
@@ -99,7 +96,7 @@ def job_options(options: Options) -> Options:
         raise OptionsError(
             "DEDUP_METHOD", options.method, f"a batch on Spark runs {', '.join(METHODS)}"
         )
-    return attrs.evolve(options, hash_key=options.hash_key or HASH_KEY)
+    return attrs.evolve(options, hash_key=batch_key(options))
 
 
 _SETTINGS = {
@@ -293,151 +290,16 @@ class Stages:
                 f"output={self.folder!r} can't be used: it holds the result of another input or "
                 "of other options; name another folder, or remove it"
             )
-        files, found = _file_system(self.session, self.folder)
+        files, found = file_system(self.session, self.folder)
         if files.exists(found) and len(files.listStatus(found)):
             raise SparkError(
                 f"output={self.folder!r} can't be used: the folder is not empty; name another one"
             )
-        made = files.create(_file_system(self.session, path)[1], False)
+        made = files.create(file_system(self.session, path)[1], False)
         try:
             made.write(bytearray(json.dumps({"job": fingerprint}).encode()))
         finally:
             made.close()
-
-
-def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    virtual_machine: Any = session._jvm
-    found = virtual_machine.org.apache.hadoop.fs.Path(path)
-    return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
-
-
-_PATTERN = re.compile(r"([\\{}\[\]*?])")
-
-
-def literal(path: str) -> str:
-    """A name that Spark does not take for a pattern when it reads."""
-    return _PATTERN.sub(r"\\\1", path)
-
-
-def qualified(session: SparkSession, path: str) -> str:
-    """The whole name of a file or folder, as :func:`listed` has it."""
-    files, found = _file_system(session, path)
-    return str(files.makeQualified(found).toString())
-
-
-def exists(session: SparkSession, path: str) -> bool:
-    """Whether there is a file or folder, on any file system that Spark supports."""
-    files, found = _file_system(session, path)
-    return bool(files.exists(found))
-
-
-def local_path(session: SparkSession, path: str) -> Path | None:
-    """A file or folder of this machine; None: it is elsewhere."""
-    files, found = _file_system(session, path)
-    if files.getUri().getScheme() != "file":
-        return None
-    return Path(str(files.makeQualified(found).toUri().getPath()))
-
-
-def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
-    """A file on this machine, copied into a folder unless it is here already; by Java, which knows
-    more file systems than Arrow."""
-    here = local_path(session, path)
-    if here is not None:
-        return here
-    files, found = _file_system(session, path)
-    target = folder / str(found.getName())
-    virtual_machine: Any = session._jvm
-    # Without a checksum in a file of its own.
-    to = virtual_machine.org.apache.hadoop.fs.Path(str(target))
-    files.copyToLocalFile(False, found, to, True)
-    return target
-
-
-_LARGEST_PIECE = 1 << 20
-
-
-class _Pieces(io.BufferedReader):
-    """Ever larger pieces of a stream: each is a call of Java, which takes milliseconds.
-
-    The first line of a file is in a small one; the wrapper that makes text asks for 8 KB always.
-    """
-
-    _next = 1 << 13
-
-    def read1(self, size: int = -1, /) -> bytes:
-        found = super().read1(max(size, self._next))
-        self._next = min(2 * self._next, _LARGEST_PIECE)
-        return found
-
-
-class _Stream(io.RawIOBase):
-    """A stream of Java."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        found = self._stream.readNBytes(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()
-
-
-def opened(session: SparkSession, path: str) -> io.BufferedReader:
-    """A file that is read, unpacked if Spark would unpack it."""
-    files, found = _file_system(session, path)
-    machine: Any = session._jvm
-    codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
-    codec, raw = codecs.getCodec(found), files.open(found)
-    stream = _Stream(raw if codec is None else codec.createInputStream(raw))
-    return _Pieces(stream, _LARGEST_PIECE)
-
-
-def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Names, bytes and times of change of files.
-
-    :raises FileNotFoundError: one is not there
-    """
-    machine: Any = session._jvm
-    make = machine.org.apache.hadoop.fs.Path
-    settings = session._jsparkSession.sessionState().newHadoopConf()
-    states = []
-    for path in paths:
-        found = make(path)
-        try:
-            status = found.getFileSystem(settings).getFileStatus(found)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getSimpleName() != "FileNotFoundException":
-                raise
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
-        states.append((path, int(status.getLen()), int(status.getModificationTime())))
-    return states
-
-
-def listed(session: SparkSession, path: str) -> list[str]:
-    """Files at a path, a pattern among them; hidden ones are left out."""
-    files, found = _file_system(session, path)
-    names: list[str] = []
-    waiting = list(files.globStatus(found) or ())
-    while waiting:
-        status = waiting.pop()
-        own = status.getPath()
-        if status.isDirectory():
-            inner = files.listStatus(own)
-            waiting += [one for one in inner if one.getPath().getName()[:1] not in ("_", ".")]
-        else:
-            names.append(str(own.toString()))
-    if not names:
-        raise SparkError(f"there is no file at {path}: name what is to be read")
-    return names
 
 
 def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:

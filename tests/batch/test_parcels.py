@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from dedup_middleware import Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.tools.files.rows import Row
 from dedup_middleware.tools.files.run import batch_options
 from dedup_middleware.tools.files.signing import Signer, pack, sign_rows, unpack
@@ -40,7 +41,7 @@ def plain(value: Any) -> Any:
 def test_what_was_packed_comes_back(method: str, rows: list[Row]) -> None:
     """All fields of all pages but the minima, in the order of the rows, errors among them."""
     options = batch_options(Options(method=method))
-    signer = Signer(options, 1, texts=False)
+    signer = Signer(Fingerprinter(options), texts=False)
     signed = [signer(row) for row in rows]
     back = unpack(pickle.loads(pickle.dumps(pack(signed))))
     assert len(back) == len(rows)
@@ -55,8 +56,8 @@ def test_what_was_packed_comes_back(method: str, rows: list[Row]) -> None:
 def test_a_worker_does_the_same() -> None:
     """What a worker process sends back is what the rows say."""
     options = batch_options(Options())
-    signer = Signer(options, 1, texts=True)
-    found = unpack(sign_rows(options, 1, True, pickle.loads(pickle.dumps(ROWS))))
+    signer = Signer(Fingerprinter(options), texts=True)
+    found = unpack(sign_rows(options, True, pickle.loads(pickle.dumps(ROWS))))
     for row, one in zip(ROWS, found, strict=True):
         expected = signer(row)
         assert (one.key, one.text, one.error) == (expected.key, expected.text, expected.error)
@@ -71,7 +72,7 @@ def test_workers_load_no_scrapy() -> None:
         "from dedup_middleware.tools.files.signing import sign_rows\n"
         "text = 'one two three four five six seven eight nine'\n"
         "rows = [Row(1, {'url': 'https://a/1', 'text': text})]\n"
-        "assert sign_rows(Options(hash_key='1'), 1, False, rows).rows[0][-1]\n"
+        "assert sign_rows(Options(hash_key='1'), False, rows).rows[0][-1]\n"
         "print(sorted({'scrapy', 'twisted', 'itemadapter'} & set(sys.modules)))\n"
     )
     done = subprocess.run(

@@ -23,7 +23,7 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES
 from dedup_middleware.model.documents import NEW, UNCHECKED, Document, Verdict
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
-from dedup_middleware.plugin.notices import tell_contents
+from dedup_middleware.plugin.notices import log_contents
 from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
@@ -102,7 +102,7 @@ async def test_page_number_that_was_never_given(number: int, tmp_path: Path) -> 
             await dedup.commit(verdict)
         with closing(sqlite3.connect(path, timeout=30)) as database, database:
             database.execute("UPDATE page SET number = ? WHERE number = 2", (number,))
-        await tell_contents(index, options, Settings())
+        await log_contents(index, options, Settings())
         assert await index.page_ids() == range(1, 2)
         await verify(index)
 

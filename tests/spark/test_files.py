@@ -20,7 +20,7 @@ from warcio.warcwriter import WARCWriter
 
 from dedup_middleware import Options
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.spark import Job, Result, deduplicate, reading, stages
+from dedup_middleware.spark import Job, Result, deduplicate, filesystem, reading
 from dedup_middleware.spark.__main__ import main, sentences, spark_errors
 from dedup_middleware.spark.job import check_unchanged, run
 from dedup_middleware.spark.reading import read_files
@@ -294,13 +294,13 @@ def test_java_hands_over_large_pieces(
 ) -> None:
     """A call takes longer than what it brings; where only a first line is read, that is little."""
     sizes = []
-    read = stages._Stream.readinto
+    read = filesystem._Stream.readinto
 
-    def counted(stream: stages._Stream, buffer: bytearray) -> int:
+    def counted(stream: filesystem._Stream, buffer: bytearray) -> int:
         sizes.append(len(buffer))
         return read(stream, buffer)
 
-    monkeypatch.setattr(stages._Stream, "readinto", counted)
+    monkeypatch.setattr(filesystem._Stream, "readinto", counted)
     path = tmp_path / "names.csv"
     path.write_text('url,"text\n' + "https://a.example/1,text\n" * 160_000)
     chosen = job(str(tmp_path / "result"))

@@ -118,15 +118,15 @@ def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
             raise CommandError(f"{name} is named twice: what is written needs files of its own")
     names += map(_in_its_folder, (*plan.inputs, *outputs))
     for path in outputs:
-        beside = JournalOutput.beside if path == plan.journal else ()
-        for ending in (*beside, PART, *(PART + ending for ending in beside)):
+        endings = JournalOutput.side_endings if path == plan.journal else ()
+        for ending in (*endings, PART, *(PART + ending for ending in endings)):
             other = path.with_name(path.name + ending)
             if _in_its_folder(other) in names:
                 raise CommandError(
                     f"{other} is needed for {path} until the run is complete: rename the one, or "
                     "name another output"
                 )
-        for ending in ("", *beside):
+        for ending in ("", *endings):
             check_output(path.with_name(path.name + ending), overwrite=overwrite)
 
 

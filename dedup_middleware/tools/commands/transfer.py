@@ -174,7 +174,7 @@ class Rebuild(Subcommand):
             await dedup.close()
         times = await _times(arguments.old, arguments.namespace, options)
         async with reading_index(options) as reader:
-            sign = Signer(options, reader.fingerprinter.hash_key, texts=False)
+            sign = Signer(reader.fingerprinter, texts=False)
             entering = Entering(reader, sign, await _known(reader), times)
             rebuilt = entering.rebuilt
             with context.progress("rows") as done:

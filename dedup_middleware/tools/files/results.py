@@ -49,7 +49,7 @@ class Output:
     :param replaces: also a file of this name that appears during the run
     """
 
-    beside: tuple[str, ...] = ()  # endings of other files that belong to one of this name
+    side_endings: tuple[str, ...] = ()  # endings of other files that belong to one of this name
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Output:
         self.check_name()
         try:
             if self._gets_its_name:
-                for ending in self.beside:  # of an earlier file of this name
+                for ending in self.side_endings:  # of an earlier file of this name
                     Path(f"{self._path}{ending}").unlink(missing_ok=True)
                 self.part.replace(self._path)
             else:
@@ -174,13 +174,13 @@ def _lock(file: int) -> None:
 class JournalOutput(Output):
     """A journal of its own for a run, complete or absent."""
 
-    beside = ("-wal", "-shm", "-journal")  # of SQLite
+    side_endings = ("-wal", "-shm", "-journal")  # of SQLite
 
     def __init__(self, path: Path, options: Options, *, replaces: bool = False) -> None:
         # SQLite writes it by its name.
         super().__init__(path, PRIVATE, packs=False, replaces=replaces)
         self._options = options
-        for ending in self.beside:
+        for ending in self.side_endings:
             Path(f"{self.part}{ending}").unlink(missing_ok=True)
         self._journal = SQLiteJournal(self.part, max_bytes=options.journal_max_bytes)
         self._journal.open(create=True)
@@ -218,7 +218,7 @@ class JournalOutput(Output):
         """Write what is left, so that only the name is missing."""
         self._flush()
         self._journal.close()
-        log = Path(f"{self.part}{self.beside[0]}")
+        log = Path(f"{self.part}{self.side_endings[0]}")
         # SQLite does not say that it could not move the entries into the file.
         if log.exists():
             raise self._failure(OSError(f"entries are left in {log}, as on a full disk"))

@@ -38,12 +38,11 @@ from dedup_middleware.tools.files.rows import BatchError, Row, formats_of, read_
 from dedup_middleware.tools.files.signing import (
     Parcel,
     Signed,
+    batch_key,
     end_with_parent,
     sign_rows,
     unpack,
 )
-
-HASH_KEY = "1"  # of every run without DEDUP_HASH_KEY, so that all runs decide alike
 
 
 def batch_options(options: Options) -> Options:
@@ -56,7 +55,7 @@ def batch_options(options: Options) -> Options:
         index_url="memory:",
         former_index_url="",
         former_namespace="",
-        hash_key=options.hash_key or HASH_KEY,
+        hash_key=batch_key(options),
         window=0.0,
         versions="keep",
     )
@@ -255,7 +254,7 @@ async def _signed(
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
     """Parts with their fingerprints, in their order, made some parts ahead."""
-    sign = partial(sign_rows, options, int(options.hash_key, 16), plan.journal is not None)
+    sign = partial(sign_rows, options, plan.journal is not None)
     others = 0 if executor is None else plan.workers - 1
     waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
     part = next(parts, None)

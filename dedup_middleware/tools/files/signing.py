@@ -27,6 +27,12 @@ from dedup_middleware.plugin.pagefields import document_of, read_fields
 from dedup_middleware.tools.files.rows import Row
 
 
+def batch_key(options: Options) -> str:
+    """The hash key of a batch: without ``DEDUP_HASH_KEY`` always the same, so that all runs decide
+    alike."""
+    return options.hash_key or "1"
+
+
 @attrs.frozen
 class Signed:
     """A row understood: its page, or why there is none.
@@ -49,9 +55,9 @@ class Signed:
 class Signer:
     """Makes fingerprints of rows."""
 
-    def __init__(self, options: Options, hash_key: int, *, texts: bool) -> None:
-        self._options = options
-        self._fingerprinter = Fingerprinter(options, hash_key)
+    def __init__(self, fingerprinter: Fingerprinter, *, texts: bool) -> None:
+        self._options = options = fingerprinter.options
+        self._fingerprinter = fingerprinter
         self._texts = texts
         names = options.field_names
         self._decide = {
@@ -177,14 +183,14 @@ def unpack(parcel: Parcel) -> list[Signed]:
 
 
 @cache
-def _signer(options: Options, hash_key: int, texts: bool) -> Signer:
+def signer_of_worker(options: Options, texts: bool) -> Signer:
     """One for each worker process: it loads the dictionary."""
-    return Signer(options, hash_key, texts=texts)
+    return Signer(Fingerprinter(options), texts=texts)
 
 
-def sign_rows(options: Options, hash_key: int, texts: bool, rows: Sequence[Row]) -> Parcel:
+def sign_rows(options: Options, texts: bool, rows: Sequence[Row]) -> Parcel:
     """Called in a worker process for each part of the input."""
-    signed = list(map(_signer(options, hash_key, texts), rows))
+    signed = list(map(signer_of_worker(options, texts), rows))
     return pack(signed, sketched=not options.keeps_evidence)
 
 

@@ -1,0 +1,148 @@
+"""Files at any address that Spark can read, by its own file systems."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+
+def file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    """The file system of a path, and the path, as Java's objects."""
+    machine: Any = session._jvm
+    found = machine.org.apache.hadoop.fs.Path(path)
+    return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
+
+
+_PATTERN = re.compile(r"([\\{}\[\]*?])")
+
+
+def literal(path: str) -> str:
+    """A name that Spark does not take for a pattern when it reads."""
+    return _PATTERN.sub(r"\\\1", path)
+
+
+def qualified(session: SparkSession, path: str) -> str:
+    """The whole name of a file or folder, as :func:`listed` has it."""
+    files, found = file_system(session, path)
+    return str(files.makeQualified(found).toString())
+
+
+def exists(session: SparkSession, path: str) -> bool:
+    """Whether there is a file or folder, on any file system that Spark supports."""
+    files, found = file_system(session, path)
+    return bool(files.exists(found))
+
+
+def local_path(session: SparkSession, path: str) -> Path | None:
+    """A file or folder of this machine; None: it is elsewhere."""
+    files, found = file_system(session, path)
+    if files.getUri().getScheme() != "file":
+        return None
+    return Path(str(files.makeQualified(found).toUri().getPath()))
+
+
+def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
+    """A file on this machine, copied into a folder unless it is here already; by Java, which knows
+    more file systems than Arrow."""
+    here = local_path(session, path)
+    if here is not None:
+        return here
+    files, found = file_system(session, path)
+    target = folder / str(found.getName())
+    machine: Any = session._jvm
+    # Without a checksum in a file of its own.
+    to = machine.org.apache.hadoop.fs.Path(str(target))
+    files.copyToLocalFile(False, found, to, True)
+    return target
+
+
+_LARGEST_PIECE = 1 << 20
+
+
+class _Pieces(io.BufferedReader):
+    """Ever larger pieces of a stream: each is a call of Java, which takes milliseconds.
+
+    The first line of a file is in a small one; the wrapper that makes text asks for 8 KB always.
+    """
+
+    _next = 1 << 13
+
+    def read1(self, size: int = -1, /) -> bytes:
+        found = super().read1(max(size, self._next))
+        self._next = min(2 * self._next, _LARGEST_PIECE)
+        return found
+
+
+class _Stream(io.RawIOBase):
+    """A stream of Java."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._stream.readNBytes(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def opened(session: SparkSession, path: str) -> io.BufferedReader:
+    """A file that is read, unpacked if Spark would unpack it."""
+    files, found = file_system(session, path)
+    machine: Any = session._jvm
+    codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
+    codec, raw = codecs.getCodec(found), files.open(found)
+    stream = _Stream(raw if codec is None else codec.createInputStream(raw))
+    return _Pieces(stream, _LARGEST_PIECE)
+
+
+def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Names, bytes and times of change of files.
+
+    :raises FileNotFoundError: one is not there
+    """
+    machine: Any = session._jvm
+    make = machine.org.apache.hadoop.fs.Path
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    states = []
+    for path in paths:
+        found = make(path)
+        try:
+            status = found.getFileSystem(settings).getFileStatus(found)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() != "FileNotFoundException":
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+        states.append((path, int(status.getLen()), int(status.getModificationTime())))
+    return states
+
+
+def listed(session: SparkSession, path: str) -> list[str]:
+    """Files at a path, a pattern among them; hidden ones are left out."""
+    files, found = file_system(session, path)
+    names: list[str] = []
+    waiting = list(files.globStatus(found) or ())
+    while waiting:
+        status = waiting.pop()
+        own = status.getPath()
+        if status.isDirectory():
+            inner = files.listStatus(own)
+            waiting += [one for one in inner if one.getPath().getName()[:1] not in ("_", ".")]
+        else:
+            names.append(str(own.toString()))
+    return names
