@@ -315,3 +315,29 @@ async def test_correction_of_a_word(word: str, other: str, mark: str) -> None:
         assert (await decide("five", corrected, f"[agency] {two}")).reason == "near-duplicate"
         assert (await decide("six", f"{mark}Dues", f"[agency] {two}")).reason == "near-duplicate"
         assert (await decide("seven", headline, f"[agency] {two}")).reason == "near-duplicate"
+
+
+FORECAST = {
+    "northern valleys": "thunderstorms are likely to develop after sunset with gusty squalls",
+    "eastern coast": "morning fog is going to lift before noon over sheltered harbours",
+    "western islands": "wet snow may fall above the tree line and melt quickly",
+    "southern plains": "skies will be mostly clear through a mild and breezy evening",
+    "central highlands": "thick cloud will bring steady rain and slippery mountain roads",
+}
+
+
+async def test_two_regions_that_exchange_their_weather() -> None:
+    """Nearly all sequences of words are stored, but of each region something else is said. The same
+    forecast that begins with another region is a copy."""
+
+    def page(weather: dict[str, str]) -> str:
+        return " ".join(f"In the {region} {sky}." for region, sky in weather.items())
+
+    one, two = "northern valleys", "western islands"
+    other = {**FORECAST, one: FORECAST[two], two: FORECAST[one]}
+    verdict = await verdict_of(page(FORECAST), page(other))
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+    verdict = await verdict_of(
+        page(FORECAST), page(dict([*FORECAST.items()][1:] + [*FORECAST.items()][:1]))
+    )
+    assert verdict.is_duplicate

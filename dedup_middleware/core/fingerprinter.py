@@ -217,6 +217,8 @@ class Fingerprinter:
             signed.sorts,
             words,
             signed.word_hashes,
+            signed.begins,
+            self._shingler.seeds,
         )
         if marks:
             wording = _marked(wording, marks)

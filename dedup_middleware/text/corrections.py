@@ -21,7 +21,9 @@ def _mark() -> re.Pattern[str]:
     """A word for a correction that is a part of its own, between the ends of a headline, brackets,
     colons and dashes. Ideographs need no end before the next word: 更正公告."""
     said = "|".join(sorted(map(re.escape, word_lists()["corrections"]), key=len, reverse=True))
-    end = rf"(?=\s*(?:[.!]*$|[{_CLOSES}{_PARTS}]))|(?<=[\u4e00-\u9fff])(?=[后後版稿]|公告|启事|啟事)"
+    end = (
+        rf"(?=\s*(?:[.!]*$|[{_CLOSES}{_PARTS}]))|(?<=[\u4e00-\u9fff])(?=[后後版稿]|公告|启事|啟事)"
+    )
     return re.compile(rf"(?:^|[{_OPENS}{_PARTS}])\s*(?:{said})(?:{end})|更正(?:公告|启事|啟事)$")
 
 

@@ -19,6 +19,7 @@ from dedup_middleware.text.corrections import says_correction
     ],
 )
 def test_mark_of_a_correction(headline: str) -> None:
+    """Before the headline, behind it, or in brackets; an update may be corrected, too."""
     assert says_correction(headline)
 
 
@@ -27,13 +28,20 @@ def test_mark_of_a_correction(headline: str) -> None:
     [
         *("", "Correction officers elect a chair", "Harbour corrects its charts"),
         *("Prices fall in a correction of the market", "He corrected: nobody", "UPDATE 2-Ferry"),
-        *("Correctionville: a town", "La correction des copies", "市政府更正渡口时刻表", "改正错误"),
+        *(
+            "Correctionville: a town",
+            "La correction des copies",
+            "市政府更正渡口时刻表",
+            "改正错误",
+        ),
         *("Исправительная колония: проверка", "修正主义的历史", "Uncorrected proofs"),
     ],
 )
 def test_words_that_are_no_mark(headline: str) -> None:
+    """A word for a correction in a sentence, and words that begin with one."""
     assert not says_correction(headline)
 
 
 def test_long_headline_takes_no_time() -> None:
+    """Only its beginning is looked at."""
     assert not says_correction("correction " * 100_000)
