@@ -21,7 +21,7 @@ class Wording:
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
-    something, and when; ``begins``: uint8[words] whether a clause begins with it; ``seeds``:
+    something, and when; ``begins``: uint8[words] whether a clause or line begins there; ``seeds``:
     uint64[2] what the hash of a shingle is made with. The last two may be empty.
     """
 

@@ -180,6 +180,7 @@ def keep_words(
     return np.int64(kept), exact, np.int64(written)
 
 
+_NEWLINE = np.uint32(ord("\n"))
 _RESULT = Tuple(
     (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U64, U8)
 )  # fmt: skip
@@ -244,8 +245,11 @@ def read_text(
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
     editors = editors_line(codes)
-    words = np.empty(kept, np.uint64)
+    words, at = np.empty(kept, np.uint64), np.int32(0)
     for i in range(np.uint64(kept)):
+        while at < starts[i]:
+            cuts[i] |= np.uint8(codes[at] == _NEWLINE)  # a wrapped line may be moved as a whole
+            at += np.int32(1)
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     return (
@@ -277,7 +281,8 @@ class Shingles:
         (see `datelines`), any other numeral, or a word (see `wording`).
     :param anchors: hashes of some clauses, see `wording`.
     :param words: the hash of each token; 0 of one that says who reported something, and when.
-    :param begins: of each token whether a clause begins with it.
+    :param begins: of each token whether a clause or a line begins with it, or with a stop word
+        before it.
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """
