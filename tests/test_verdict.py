@@ -10,7 +10,7 @@ import pytest
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.model.documents import NEW, Verdict, as_dict
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
-from tests.texts import article
+from tests.texts import article, english
 
 # With a fixed key: names are distinguished by 8 bits, and one in 256 keys confuses two of them.
 OPTIONS = Options(index_url="memory:", hash_key="5eed")
@@ -290,3 +290,54 @@ def test_fields_of_other_types_are_refused(field: str, value: Any, wanted: str) 
     """A document names the field, and what to give; nothing fails later, from inside."""
     with pytest.raises(TypeError, match=rf"Document\({field}=...\) is of type \w+: give {wanted}$"):
         Document(**{"key": "https://one.example/1", field: value})
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "mark"), [("imposed", "proposed", "CORRECTED - "), ("征收", "提议", "更正：")]
+)
+async def test_correction_of_a_word(word: str, other: str, mark: str) -> None:
+    """A page marked as a correction is kept, though it corrects one word; its copies are not."""
+    body = article(7) if "征" in word else english(7)
+    one, two = (f"{body[:300]} {said} {body[300:]}" for said in (word, other))
+    headline, corrected = "Harbour dues", f"{mark}Harbour dues"
+    wrong = Document("https://one.example/1", title=headline, text=one)
+    async with Deduplicator(OPTIONS) as dedup:
+
+        async def decide(host: str, title: str, text: str) -> Verdict:
+            return await dedup.decide(Document(f"https://{host}.example/2", title=title, text=text))
+
+        assert await dedup.commit(await dedup.decide(wrong))
+        assert (await decide("two", headline, two)).reason == "near-duplicate"
+        assert (await decide("three", corrected, one)).reason == "exact-copy"
+        verdict = await decide("four", corrected, two)
+        assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
+        assert await dedup.commit(verdict)
+        assert (await decide("five", corrected, f"[agency] {two}")).reason == "near-duplicate"
+        assert (await decide("six", f"{mark}Dues", f"[agency] {two}")).reason == "near-duplicate"
+        assert (await decide("seven", headline, f"[agency] {two}")).reason == "near-duplicate"
+
+
+FORECAST = {
+    "northern valleys": "thunderstorms are likely to develop after sunset with gusty squalls",
+    "eastern coast": "morning fog is going to lift before noon over sheltered harbours",
+    "western islands": "wet snow may fall above the tree line and melt quickly",
+    "southern plains": "skies will be mostly clear through a mild and breezy evening",
+    "central highlands": "thick cloud will bring steady rain and slippery mountain roads",
+}
+
+
+async def test_two_regions_that_exchange_their_weather() -> None:
+    """Nearly all sequences of words are stored, but of each region something else is said. The same
+    forecast that begins with another region is a copy."""
+
+    def page(weather: dict[str, str]) -> str:
+        return " ".join(f"In the {region} {sky}." for region, sky in weather.items())
+
+    one, two = "northern valleys", "western islands"
+    other = {**FORECAST, one: FORECAST[two], two: FORECAST[one]}
+    verdict = await verdict_of(page(FORECAST), page(other))
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+    verdict = await verdict_of(
+        page(FORECAST), page(dict([*FORECAST.items()][1:] + [*FORECAST.items()][:1]))
+    )
+    assert verdict.is_duplicate

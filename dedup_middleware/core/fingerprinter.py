@@ -100,6 +100,7 @@ class Fingerprinter:
         from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
+        from dedup_middleware.text.corrections import says_correction
         from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT
 
@@ -118,6 +119,7 @@ class Fingerprinter:
         self._simhash = SimHash
         self._make_evidence = make_evidence
         self._relevant = relevant
+        self._says_correction = says_correction
         self._short, self._titled = SHORT, TITLED
 
     @cached_property
@@ -168,7 +170,10 @@ class Fingerprinter:
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
         lazy = self._keeps_evidence
         if lazy and size:
-            wording, evidence, anchors = self._evidence(title, signed, exact if rest else 0)
+            marks = _whole_marks(exact) if rest else ()
+            if self._says_correction(title or text.partition("\n")[0]):
+                marks = (*marks, keyed_hash("correction", hash_key))
+            wording, evidence, anchors = self._evidence(title, signed, marks)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -190,12 +195,11 @@ class Fingerprinter:
         )
 
     def _evidence(
-        self, title: str, signed: SignedText, whole: int
+        self, title: str, signed: SignedText, marks: tuple[int, ...]
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
         """Wording, evidence and anchors of a page.
 
-        :param whole: hash of the whole text, if only a part of it is compared: then no other text
-            holds it; else 0
+        :param marks: further values, which only a page with the same marks holds
         """
         words = _NO_WORDS
         if title and signed.words < self._short:
@@ -213,18 +217,25 @@ class Fingerprinter:
             signed.sorts,
             words,
             signed.word_hashes,
+            signed.begins,
+            self._shingler.seeds,
         )
-        if whole:
-            wording = _only_equal(wording, whole)
+        if marks:
+            wording = _marked(wording, marks)
         elif len(signed.evidence) and (signed.words >= self._titled or not len(words)):
             return wording, signed.evidence.tobytes(), signed.anchors
         return wording, self._make_evidence(wording), signed.anchors
 
 
-def _only_equal(wording: Wording, whole: int) -> Wording:
-    """The wording with values that only the evidence of an equal text holds."""
+def _whole_marks(whole: int) -> tuple[int, ...]:
+    """Values that only an equal text has, of the hash of a text of which a part is compared."""
     # Several, because a filter takes one in 256 for held by mistake.
-    more = np.array([keyed_hash(str(place), whole) for place in range(_WHOLE_VALUES)], np.uint64)
+    return tuple(keyed_hash(str(place), whole) for place in range(_WHOLE_VALUES))
+
+
+def _marked(wording: Wording, marks: tuple[int, ...]) -> Wording:
+    """The wording with further values, as if its first word were numerals."""
+    more = np.array(marks, np.uint64)
     return attrs.evolve(
         wording,
         values=np.concatenate([more, wording.values]),

@@ -162,7 +162,7 @@ class ContentByEvidence(Content):
             distinct = np.unique(wording.order)
             words = len(distinct) + wording.words - compared
             once = attrs.evolve(
-                NO_WORDING, order=distinct, words=words, word_hashes=np.zeros(words, np.uint32)
+                NO_WORDING, order=distinct, words=words, word_hashes=np.zeros(words, np.uint64)
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
@@ -189,7 +189,7 @@ class ContentByEvidence(Content):
         """Judge a page by what was counted of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 10] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 11] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: shingles of the page, each once where many are repeated, among which

@@ -277,7 +277,7 @@ def decide_by_evidence(
             min(size, their_size) < min_features,
             similarity < threshold,
             changed,
-            turned[i] > 0,
+            turned[i] > 0 or found[i, evidence.EXCHANGED] > 0,
             is_other_title or is_other_subject or (titled and not strict),
         )
         if (
@@ -295,6 +295,7 @@ def decide_by_evidence(
             and _is_held(size, their_size, share, mistaken, compared)
             and figures[i] == 0
             and turned[i] == 0
+            and found[i, evidence.EXCHANGED] == 0
         )
     _leave_out_common(candidates, host, key, threshold, similarities, apart, codes)
     return similarities, jaccards, shared, codes, held

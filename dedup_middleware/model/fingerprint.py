@@ -20,7 +20,9 @@ class Wording:
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page;
-    ``word_hashes``: uint32[words] a hash of each word.
+    ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
+    something, and when; ``begins``: uint8[words] whether a clause or line begins there; ``seeds``:
+    uint64[2] what the hash of a shingle is made with. The last two may be empty.
     """
 
     order: NDArray[np.uint64]
@@ -29,7 +31,9 @@ class Wording:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
-    word_hashes: NDArray[np.uint32]
+    word_hashes: NDArray[np.uint64]
+    begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
+    seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
 
     @property
     def numerals(self) -> int:
@@ -38,8 +42,9 @@ class Wording:
 
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
-        sizes = np.array((len(self.order), self.words, len(self.values), len(self.title)), "<i8")
-        return b"".join((sizes.tobytes(), *(getattr(self, name).tobytes() for name in _LAYOUT)))
+        arrays = [getattr(self, name) for name in _LAYOUT]
+        sizes = np.array((self.words, *map(len, arrays)), "<i8")
+        return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays)))
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Wording:
@@ -49,8 +54,8 @@ class Wording:
         """
         if not raw:
             return NO_WORDING
-        shingles, words, values, title = np.frombuffer(raw, "<i8", 4).tolist()
-        counts, at = (shingles, values, title, values, words, values), 32
+        words, *counts = np.frombuffer(raw, "<i8", 1 + len(_LAYOUT)).tolist()
+        at = 8 * (1 + len(_LAYOUT))
         parts: dict[str, NDArray[Any]] = {}
         for (name, kind), count in zip(_LAYOUT.items(), counts, strict=True):
             parts[name] = np.frombuffer(raw, kind, count, at).copy()
@@ -60,8 +65,8 @@ class Wording:
 
 # The arrays of a wording in the order of its bytes.
 _LAYOUT: Final = {
-    "order": "<u8", "values": "<u8", "title": "<u8", "positions": "<i4", "word_hashes": "<u4",
-    "sorts": "u1",
+    "order": "<u8", "values": "<u8", "title": "<u8", "word_hashes": "<u8", "seeds": "<u8",
+    "positions": "<i4", "sorts": "u1", "begins": "u1",
 }  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
 NO_WORDING = Wording(words=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()})

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
-from dedup_middleware.base.kerneltypes import R8, R32, R64, RI64, U8
+from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.ribbon import (
     BITS_EACH,
@@ -56,8 +56,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     FALSE_POSITIVES,
     NEW_SUBJECT,
     LONGEST_OF_ALL,
-) = range(10)
-COLUMNS: Final = 10
+    EXCHANGED,
+) = range(11)
+COLUMNS: Final = 11
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -74,7 +75,9 @@ _LEVEL_SHIFT: Final = np.uint64(58)
 _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _SPREAD: Final = np.uint64(0x9E3779B1)
-_ONE, _HALF = np.uint64(1), np.uint64(32)
+_ONE, _HALF, _LOW = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
+_JOINTS: Final = 32  # of a page with more it can't be said which of its parts changed places
+_TRIPLE: Final = 3  # words of a shingle, but in texts of few different words
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
 
 
@@ -95,7 +98,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 10].
+    """Compare the wording of a page with the evidence of n others, int64[n, 11].
 
     The columns count, of the page:
 
@@ -120,6 +123,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST_OF_ALL``: as ``LONGEST``, of passages anywhere in the page, so that one that begins
       in the lead or ends in the tail counts whole, but for two words of one at the very beginning
       or end
+    * ``EXCHANGED``: passages that have changed places inside their clauses: each follows words
+      that another one of them follows in the other page
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -129,7 +134,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
         wording.order, wording.words, wording.values, wording.positions, wording.sorts,
-        wording.title, wording.word_hashes,
+        wording.title, wording.word_hashes, wording.begins, wording.seeds,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
     )  # fmt: skip
     return found
@@ -343,10 +348,10 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
         size *= np.uint64(2)
     table, firsts = np.full(size, -1, np.int32), np.empty(words, np.int32)
     for word in range(words):
-        if word_hashes[word] == np.uint32(NO_NEWS):
+        if word_hashes[word] == np.uint64(NO_NEWS):
             firsts[word] = np.int32(-1)
             continue
-        at = np.uint64(word_hashes[word]) * _SPREAD >> _HALF & (size - _ONE)
+        at = (word_hashes[word] & _LOW) * _SPREAD >> _HALF & (size - _ONE)
         while table[at] >= 0 and word_hashes[table[at]] != word_hashes[word]:
             at = (at + _ONE) & (size - _ONE)
         if table[at] < 0:
@@ -439,10 +444,75 @@ def _count_new(
     found[LONGEST_OF_ALL] = anywhere.longest
 
 
-@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R32, R8, RI64))
+@subkernel
+def _continues(
+    word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, a: Any, b: Any
+) -> Any:
+    """Whether the words behind `b` follow those up to `a` in the other page, as far as shingles
+    tell."""
+    base = seeds[0]
+    two, one = word_hashes[a - 1], word_hashes[a]
+    then, last = word_hashes[b + 1], word_hashes[b + 2]
+    return (
+        then != word_hashes[a + 1]
+        and holds(data, start, size, mix((two * base + one) * base + then ^ seeds[1]))
+        and holds(data, start, size, mix((one * base + then) * base + last ^ seeds[1]))
+    )
+
+
+@subkernel
+def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any:
+    """Write the words behind which a clause goes on with a passage that the other page has, but
+    not there; how many there are, 0 if there are too many."""
+    found = 0
+    for word in range(1, word_hashes.size - _TRIPLE):
+        if common[word] or not common[word + 1]:
+            continue
+        is_inside, is_news = True, word_hashes[word - 1] != np.uint64(NO_NEWS)
+        for i in range(word, word + _TRIPLE):
+            is_inside &= begins[i] == 0
+            is_news &= word_hashes[i] != np.uint64(NO_NEWS)
+        if is_inside and is_news:
+            if found == _JOINTS:
+                return 0
+            joints[found] = np.int32(word)
+            found += 1
+    return found
+
+
+@allocating_subkernel
+def _count_exchanged(
+    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
+) -> Any:
+    """Count passages that have changed places: joints that lie on a circle, in which the other page
+    has behind each the passage of the next."""
+    joints = np.empty(_JOINTS, np.int32)
+    count = _find_joints(common, word_hashes, begins, joints)
+    if count <= 1:
+        return 0
+    follows = np.zeros((count, count), np.uint8)
+    for i in range(count):
+        for k in range(count):
+            if i != k and _continues(word_hashes, seeds, data, start, size, joints[i], joints[k]):
+                follows[i, k] = np.uint8(1)
+    left, before = np.ones(count, np.uint8), count + 1
+    exchanged = count
+    while exchanged < before:  # what leads nowhere, or from nowhere, is on no circle
+        before, exchanged = exchanged, 0
+        for i in range(count):
+            out, into = np.uint8(0), np.uint8(0)
+            for k in range(count):
+                out |= follows[i, k] & left[k]
+                into |= follows[k, i] & left[k]
+            left[i] &= out & into
+            exchanged += np.int64(left[i])
+    return exchanged
+
+
+@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R8, RI64))
 def _examine(
     order: Any, words: Any, values: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
-    data: Any, ends: Any,
+    begins: Any, seeds: Any, data: Any, ends: Any,
 ) -> Any:  # fmt: skip
     count = ends.size - 1
     found = np.zeros((count, COLUMNS), np.int64)
@@ -452,7 +522,7 @@ def _examine(
     firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
     distinct = 0
     for word in range(words):
-        distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint32(NO_NEWS))
+        distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint64(NO_NEWS))
     # A page of few different words says its news by their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
@@ -474,6 +544,16 @@ def _examine(
                 values, positions, sorts, data, start, size, width, common
             )
         found[row, FALSE_POSITIVES] = _MISTAKEN
+        # Of pages that share little it does not matter.
+        if (
+            begins.size == words
+            and width == _TRIPLE
+            and level == 0
+            and (2 * found[row, COMMON] > shingles)
+        ):
+            found[row, EXCHANGED] = _count_exchanged(
+                common, word_hashes, begins, seeds, data, start, size
+            )
         _mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])

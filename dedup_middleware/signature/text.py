@@ -68,7 +68,8 @@ class SignedText(NamedTuple):
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
-    word_hashes: NDArray[np.uint32]
+    word_hashes: NDArray[np.uint64]
+    begins: NDArray[np.uint8]
     evidence: NDArray[np.uint8]
 
 
@@ -132,7 +133,7 @@ class TextSigner:
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
 _COUNTS = (types.boolean, types.int64, types.uint64, types.uint64, types.int64)
-_RESULT = types.Tuple((*_COUNTS, U64, U64, I32, U8, U64, U32, U8))
+_RESULT = types.Tuple((*_COUNTS, U64, U64, I32, U8, U64, U64, U8, U8))
 _NUMBERS = (types.int64, types.int64)
 _ARGUMENTS = (R32, types.boolean, *_TABLES, R32_2, *_NUMBERS, I64, U32, U64, U64, U8, U8)
 
@@ -148,7 +149,7 @@ def _sign_text(
         raw, composed, table, expansions, mode, width, roots, hints, nodes, values, stops, keys
     )
     ready, features, counts, _, places, clauses, words, exact = read[:8]
-    order, numerals, positions, sorts, anchors, word_hashes = read[8:]
+    order, numerals, positions, sorts, anchors, word_hashes, begins = read[8:]
     value, evidence = np.uint64(0), np.empty(0, np.uint8)
     if ready and width:
         fill_minima(features, padded, minima)
@@ -171,5 +172,5 @@ def _sign_text(
             evidence = fill_evidence(order, numerals, sorts, np.empty(0, np.uint64))
     return (
         ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors,
-        word_hashes, evidence,
+        word_hashes, begins, evidence,
     )  # fmt: skip

@@ -64,6 +64,8 @@ from dedup_middleware.text.clauses import (
 from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
+    SHINGLE_BASE,
+    SHINGLE_START,
     TEXT_BASE,
     TOKEN_START,
     HashedText,
@@ -178,8 +180,9 @@ def keep_words(
     return np.int64(kept), exact, np.int64(written)
 
 
+_NEWLINE = np.uint32(ord("\n"))
 _RESULT = Tuple(
-    (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U32)
+    (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U64, U8)
 )  # fmt: skip
 
 
@@ -191,7 +194,7 @@ def read_text(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Code points in; out come whether the text need not be composed, and the parts of `Shingles`:
     features, counts, figures, places, clauses, tokens, exact, order, values, positions, sorts,
-    anchors, words.
+    anchors, words, begins.
 
     With a width of 0 they are empty but for `order`, the hashes of the tokens.
     """
@@ -225,7 +228,7 @@ def read_text(
         none, nowhere, few = hashes[:0], codes[:0], cuts[:0]
         return (
             ready, none, nowhere, none, nowhere, clauses[:0], kept, exact, hashes[:kept], none,
-            starts[:0], few, none, nowhere,
+            starts[:0], few, none, none, few,
         )  # fmt: skip
     features, counts, order = shingle_features(hashes, kept, width, keys)
     figures, places, stated, spans, kinds, line = hash_figures(
@@ -242,13 +245,16 @@ def read_text(
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
     editors = editors_line(codes)
-    words = np.empty(kept, np.uint32)
+    words, at = np.empty(kept, np.uint64), np.int32(0)
     for i in range(np.uint64(kept)):
+        while at < starts[i]:
+            cuts[i] |= np.uint8(codes[at] == _NEWLINE)  # a wrapped line may be moved as a whole
+            at += np.int32(1)
         said = starts[i] < begin or end <= starts[i] < editors
-        words[i] = max(np.uint32(hashes[i]), np.uint32(1)) if said else np.uint32(NO_NEWS)
+        words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     return (
         ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
-        positions, sorts, anchors, words,
+        positions, sorts, anchors, words, cuts[:kept],
     )  # fmt: skip
 
 
@@ -274,7 +280,9 @@ class Shingles:
     :param sorts: what each is: a numeral that may be a year, is in a date line or in a time stamp
         (see `datelines`), any other numeral, or a word (see `wording`).
     :param anchors: hashes of some clauses, see `wording`.
-    :param words: of each token 32 bits of its hash.
+    :param words: the hash of each token; 0 of one that says who reported something, and when.
+    :param begins: of each token whether a clause or a line begins with it, or with a stop word
+        before it.
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """
@@ -291,7 +299,8 @@ class Shingles:
     positions: NDArray[np.int32]
     sorts: NDArray[np.uint8]
     anchors: NDArray[np.uint64]
-    words: NDArray[np.uint32]
+    words: NDArray[np.uint64]
+    begins: NDArray[np.uint8]
 
 
 class Shingler:
@@ -361,6 +370,11 @@ class Shingler:
     def _trie(self) -> Trie:
         # Not before there is a text: the dictionary is built with kernels, which are compiled.
         return self._load_trie()
+
+    @property
+    def seeds(self) -> NDArray[np.uint64]:
+        """Base and start of the hashes of shingles."""
+        return self._keys[[SHINGLE_BASE, SHINGLE_START]]
 
     @cached_property
     def tables(self) -> tuple[Any, ...]:

@@ -102,7 +102,7 @@ def weigh(
         (sizes < method.min_features) | (page.size < method.min_features),
         similarity < method.threshold,
         changed | (figures > 0),
-        turned > 0,
+        (turned > 0) | (found[:, evidence.EXCHANGED] > 0),
         title_differs | is_other_subject | (titled & ~strict),
         neighbours & (np.minimum(page.size, sizes) < 64) & template,
     )
@@ -113,7 +113,7 @@ def weigh(
     if np.count_nonzero(neighbours) >= 3:
         _leave_out_common(method.threshold, reasons, similarity, neighbours)
     duplicate = np.array([reason in (EXACT, CONTAINED) for reason in reasons], np.bool_)
-    held &= (figures == 0) & (turned == 0)
+    held &= (figures == 0) & (turned == 0) & (found[:, evidence.EXCHANGED] == 0)
     return Judgement(duplicate, similarity, jaccard, tuple(reasons), shared, figures, turned, held)
 
 

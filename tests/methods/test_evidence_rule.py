@@ -83,7 +83,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
         np.zeros(len(values), np.int32),
         sorts[: len(values)],
         order[: rng.integers(0, 9)],
-        np.zeros(words, np.uint32),
+        np.zeros(words, np.uint64),
     )
     size = int(len(order) * rng.choice([0.3, 1.0, 1.0])) or 1
     host, title = int(rng.integers(0, 2)), int(rng.integers(0, 3))
@@ -108,6 +108,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
         found[:, column] = rng.random(count) < 0.2
     found[:, evidence.NEW_TITLE] = rng.integers(-1, 5, count)
     found[:, evidence.NEW_SUBJECT] = rng.random(count) < 0.2
+    found[:, evidence.EXCHANGED] = 2 * (rng.random(count) < 0.1)
     found[:, evidence.FALSE_POSITIVES] = rng.choice([0, 50_000], count)
     figures, turned = (rng.random((2, count)) < 0.1).astype(np.int64)
     judged = method.weigh(page, candidates, found, figures, turned, compared)

@@ -220,3 +220,13 @@ def test_lines_may_be_wrapped_anywhere(width: int) -> None:
     one, other = SHINGLER(text), SHINGLER(wrapped)
     for name in ("features", "values", "sorts", "positions", "anchors", "places", "clauses"):
         assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
+
+
+def test_words_with_which_clauses_and_lines_begin() -> None:
+    """Also if a stop word is in front of them."""
+    text = "Cranes unload timber, and barges wait\nthe pilots sleep. Ferries: none"
+    shingles = SHINGLER(text)
+    assert SHINGLER.tokens(text) == [
+        *("cranes", "unload", "timber", "barges", "wait", "pilots", "sleep", "ferries", "none")
+    ]
+    assert shingles.begins.tolist() == [0, 0, 0, 1, 0, 1, 0, 1, 1]
