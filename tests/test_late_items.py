@@ -296,16 +296,18 @@ async def test_an_item_that_takes_longer_than_closing_waits_passes(
     crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     deduplicator = crawl.pipeline._deduplicator
     assert deduplicator is not None
-    may_go_on, fast = asyncio.Event(), getattr(deduplicator, call)
+    may_go_on, is_done, fast = asyncio.Event(), asyncio.Event(), getattr(deduplicator, call)
 
     async def slow(document: Document) -> Any:
         result = await fast(document)
+        is_done.set()
         await may_go_on.wait()
         return result
 
     monkeypatch.setattr(deduplicator, call, slow)
     item = {"url": "https://a/1", "text": article(1)}
     sent = asyncio.create_task(crawl.pipeline.process_item(item))
+    await is_done.wait()  # the first page loads the kernels, which may take longer than closing
     await asyncio.wait_for(crawl.pipeline.close_spider(), 20)
     may_go_on.set()
     assert await sent is item
