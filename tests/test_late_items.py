@@ -189,6 +189,76 @@ async def test_a_pipeline_that_may_have_stored_nothing(
     assert not logging.getLogger("scrapy.core.engine").filters
 
 
+async def test_a_pipeline_that_fails_at_the_end_is_noticed_without_stats(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The command is named where STATS_CLASS counts nothing, too."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/1", "text": article(1)}
+
+    none = "scrapy.statscollectors.DummyStatsCollector"
+    url = f"sqlite:{tmp_path / 'i.db'}"
+    await crawl(source, {FailsSoon: 600}, DEDUP_INDEX_URL=url, STATS_CLASS=none)
+    (said,) = [one for one in warnings(caplog) if "failed when it was closed" in one]
+    assert "calls 1 pages" in said
+
+
+async def test_an_error_while_the_plugin_is_closed_hides_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another pipeline that fails then is noticed, and no filter stays at Scrapy's log."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/1", "text": article(1)}
+
+    async def fails(_self: Any) -> None:
+        raise RuntimeError("an error of the plugin")
+
+    monkeypatch.setattr(pipeline.Action, "close", fails)
+    await crawl(source, {FailsSoon: 600}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    assert any("failed when it was closed" in one for one in warnings(caplog))
+    assert not logging.getLogger("scrapy.core.engine").filters
+
+
+class FailsToOpen(FailsAtOnce):
+    """Fails when it is opened, so that Scrapy does not wait for the other pipelines."""
+
+    async def open_spider(self) -> None:
+        """Called by Scrapy."""
+        await asyncio.sleep(0)
+        raise OSError("an error of the user's")
+
+
+async def test_what_is_opened_when_the_crawl_is_over_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of many crawls would keep the index open, and a filter at Scrapy's log."""
+    goes_on, is_open, made = asyncio.Event(), asyncio.Event(), []
+    start = DedupPipeline.open_spider
+
+    async def slow(self: DedupPipeline) -> None:
+        made.append(self)
+        await goes_on.wait()
+        await start(self)
+        is_open.set()
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/1", "text": article(1)}
+
+    monkeypatch.setattr(DedupPipeline, "open_spider", slow)
+    settings = {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
+        "DOWNLOAD_HANDLERS": {"http": None, "https": None},  # Scrapy would leave them open
+    }
+    with pytest.raises(OSError, match="user's"):
+        await crawl(source, {FailsToOpen: 600}, **settings)
+    goes_on.set()
+    await is_open.wait()
+    assert made[0]._deduplicator is None
+    assert not logging.getLogger("scrapy.core.engine").filters
+
+
 async def test_items_that_scrapy_does_not_wait_for_are_decided_first() -> None:
     """As those of `scrapy parse --pipelines`: the index is not closed under them."""
     crawl = await opened()
@@ -226,16 +296,18 @@ async def test_an_item_that_takes_longer_than_closing_waits_passes(
     crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     deduplicator = crawl.pipeline._deduplicator
     assert deduplicator is not None
-    may_go_on, fast = asyncio.Event(), getattr(deduplicator, call)
+    may_go_on, is_done, fast = asyncio.Event(), asyncio.Event(), getattr(deduplicator, call)
 
     async def slow(document: Document) -> Any:
         result = await fast(document)
+        is_done.set()
         await may_go_on.wait()
         return result
 
     monkeypatch.setattr(deduplicator, call, slow)
     item = {"url": "https://a/1", "text": article(1)}
     sent = asyncio.create_task(crawl.pipeline.process_item(item))
+    await is_done.wait()  # the first page loads the kernels, which may take longer than closing
     await asyncio.wait_for(crawl.pipeline.close_spider(), 20)
     may_go_on.set()
     assert await sent is item

@@ -28,7 +28,6 @@ class CloseFailures(logging.Filter):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__()
         self._spider = None if crawler.spider is None else weakref.ref(crawler.spider)
-        self._stats = crawler.stats
         self._since = time.time() - CLOCKS
         self._seen = False
         _engine_log.addFilter(self)
@@ -39,10 +38,12 @@ class CloseFailures(logging.Filter):
             self._seen = self._seen or getattr(record, "spider", None) is self._spider()
         return True
 
-    def end(self) -> None:
-        """The pipelines are closed: log an error if one has failed."""
+    def end(self, committed: int) -> None:
+        """The pipelines are closed: log an error if one has failed.
+
+        :param committed: pages of this crawl that the index calls stored
+        """
         _engine_log.removeFilter(self)
-        committed = 0 if self._stats is None else self._stats.get_value("dedup/committed", 0)
         if not self._seen or not committed:
             return
         since = datetime.datetime.fromtimestamp(self._since).astimezone()

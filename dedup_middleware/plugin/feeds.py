@@ -158,6 +158,11 @@ class Feeds:
         if _have_failed(slots):  # while it was being committed
             await self._forget_failed()
 
+    def count_committed(self) -> int:
+        """Pages of this crawl that the index calls stored, also where the stats count nothing."""
+        known = None if self._stats is None else self._stats.get_value("dedup/committed")
+        return self._committed if known is None else known
+
     async def _forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
         crawl are stored."""
@@ -171,7 +176,7 @@ class Feeds:
         that nothing has are forgotten.
         """
         counts = {} if self._stats is None else self._stats.get_stats()
-        committed = counts.get("dedup/committed", self._committed)
+        committed = self.count_committed()
         # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
         # fails; of what can't be watched, only Scrapy's count is known.
         failed = any(slot.itemcount for slot in self._not_stored) or (

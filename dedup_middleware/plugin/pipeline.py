@@ -93,7 +93,7 @@ class DedupPipeline:
     ) -> None:
         self.crawler = crawler
         self._settings_error = settings_error
-        self._is_closed = False
+        self._is_closed = self._is_over = False
         self._closing: asyncio.Task[None] | None = None
         self.options = options
         self._deduplicator: Deduplicator | None = None
@@ -180,6 +180,8 @@ class DedupPipeline:
         finally:
             self._reports.is_opening = False
         await self._start(spider, crawl)
+        if self._is_over:  # another pipeline failed when it was opened, and Scrapy did not wait
+            await self._on_closed()
 
     async def _start(self, spider: str, crawl: str) -> None:
         """Start what accompanies the crawl, whether or not the index can be used."""
@@ -233,10 +235,14 @@ class DedupPipeline:
 
     async def _on_closed(self) -> None:
         # If another pipeline fails when it is closed, Scrapy waits for none, or closes none.
-        if self._feeds is not None:  # it has been opened
+        self._is_over = True
+        if self._feeds is None:  # it has not been opened, or not yet
+            return
+        try:
             await self.close_spider()
-        if self._close_failures is not None:
-            self._close_failures.end()
+        finally:
+            if self._close_failures is not None:
+                self._close_failures.end(self._feeds.count_committed())
 
     async def _close(self) -> None:
         await self._late_items()
