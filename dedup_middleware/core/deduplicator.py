@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -149,13 +148,19 @@ class Deduplicator:
         """
         self._was_opened = True
         if self._is_closed:
-            self._is_closed, self._home, self._fingerprinter = False, None, None
-            self._settlement, self._opening = self._new_settlement(), asyncio.Lock()
-            self._claims.waits_end = math.inf
+            self._begin_anew()
         self._check_home()
         if warm:
             await self.warm()
         await self._ready()
+
+    def _begin_anew(self) -> None:
+        """Be as at first, perhaps in another process or event loop than before the close."""
+        self._is_closed, self._home, self._fingerprinter = False, None, None
+        self._settlement = self._new_settlement()
+        self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
+        self._outage.breaker.worked()  # the index may have been away when it was closed
+        self._claims.reset()
 
     async def warm(self) -> None:
         """Load or compile, in a thread, the kernels that decisions need; the index is not used."""

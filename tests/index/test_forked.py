@@ -70,6 +70,26 @@ def test_a_forked_process(kind: str, tmp_path: Path, redis_server: RedisServer) 
     loop.close()
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+def test_a_process_forked_after_the_close(
+    kind: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """It shares no connection, so it may open what its parent closed, as may its parent."""
+    addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
+    url = addresses.get(kind, redis_server.url)
+    dedup = Deduplicator(Options(index_url=url, namespace=namespace_for(url, "closed")))
+
+    async def store(page: Document) -> None:
+        async with dedup:
+            verdict = await dedup.decide(page)
+            assert verdict.outcome == NEW
+            assert await dedup.commit(verdict)
+
+    asyncio.run(store(PAGES[0]))
+    assert _exit_code(lambda: asyncio.run(store(PAGES[1]))) == 0
+    asyncio.run(store(PAGES[2]))
+
+
 def test_calls_of_background_tasks_are_not_sent() -> None:
     """Leases that a forked process goes on to extend go over no connection of its parent."""
     sent: list[int] = []
