@@ -115,8 +115,13 @@ def test_calls_of_background_tasks_are_not_sent() -> None:
     loop.close()
 
 
-async def test_two_event_loops_at_once() -> None:
-    """The second one is told so, instead of waiting for what only the first one is told."""
+@pytest.mark.parametrize("has_former_loop", [False, True])
+def test_two_event_loops_at_once(has_former_loop: bool) -> None:
+    """The second one is told so, instead of waiting for what only the first one is told; also
+    where an earlier loop, which has ended, was the first to use it."""
+    dedup = Deduplicator(Options(index_url="memory:"))
+    if has_former_loop:
+        asyncio.run(dedup.open())
     errors: list[BaseException] = []
 
     def other() -> None:
@@ -125,10 +130,13 @@ async def test_two_event_loops_at_once() -> None:
         except BaseException as error:
             errors.append(error)
 
-    async with Deduplicator(Options(index_url="memory:")) as dedup:
-        await dedup.commit(await dedup.decide(PAGES[0]))
-        thread = threading.Thread(target=other)
-        thread.start()
-        await asyncio.to_thread(thread.join)
+    async def use() -> None:
+        async with dedup:
+            await dedup.commit(await dedup.decide(PAGES[0]))
+            thread = threading.Thread(target=other)
+            thread.start()
+            await asyncio.to_thread(thread.join)
+
+    asyncio.run(use())
     assert [type(error) for error in errors] == [DedupError]
     assert "another event loop" in str(errors[0])
