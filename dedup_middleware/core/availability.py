@@ -134,7 +134,7 @@ class Backlog:
 
 async def stop(task: asyncio.Task[None] | None) -> None:
     """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
-    if task is not None:
+    if task is not None and not task.done():  # one of an event loop that has ended is done
         task.cancel()
         await asyncio.wait([task])
 

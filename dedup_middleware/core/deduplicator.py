@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -114,7 +113,7 @@ class Deduplicator:
         self._settlement = self._new_settlement()
         self._is_closed = False
         self._heartbeat: asyncio.Task[None] | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it was opened
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it is used
 
     def _new_settlement(self) -> Settlement:
         return Settlement(
@@ -149,13 +148,19 @@ class Deduplicator:
         """
         self._was_opened = True
         if self._is_closed:
-            self._is_closed, self._home, self._fingerprinter = False, None, None
-            self._settlement, self._opening = self._new_settlement(), asyncio.Lock()
-            self._claims.waits_end = math.inf
+            self._begin_anew()
         self._check_home()
         if warm:
             await self.warm()
         await self._ready()
+
+    def _begin_anew(self) -> None:
+        """Be as at first, perhaps in another process or event loop than before the close."""
+        self._is_closed, self._home, self._fingerprinter = False, None, None
+        self._settlement = self._new_settlement()
+        self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
+        self._outage.breaker.worked()  # the index may have been away when it was closed
+        self._claims.reset()
 
     async def warm(self) -> None:
         """Load or compile, in a thread, the kernels that decisions need; the index is not used."""
@@ -219,20 +224,22 @@ class Deduplicator:
         Processes that share a connection take each other's replies. A loop is not woken by what
         another one does.
         """
-        loop = asyncio.get_running_loop()
-        if self._home is None:
-            self._home = os.getpid(), loop
         if self._is_forked:
             raise DedupError(
                 "this Deduplicator was opened before its process was forked; fork first, and open "
                 "one in each process"
             )
-        first = self._home[1]
-        if first is not loop and first.is_running():
-            raise DedupError(
-                "this Deduplicator is used in another event loop, which is running; open one for "
-                "each thread, or send its calls there with asyncio.run_coroutine_threadsafe"
-            )
+        loop = asyncio.get_running_loop()
+        if self._home is not None:
+            if self._home[1] is loop:
+                return
+            if self._home[1].is_running():
+                raise DedupError(
+                    "this Deduplicator is used in another event loop, which is running; open one "
+                    "for each thread, or send its calls there with "
+                    "asyncio.run_coroutine_threadsafe"
+                )
+        self._home = os.getpid(), loop
 
     @property
     def _is_forked(self) -> bool:

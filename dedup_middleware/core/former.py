@@ -259,6 +259,7 @@ class Former:
         if self._index is not None:
             await self._index.close()
             self._index = None
+        self._opening = asyncio.Lock()  # one belongs to the event loop in which it was waited for
 
     # Looking up
 

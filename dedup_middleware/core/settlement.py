@@ -151,6 +151,11 @@ class OpenClaims:
     def __iter__(self) -> Iterator[Claim]:
         return iter(list(self._claims))
 
+    def reset(self) -> None:
+        """Leave claims to their leases that could not be released, and let pages wait again."""
+        self.waits_end = math.inf
+        self._claims.clear()
+
     def add(self, claim: Claim) -> None:
         """Add a claim that the index granted."""
         self._claims.setdefault(claim, None)

@@ -53,7 +53,7 @@ class Batcher(Generic[_Call, _Result]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._under_way = 0
         self._is_starting = False
-        self._process = 0  # the one that made the first call
+        self._process = 0  # the one that made the first call since it was made or joined
 
     def submit(
         self, call: _Call, undo: Callable[[_Result], None] | None = None
@@ -91,9 +91,10 @@ class Batcher(Generic[_Call, _Result]):
             raise
 
     async def join(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until nothing is under way, before connections are closed."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self._process = 0  # connections that are made from now on are of who makes them
 
     def _start(self) -> None:
         """Begin one more batch in the next turn of the event loop, if there is a lane for it."""

@@ -70,6 +70,26 @@ def test_a_forked_process(kind: str, tmp_path: Path, redis_server: RedisServer) 
     loop.close()
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+def test_a_process_forked_after_the_close(
+    kind: str, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    """It shares no connection, so it may open what its parent closed, as may its parent."""
+    addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
+    url = addresses.get(kind, redis_server.url)
+    dedup = Deduplicator(Options(index_url=url, namespace=namespace_for(url, "closed")))
+
+    async def store(page: Document) -> None:
+        async with dedup:
+            verdict = await dedup.decide(page)
+            assert verdict.outcome == NEW
+            assert await dedup.commit(verdict)
+
+    asyncio.run(store(PAGES[0]))
+    assert _exit_code(lambda: asyncio.run(store(PAGES[1]))) == 0
+    asyncio.run(store(PAGES[2]))
+
+
 def test_calls_of_background_tasks_are_not_sent() -> None:
     """Leases that a forked process goes on to extend go over no connection of its parent."""
     sent: list[int] = []
@@ -95,8 +115,13 @@ def test_calls_of_background_tasks_are_not_sent() -> None:
     loop.close()
 
 
-async def test_two_event_loops_at_once() -> None:
-    """The second one is told so, instead of waiting for what only the first one is told."""
+@pytest.mark.parametrize("has_former_loop", [False, True])
+def test_two_event_loops_at_once(has_former_loop: bool) -> None:
+    """The second one is told so, instead of waiting for what only the first one is told; also
+    where an earlier loop, which has ended, was the first to use it."""
+    dedup = Deduplicator(Options(index_url="memory:"))
+    if has_former_loop:
+        asyncio.run(dedup.open())
     errors: list[BaseException] = []
 
     def other() -> None:
@@ -105,10 +130,13 @@ async def test_two_event_loops_at_once() -> None:
         except BaseException as error:
             errors.append(error)
 
-    async with Deduplicator(Options(index_url="memory:")) as dedup:
-        await dedup.commit(await dedup.decide(PAGES[0]))
-        thread = threading.Thread(target=other)
-        thread.start()
-        await asyncio.to_thread(thread.join)
+    async def use() -> None:
+        async with dedup:
+            await dedup.commit(await dedup.decide(PAGES[0]))
+            thread = threading.Thread(target=other)
+            thread.start()
+            await asyncio.to_thread(thread.join)
+
+    asyncio.run(use())
     assert [type(error) for error in errors] == [DedupError]
     assert "another event loop" in str(errors[0])

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.model.documents import NEW
+from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
+from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.redis.index import RedisIndex
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.documents import DUPLICATE, NEW
 from tests.servers import RedisServer, namespace_for
 from tests.texts import english
 
@@ -47,3 +50,140 @@ def test_one_for_several_event_loops(kind: str, tmp_path: Path, redis_server: Re
 
     for seed in range(2):
         asyncio.run(store(seed))
+
+
+def page(seed: int, host: str = "one") -> Document:
+    """A page; that of another host is a copy."""
+    return Document(f"https://{host}.example/{seed}", text=english(seed))
+
+
+def cluster_url(masters: list[RedisServer]) -> str:
+    """The address of an index over all masters."""
+    return f"redis+cluster://127.0.0.1:{masters[0].port}"
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "cluster"])
+def test_what_waited_in_one_event_loop_waits_in_the_next(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Pages that wait for each other do so in each loop, those that look into a former index too,
+    and a loop in which nothing is decided can close what was opened."""
+    url, former = f"sqlite:{tmp_path / 'pages.db'}", f"sqlite:{tmp_path / 'former.db'}"
+    more: dict[str, int] = {}
+    if kind == "memory":
+        url = "memory:"
+    elif kind == "redis":
+        url = request.getfixturevalue("redis_server").url
+    elif kind == "cluster":
+        url, more = cluster_url(request.getfixturevalue("cluster_masters")), {"shards": 4}
+    name = namespace_for(url, "loops")
+    dedup = Deduplicator(
+        Options(index_url=url, namespace=name, former_index_url=former, window=86_400.0, **more)
+    )
+
+    async def store(*seeds: int) -> list[str]:
+        async with dedup:
+            verdicts = await asyncio.gather(*(dedup.decide(page(seed)) for seed in seeds))
+            assert all(await asyncio.gather(*map(dedup.commit, verdicts)))
+            copies = (dedup.decide(page(seed, "two")) for seed in seeds)
+            found = [one.outcome for one in await asyncio.gather(*copies)]
+            assert found == [DUPLICATE] * len(seeds)
+            return [one.outcome for one in verdicts]
+
+    async def fill() -> None:
+        async with Deduplicator(Options(index_url=former)) as other:
+            await other.commit(await other.decide(page(99)))
+
+    asyncio.run(fill())
+    for first in (0, 6, 12):
+        assert asyncio.run(store(*range(first, first + 6))) == [NEW] * 6
+        assert asyncio.run(store()) == []
+
+
+def test_a_master_that_is_looked_for_in_each_event_loop(
+    cluster_masters: list[RedisServer],
+) -> None:
+    """Calls that need it wait for one look."""
+    index = RedisIndex(Options(index_url=cluster_masters[0].url, namespace="looked"))
+
+    async def count(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await index.count()
+
+    async def look() -> list[int]:
+        await index.open({"bands": "8"})
+        index._link._servers.moved()
+        counts = await asyncio.gather(*map(count, range(6)))
+        await index.close()
+        return counts
+
+    for _ in range(2):
+        assert asyncio.run(look()) == [0] * 6
+
+
+def test_ids_are_reserved_in_each_event_loop(cluster_masters: list[RedisServer]) -> None:
+    """Pages that need ids wait for one reservation."""
+    url = cluster_url(cluster_masters)
+    index = ClusterIndex(Options(index_url=url, namespace="reserved", shards=4))
+
+    async def take(count: int) -> int:
+        for _ in range(count % 40):
+            await asyncio.sleep(0)
+        return len(await index.take_ids(count))
+
+    async def reserve() -> int:
+        await index.open({"bands": "8"})
+        index.reserve_ahead(5)
+        counts = await asyncio.gather(*map(take, range(40, 45)))
+        await index.close()
+        return sum(counts)
+
+    for _ in range(3):
+        assert asyncio.run(reserve()) == 210
+        asyncio.run(index.close())
+
+
+def test_a_sweep_of_another_event_loop(redis_server: RedisServer) -> None:
+    """What was closed in its event loop, with its background tasks, can be closed in another."""
+    index = RedisIndex(Options(index_url=redis_server.url, namespace="swept"), window=3600.0)
+
+    async def use() -> None:
+        await index.open({"bands": "8"})
+        await index.close()
+
+    asyncio.run(use())
+    asyncio.run(index.close())
+
+
+def test_claims_that_could_not_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run out, as the log said: who is opened again does not extend them. It asks the index
+    at once, however often that failed when it was closed."""
+    dedup = Deduplicator(Options(index_url="memory:", pending_wait=0.05))
+    renewed: list[Claim] = []
+
+    async def away(_claim: Claim) -> None:
+        raise IndexUnavailableError("away")
+
+    async def renew(claims: list[Claim], _lease: float) -> None:
+        renewed.extend(claims)
+
+    async def leave() -> None:
+        async with dedup:
+            assert (await dedup.decide(page(1))).outcome == NEW
+            monkeypatch.setattr(dedup._index, "release", away)
+
+    async def again() -> Claim | None:
+        monkeypatch.undo()
+        monkeypatch.setattr(dedup._index, "renew", renew)
+        async with dedup:
+            verdict = await dedup.decide(page(2))
+            beat = asyncio.create_task(dedup._settlement.keep_alive(0.03))
+            while not renewed:
+                await asyncio.sleep(0.01)
+            beat.cancel()
+            return verdict.claim
+
+    asyncio.run(leave())
+    claim = asyncio.run(again())
+    assert {*renewed} == {claim}

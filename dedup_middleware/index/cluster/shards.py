@@ -101,6 +101,8 @@ class ClusterShards(ServerIndex):
         await self._proposals.join()
         if self._reservation is not None:
             await asyncio.wait([self._reservation])
+            self._reservation = None
+        self._reserving = asyncio.Lock()  # one belongs to the event loop in which it was waited for
         await super().close()
 
     def _set_layout(self, record: RecordLayout) -> None:

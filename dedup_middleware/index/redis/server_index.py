@@ -87,6 +87,7 @@ class ServerIndex(Index):
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.wait([self._sweeper])
+            self._sweeper = None
         await self._link.close()
 
     # Opening

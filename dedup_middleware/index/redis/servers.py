@@ -270,6 +270,7 @@ class RedisServers:
 
     async def close(self) -> None:
         """Disconnect."""
+        self._finding = asyncio.Lock()  # one belongs to the event loop in which it was waited for
         self._fresh.clear()  # the pool closes connections in use, too
         with contextlib.suppress(*Failures):  # of a server that is gone
             await self._pool.aclose()
