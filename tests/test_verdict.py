@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.model.documents import NEW, Verdict, as_dict
+from dedup_middleware.signature.evidence import NEW_VALUES, examine
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article, english
 
@@ -315,6 +317,16 @@ async def test_correction_of_a_word(word: str, other: str, mark: str) -> None:
         assert (await decide("five", corrected, f"[agency] {two}")).reason == "near-duplicate"
         assert (await decide("six", f"{mark}Dues", f"[agency] {two}")).reason == "near-duplicate"
         assert (await decide("seven", headline, f"[agency] {two}")).reason == "near-duplicate"
+
+
+def test_marks_are_hardly_ever_taken_for_held() -> None:
+    """A single value would be, by one stored page in 256."""
+    read = Fingerprinter(OPTIONS, 5)
+    for seed in range(1000):
+        text = english(seed, 40)
+        stored = read(Document("https://one.example/1", title="Harbour dues", text=text))
+        marked = Document("https://two.example/1", title="CORRECTED - Dues", text=f"[x] {text}")
+        assert examine(read(marked).wording, [stored.evidence])[0, NEW_VALUES] > 0
 
 
 FORECAST = {

@@ -27,7 +27,7 @@ from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
 #: parameter of an index with evidence: its filter, and of which clauses there are anchors
 EVIDENCE = "ribbon4-clauses8-lead3"
-_WHOLE_VALUES = 4
+_WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
 _NO_WORDS = np.empty(0, np.uint64)
 
 
@@ -170,9 +170,9 @@ class Fingerprinter:
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
         lazy = self._keeps_evidence
         if lazy and size:
-            marks = _whole_marks(exact) if rest else ()
+            marks = _marks_of(exact, _WHOLE_VALUES) if rest else ()
             if self._says_correction(title or text.partition("\n")[0]):
-                marks = (*marks, keyed_hash("correction", hash_key))
+                marks += _marks_of(keyed_hash("correction", hash_key), _CORRECTION_VALUES)
             wording, evidence, anchors = self._evidence(title, signed, marks)
         return Fingerprint(
             key=key,
@@ -227,10 +227,10 @@ class Fingerprinter:
         return wording, self._make_evidence(wording), signed.anchors
 
 
-def _whole_marks(whole: int) -> tuple[int, ...]:
-    """Values that only an equal text has, of the hash of a text of which a part is compared."""
+def _marks_of(value: int, count: int) -> tuple[int, ...]:
+    """So many values that only a page with the same mark has, of the hash of the mark."""
     # Several, because a filter takes one in 256 for held by mistake.
-    return tuple(keyed_hash(str(place), whole) for place in range(_WHOLE_VALUES))
+    return tuple(keyed_hash(str(place), value) for place in range(count))
 
 
 def _marked(wording: Wording, marks: tuple[int, ...]) -> Wording:

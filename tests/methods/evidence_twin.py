@@ -32,7 +32,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 10], what `examine` returns
+    :param found: int64[n, 11], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     is_report = counted >= 250 and numerals >= 8

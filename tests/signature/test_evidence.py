@@ -361,7 +361,7 @@ def exchanged(page: Wording, stored: PlainFilter) -> int:
     return len(left)
 
 
-@given(st.integers(0, 1 << 32), st.integers(2, 40), st.integers(0, 6))
+@given(st.integers(0, 1 << 32), st.integers(2, 40), st.integers(0, 40))
 def test_passages_that_changed_places(seed: int, clauses: int, moved: int) -> None:
     """Ends of clauses that were exchanged are found as the twin finds them."""
     rng = np.random.default_rng(seed)

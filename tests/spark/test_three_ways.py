@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,11 +50,24 @@ def text_of(rng: random.Random) -> str:
     return f"On {rng.randrange(1, 28)} March the {city} index rose by {rise:.2f} percent. {report}"
 
 
+def exchanged(text: str, rng: random.Random) -> str:
+    """Two clauses of a text have exchanged their ends."""
+    parts = re.split("([.。，,])", text)
+    places = [i for i in range(0, len(parts), 2) if len(parts[i]) > 8]
+    if len(places) > 1:
+        i, k = rng.sample(places, 2)
+        one, two = len(parts[i]) // 2, len(parts[k]) // 2
+        parts[i], parts[k] = parts[i][:one] + parts[k][two:], parts[k][:two] + parts[i][one:]
+    return "".join(parts)
+
+
 def like(text: str, rng: random.Random) -> str:
     """A copy, an edit (other figures among them), an excerpt, or a fuller version of a text."""
-    made = rng.randrange(5)
+    made = rng.randrange(6)
     if made == 0 or len(text) < 20:
         return text
+    if made == 5:
+        return exchanged(text, rng)
     if made == 1:
         start = rng.randrange(len(text) // 2)
         return text[start : start + max(20, len(text) // rng.choice((2, 5)))]
@@ -80,6 +94,8 @@ def mixed(count: int, seed: int) -> list[Row]:
                 row["title"] = rows[source].get("title")
         if rng.random() < 0.8:
             row.setdefault("title", f"Title {rng.randrange(30)}")
+            if rng.random() < 0.1:
+                row["title"] = rng.choice(("CORRECTED - {}", "更正：{}")).format(row["title"])
         if rng.random() < 0.06:
             row["url"] = rng.choice(KEYS)
         row["text"] = text
@@ -141,8 +157,10 @@ async def of_files(path: Path, rows: list[Row], options: Options) -> Decided:
     assert [row for row in lines["kept"] if row != rows[row["n"]]] == []
     for row in lines["dropped"]:
         said = row["dedup"]
-        found = said["similarity"], said["distance"], tuple(said["tables"])
-        decided[row["n"]] = (said["outcome"], said["reason"], *(found if said["match"] else ()))
+        found: tuple[Any, ...] = ()
+        if said["similarity"] is not None:  # a match without a key has no name
+            found = said["similarity"], said["distance"], tuple(said["tables"])
+        decided[row["n"]] = (said["outcome"], said["reason"], *found)
     return decided
 
 
