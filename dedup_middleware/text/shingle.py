@@ -371,7 +371,7 @@ class Shingler:
         # Not before there is a text: the dictionary is built with kernels, which are compiled.
         return self._load_trie()
 
-    @property
+    @cached_property
     def seeds(self) -> NDArray[np.uint64]:
         """Base and start of the hashes of shingles."""
         return self._keys[[SHINGLE_BASE, SHINGLE_START]]

@@ -11,11 +11,13 @@ from dedup_middleware.text.corrections import says_correction
     "headline",
     [
         *("CORRECTED - Council proposes a levy", "(CORRECTED)-Ferry stops", "CORRECTED-UPDATE 2-X"),
+        *("CORRECTED (OFFICIAL)-Ferry stops", "Author Correction: Tides", "Correction to: Tides"),
         *("Correction: Ferry story", "Ferry stops [corrected]", "UPDATE 1-CORRECTED-Ferry stops"),
         *("Rectificatif : la mairie", "Korrektur: Fähre", "Fähre fährt (Berichtigung)"),
         *("Fe de errores: el ferry", "Errata corrige", "ИСПРАВЛЕНО: паром", "Паром (уточнение)"),
         *("更正：渡口停航", "【更正】渡口停航", "（更正）渡口停航", "关于年度报告的更正公告"),
         *("年度报告（更正后）", "年度报告(修订版)", "勘误：渡口", "訂正：渡し船", "[정정] 나루터"),
+        *("お詫びと訂正：渡し船",),
     ],
 )
 def test_mark_of_a_correction(headline: str) -> None:
@@ -35,6 +37,7 @@ def test_mark_of_a_correction(headline: str) -> None:
             "改正错误",
         ),
         *("Исправительная колония: проверка", "修正主义的历史", "Uncorrected proofs"),
+        *("Correction to the market ahead", "Author corrections take years"),
     ],
 )
 def test_words_that_are_no_mark(headline: str) -> None:
