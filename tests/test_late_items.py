@@ -29,6 +29,17 @@ async def send(crawler: Crawler, host: str, seed: int) -> None:
     await crawler.engine.scraper.start_itemproc_async(item, response=None)
 
 
+def filters_of_log() -> list[Any]:
+    """The filters at the log that says whether a pipeline failed when it was closed."""
+    return list(logging.getLogger("scrapy.core.engine").filters)
+
+
+@pytest.fixture
+def filters_before() -> list[Any]:
+    """Those of tests in this process that open a pipeline without a crawl, which never ends."""
+    return filters_of_log()
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Those of the plugin."""
     return [
@@ -172,7 +183,11 @@ async def test_another_pipeline_that_fails_at_the_end_costs_no_record(
 @pytest.mark.parametrize("place", [300, 600])
 @pytest.mark.parametrize("kind", [None, FailsAtOnce, FailsSoon])
 async def test_a_pipeline_that_may_have_stored_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any, place: int
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    filters_before: list[Any],
+    kind: Any,
+    place: int,
 ) -> None:
     """One that collects items, and fails when it is to store them at the end, has lost pages that
     the index calls stored: an error says so, with the command that forgets them."""
@@ -186,7 +201,7 @@ async def test_a_pipeline_that_may_have_stored_nothing(
     said = [one for one in warnings(caplog) if "failed when it was closed" in one]
     assert len(said) == (kind is not None)
     assert all("calls 1 pages" in one and "dedup forget --since 20" in one for one in said)
-    assert not logging.getLogger("scrapy.core.engine").filters
+    assert filters_of_log() == filters_before
 
 
 async def test_a_pipeline_that_fails_at_the_end_is_noticed_without_stats(
@@ -205,7 +220,10 @@ async def test_a_pipeline_that_fails_at_the_end_is_noticed_without_stats(
 
 
 async def test_an_error_while_the_plugin_is_closed_hides_no_other(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    filters_before: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another pipeline that fails then is noticed, and no filter stays at Scrapy's log."""
 
@@ -218,7 +236,7 @@ async def test_an_error_while_the_plugin_is_closed_hides_no_other(
     monkeypatch.setattr(pipeline.Action, "close", fails)
     await crawl(source, {FailsSoon: 600}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     assert any("failed when it was closed" in one for one in warnings(caplog))
-    assert not logging.getLogger("scrapy.core.engine").filters
+    assert filters_of_log() == filters_before
 
 
 class FailsToOpen(FailsAtOnce):
@@ -231,7 +249,7 @@ class FailsToOpen(FailsAtOnce):
 
 
 async def test_what_is_opened_when_the_crawl_is_over_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, filters_before: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process of many crawls would keep the index open, and a filter at Scrapy's log."""
     goes_on, is_open, made = asyncio.Event(), asyncio.Event(), []
@@ -256,7 +274,7 @@ async def test_what_is_opened_when_the_crawl_is_over_is_closed(
     goes_on.set()
     await is_open.wait()
     assert made[0]._deduplicator is None
-    assert not logging.getLogger("scrapy.core.engine").filters
+    assert filters_of_log() == filters_before
 
 
 async def test_items_that_scrapy_does_not_wait_for_are_decided_first() -> None:
