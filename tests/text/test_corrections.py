@@ -17,7 +17,7 @@ from dedup_middleware.text.corrections import says_correction
         *("Fe de errores: el ferry", "Errata corrige", "ИСПРАВЛЕНО: паром", "Паром (уточнение)"),
         *("更正：渡口停航", "【更正】渡口停航", "（更正）渡口停航", "关于年度报告的更正公告"),
         *("年度报告（更正后）", "年度报告(修订版)", "勘误：渡口", "訂正：渡し船", "[정정] 나루터"),
-        *("お詫びと訂正：渡し船",),
+        *("お詫びと訂正：渡し船", "更正－渡口停航", "渡口停航［勘误］"),
     ],
 )
 def test_mark_of_a_correction(headline: str) -> None:
