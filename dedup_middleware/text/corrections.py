@@ -12,7 +12,7 @@ from functools import cache
 
 from dedup_middleware.text.characters import word_lists
 
-_LONGEST = 400  # characters of a headline that are looked at
+_LONGEST = 200  # characters of a headline that are looked at
 _OPENS, _CLOSES, _PARTS = r"(\[{【〔「『<（［｛", r")\]}】〕」』>）］｝", r":|/\-–—：｜／－"
 
 

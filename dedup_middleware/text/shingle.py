@@ -247,9 +247,12 @@ def read_text(
     editors = editors_line(codes)
     words, at = np.empty(kept, np.uint64), np.int32(0)
     for i in range(np.uint64(kept)):
+        ends_line = np.uint8(0)
         while at < starts[i]:
-            cuts[i] |= np.uint8(codes[at] == _NEWLINE)  # a wrapped line may be moved as a whole
+            ends_line |= np.uint8(codes[at] == _NEWLINE)
             at += np.int32(1)
+        at = ends[i]
+        cuts[i] |= ends_line  # a wrapped line may be moved as a whole
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     return (
