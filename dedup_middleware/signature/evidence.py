@@ -27,6 +27,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
+from dedup_middleware.signature.exchanged import TRIPLE, count_exchanged
 from dedup_middleware.signature.ribbon import (
     BITS_EACH,
     MISTAKEN,
@@ -76,8 +77,6 @@ _VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF, _LOW = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
-_JOINTS: Final = 32  # of a page with more it can't be said which of its parts changed places
-_TRIPLE: Final = 3  # words of a shingle, but in texts of few different words
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
 
 
@@ -444,71 +443,6 @@ def _count_new(
     found[LONGEST_OF_ALL] = anywhere.longest
 
 
-@subkernel
-def _continues(
-    word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, a: Any, b: Any
-) -> Any:
-    """Whether the words behind `b` follow those up to `a` in the other page, as far as shingles
-    tell."""
-    base = seeds[0]
-    two, one = word_hashes[a - 1], word_hashes[a]
-    then, last = word_hashes[b + 1], word_hashes[b + 2]
-    return (
-        then != word_hashes[a + 1]
-        and holds(data, start, size, mix((two * base + one) * base + then ^ seeds[1]))
-        and holds(data, start, size, mix((one * base + then) * base + last ^ seeds[1]))
-    )
-
-
-@subkernel
-def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any:
-    """Write the words behind which a clause goes on with a passage that the other page has, but
-    not there; how many there are, 0 if there are too many."""
-    found = 0
-    for word in range(1, word_hashes.size - _TRIPLE):
-        if common[word] or not common[word + 1]:
-            continue
-        is_inside, is_news = True, word_hashes[word - 1] != np.uint64(NO_NEWS)
-        for i in range(word, word + _TRIPLE):
-            is_inside &= begins[i] == 0
-            is_news &= word_hashes[i] != np.uint64(NO_NEWS)
-        if is_inside and is_news:
-            if found == _JOINTS:
-                return 0
-            joints[found] = np.int32(word)
-            found += 1
-    return found
-
-
-@allocating_subkernel
-def _count_exchanged(
-    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
-) -> Any:
-    """Count passages that have changed places: joints that lie on a circle, in which the other page
-    has behind each the passage of the next."""
-    joints = np.empty(_JOINTS, np.int32)
-    count = _find_joints(common, word_hashes, begins, joints)
-    if count <= 1:
-        return 0
-    follows = np.zeros((count, count), np.uint8)
-    for i in range(count):
-        for k in range(count):
-            if i != k and _continues(word_hashes, seeds, data, start, size, joints[i], joints[k]):
-                follows[i, k] = np.uint8(1)
-    left, before = np.ones(count, np.uint8), count + 1
-    exchanged = count
-    while exchanged < before:  # what leads nowhere, or from nowhere, is on no circle
-        before, exchanged = exchanged, 0
-        for i in range(count):
-            out, into = np.uint8(0), np.uint8(0)
-            for k in range(count):
-                out |= follows[i, k] & left[k]
-                into |= follows[k, i] & left[k]
-            left[i] &= out & into
-            exchanged += np.int64(left[i])
-    return exchanged
-
-
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R8, RI64))
 def _examine(
     order: Any, words: Any, values: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
@@ -547,11 +481,11 @@ def _examine(
         # Of pages that share little it does not matter.
         if (
             begins.size == words
-            and width == _TRIPLE
+            and width == TRIPLE
             and level == 0
             and (2 * found[row, COMMON] > shingles)
         ):
-            found[row, EXCHANGED] = _count_exchanged(
+            found[row, EXCHANGED] = count_exchanged(
                 common, word_hashes, begins, seeds, data, start, size
             )
         _mark_sure(common, width, sure)
