@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -25,6 +24,7 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
+from dedup_middleware.core.loopguard import LoopGuard
 from dedup_middleware.core.settlement import (
     INDEX_UNAVAILABLE,
     OpenClaims,
@@ -113,7 +113,7 @@ class Deduplicator:
         self._settlement = self._new_settlement()
         self._is_closed = False
         self._heartbeat: asyncio.Task[None] | None = None
-        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None  # where it is used
+        self._guard = LoopGuard()
 
     def _new_settlement(self) -> Settlement:
         return Settlement(
@@ -149,14 +149,14 @@ class Deduplicator:
         self._was_opened = True
         if self._is_closed:
             self._begin_anew()
-        self._check_home()
+        self._guard.check()
         if warm:
             await self.warm()
         await self._ready()
 
     def _begin_anew(self) -> None:
         """Be as at first, perhaps in another process or event loop than before the close."""
-        self._is_closed, self._home, self._fingerprinter = False, None, None
+        self._is_closed, self._guard, self._fingerprinter = False, LoopGuard(), None
         self._settlement = self._new_settlement()
         self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
         self._outage.breaker.worked()  # the index may have been away when it was closed
@@ -218,33 +218,6 @@ class Deduplicator:
                     self._heartbeat = asyncio.create_task(beat)
             return self._fingerprinter
 
-    def _check_home(self) -> None:
-        """Refuse calls in a forked process, or in an event loop next to the one that is used.
-
-        Processes that share a connection take each other's replies. A loop is not woken by what
-        another one does.
-        """
-        if self._is_forked:
-            raise DedupError(
-                "this Deduplicator was opened before its process was forked; fork first, and open "
-                "one in each process"
-            )
-        loop = asyncio.get_running_loop()
-        if self._home is not None:
-            if self._home[1] is loop:
-                return
-            if self._home[1].is_running():
-                raise DedupError(
-                    "this Deduplicator is used in another event loop, which is running; open one "
-                    "for each thread, or send its calls there with "
-                    "asyncio.run_coroutine_threadsafe"
-                )
-        self._home = os.getpid(), loop
-
-    @property
-    def _is_forked(self) -> bool:
-        return self._home is not None and self._home[0] != os.getpid()
-
     def end_waits(self) -> None:
         """Let no page wait for a like one that is on its way any longer: these pass unchecked."""
         self._claims.waits_end = time.monotonic()
@@ -255,7 +228,7 @@ class Deduplicator:
         Each step is done whatever fails in those before it, also if this call is cancelled. Pages
         that could not be checked are counted and logged. Nothing is done in a forked process.
         """
-        if self._is_forked:
+        if self._guard.is_forked:
             return  # all that would be closed belongs to the process that opened it
         self._is_closed = True
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
@@ -299,7 +272,7 @@ class Deduplicator:
         or :meth:`release` when it was not.
         """
         _expect(document, Document, "decide")
-        self._check_home()
+        self._guard.check()
         if document.text is None:
             document = await self.read(document)
         return await self._decide(document)
@@ -313,7 +286,7 @@ class Deduplicator:
         hash key.
         """
         _expect(page, Fingerprint, "decide_fingerprint")
-        self._check_home()
+        self._guard.check()
         return await self._decide(page)
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
@@ -424,7 +397,7 @@ class Deduplicator:
             page could take the place of its earlier version
         """
         _expect(verdict, Verdict, "supersede")
-        self._check_home()
+        self._guard.check()
         page, document = verdict.fingerprint, verdict.document
         # An empty page that the options keep has been dealt with when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
@@ -461,13 +434,13 @@ class Deduplicator:
         :returns: False if the lease had run out, and a similar page was stored in between
         """
         _expect(verdict, Verdict, "commit")
-        self._check_home()
+        self._guard.check()
         return await self._settlement.commit(verdict)
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
         _expect(verdict, Verdict, "release")
-        self._check_home()
+        self._guard.check()
         await self._settlement.release(verdict)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
@@ -477,7 +450,7 @@ class Deduplicator:
         :returns: how many of them were committed
         :raises DedupError: the index can't be used
         """
-        self._check_home()
+        self._guard.check()
         return await self._index.forget_wholly(page_ids)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
@@ -487,7 +460,7 @@ class Deduplicator:
         one stored, copies of it are dropped.
         """
         _expect(verdict, Verdict, "superseded")
-        self._check_home()
+        self._guard.check()
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:

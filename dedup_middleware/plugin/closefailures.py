@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import time
 import weakref
 from typing import TYPE_CHECKING
+
+from dedup_middleware.plugin.notices import forget_command
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -16,7 +17,6 @@ logger = logging.getLogger(__name__)
 # Scrapy sends no signal of it, and raises nothing: it logs this.
 _engine_log = logging.getLogger("scrapy.core.engine")
 _FAILURE = "Scraper close failure"
-CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 
 
 class CloseFailures(logging.Filter):
@@ -28,7 +28,7 @@ class CloseFailures(logging.Filter):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__()
         self._spider = None if crawler.spider is None else weakref.ref(crawler.spider)
-        self._since = time.time() - CLOCKS
+        self._began = time.time()
         self._seen = False
         _engine_log.addFilter(self)
 
@@ -46,12 +46,10 @@ class CloseFailures(logging.Filter):
         _engine_log.removeFilter(self)
         if not self._seen or not committed:
             return
-        since = datetime.datetime.fromtimestamp(self._since).astimezone()
         logger.error(
             "A pipeline failed when it was closed (see the error above), and the index calls %d "
-            "pages of this crawl stored. If they are stored only then, run `scrapy dedup forget "
-            "--since %s` with the settings of this crawl, and crawl again: else later crawls drop "
-            "them and copies of them",
+            "pages of this crawl stored. If they are stored only then, run `%s` with the settings "
+            "of this crawl, and crawl again: else later crawls drop them and copies of them",
             committed,
-            since.isoformat(timespec="seconds"),
+            forget_command(self._began),
         )

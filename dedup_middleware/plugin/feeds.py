@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import inspect
 import logging
 import time
@@ -19,9 +18,8 @@ from scrapy.extensions.feedexport import FeedExporter
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_existing
-from dedup_middleware.plugin.closefailures import CLOCKS
 from dedup_middleware.plugin.feedslots import WatchedSlot
-from dedup_middleware.plugin.notices import shown_place
+from dedup_middleware.plugin.notices import forget_command, shown_place
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -78,7 +76,7 @@ class Feeds:
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
         self._committed = self._stored = self._forgotten = 0  # pages
-        self._since = time.time() - CLOCKS
+        self._began = time.time()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         if self._outlives_crawl:
@@ -121,14 +119,13 @@ class Feeds:
             return
         late = [shown_place(one.slot.uri_template) for one in slots if one.is_late]
         if late and len(late) == len(slots) and not self._has_storage:
-            since = datetime.datetime.fromtimestamp(self._since).astimezone()
             logger.warning(
                 "The items of %s are stored when the feed or its batch ends. Should this process "
-                "be killed before, they are lost, and the index calls them stored: run `scrapy "
-                "dedup forget --since %s` with the settings of this crawl then. Batches "
-                "(batch_item_count) lose less, a pipeline that stores each item nothing",
+                "be killed before, they are lost, and the index calls them stored: run `%s` with "
+                "the settings of this crawl then. Batches (batch_item_count) lose less, a pipeline "
+                "that stores each item nothing",
                 ", ".join(late),
-                since.isoformat(timespec="seconds"),
+                forget_command(self._began),
             )
 
     def _watch(self, slots: Sequence[FeedSlot]) -> None:
@@ -201,14 +198,12 @@ class Feeds:
                 committed -= self._stored + self._forgotten  # others were entered after an outage
                 if committed <= 0:
                     return
-        since = datetime.datetime.fromtimestamp(self._since).astimezone()
         logger.error(
             "A feed could not be stored (see the error above), but the index calls %d pages of "
             "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
-            "them, run `scrapy dedup forget --since %s` with the settings of this crawl, and crawl "
-            "again",
+            "them, run `%s` with the settings of this crawl, and crawl again",
             committed,
-            since.isoformat(timespec="seconds"),
+            forget_command(self._began),
         )
 
     async def _forget(self) -> None:

@@ -36,6 +36,16 @@ _BYTES = {
     "xml": "which XML holds as b'...': the feed %s has no text of them",
 }
 _EVER = float(2**32 - 1)
+_CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
+
+
+def forget_command(began: float) -> str:
+    """The command that forgets what a crawl stored.
+
+    :param began: when it began, in seconds since 1970
+    """
+    since = datetime.datetime.fromtimestamp(began - _CLOCKS).astimezone()
+    return f"scrapy dedup forget --since {since.isoformat(timespec='seconds')}"
 
 
 async def reset(index: Index, options: Options) -> None:
