@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -202,13 +203,13 @@ class Fingerprinter:
         :param marks: further values, which only a page with the same marks holds
         """
         words = _NO_WORDS
+        headline: NDArray[np.uint64] | Callable[[], NDArray[np.uint64]] = _NO_WORDS
         if title and signed.words < self._short:
-            # Sets, because NumPy takes 25 us for as much.
-            hashes = set(self._text_signer.token_hashes(title).tolist())
             # Its other words are not compared, and a title may be long.
-            if signed.words >= self._titled:
-                hashes.intersection_update(signed.values.tolist())
-            words = np.array(sorted(hashes), np.uint64)
+            said = None if signed.words < self._titled else signed.values
+            words = self._title_words(title, said)
+        elif title:
+            headline = partial(self._title_words, title, signed.word_hashes)
         wording = Wording(
             signed.order,
             signed.words,
@@ -217,6 +218,7 @@ class Fingerprinter:
             signed.sorts,
             words,
             signed.word_hashes,
+            headline,
             signed.begins,
             self._shingler.seeds,
         )
@@ -225,6 +227,14 @@ class Fingerprinter:
         elif len(signed.evidence) and (signed.words >= self._titled or not len(words)):
             return wording, signed.evidence.tobytes(), signed.anchors
         return wording, self._make_evidence(wording), signed.anchors
+
+    def _title_words(self, title: str, said: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
+        """Hashes of the different words of a title, ascending; if given, only those in `said`."""
+        # Sets, because NumPy takes 25 us for as much.
+        hashes = set(self._text_signer.token_hashes(title).tolist())
+        if said is not None:
+            hashes.intersection_update(said.tolist())
+        return np.array(sorted(hashes), np.uint64)
 
 
 def _marks_of(value: int, count: int) -> tuple[int, ...]:

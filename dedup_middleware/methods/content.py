@@ -42,6 +42,7 @@ from dedup_middleware.base.options import MEASURES
 from dedup_middleware.methods.base import (
     CONTAINED_CODE,
     LONG,
+    OTHER_TITLE_CODE,
     REASONS,
     SAME_HOST,
     Judgement,
@@ -166,7 +167,43 @@ class ContentByEvidence(Content):
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
-        return self.weigh(page, candidates, found, figures, turned, compared)
+        judged = self.weigh(page, candidates, found, figures, turned, compared)
+        return self._keep_other_subject(page, candidates, payloads, judged)
+
+    @staticmethod
+    def _keep_other_subject(
+        page: Fingerprint, candidates: Records, payloads: Payloads, judged: Judgement
+    ) -> Judgement:
+        """Keep a page that says anew what its title names, where another page of its host with
+        another title says the rest.
+
+        Of a page of fewer than 60 words :func:`.examine` knows that already.
+        """
+        from dedup_middleware.signature.titles import count_new_in_title
+
+        if not page.host or not page.title:
+            return judged
+        places = [
+            place
+            for place, reason in enumerate(judged.reasons)
+            if reason == REASONS[CONTAINED_CODE]
+            and candidates["host"][place] == page.host
+            and candidates["title"][place] not in (0, page.title)
+            and candidates["key"][place] != page.key_hash
+        ]
+        if not places or not len(page.wording.headline):
+            return judged
+        new = count_new_in_title(page.wording, [payloads[place] for place in places])
+        others = {place for place, count in zip(places, new.tolist(), strict=True) if count}
+        if not others:
+            return judged
+        reasons = [
+            REASONS[OTHER_TITLE_CODE] if place in others else reason
+            for place, reason in enumerate(judged.reasons)
+        ]
+        duplicate = judged.duplicate.copy()
+        duplicate[sorted(others)] = False
+        return attrs.evolve(judged, duplicate=duplicate, reasons=tuple(reasons))
 
     @staticmethod
     def _are_equal(page: Fingerprint, candidates: Records) -> bool:

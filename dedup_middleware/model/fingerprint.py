@@ -19,7 +19,9 @@ class Wording:
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
-    ``text/wording.py``); ``title``: uint64[t] words of the title, none of a long page;
+    ``text/wording.py``); ``title``: uint64[t] words of the title of a short page;
+    ``headline``: uint64[h] words of the title of any other page that its text has too, which may be
+    given as a function that makes them: they are seldom needed;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
     something, and when; ``begins``: uint8[words] whether a clause or line begins there; ``seeds``:
     uint64[2] what the hash of a shingle is made with. The last two may be empty.
@@ -32,8 +34,18 @@ class Wording:
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
     word_hashes: NDArray[np.uint64]
+    _headline: NDArray[np.uint64] | Callable[[], NDArray[np.uint64]] = attrs.field(
+        factory=lambda: np.empty(0, np.uint64)
+    )
     begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
     seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
+
+    @property
+    def headline(self) -> NDArray[np.uint64]:
+        """Words of the title that the text has too, uint64[h]; none of a short page."""
+        if callable(self._headline):
+            object.__setattr__(self, "_headline", self._headline())
+        return cast("NDArray[np.uint64]", self._headline)
 
     @property
     def numerals(self) -> int:
@@ -65,8 +77,8 @@ class Wording:
 
 # The arrays of a wording in the order of its bytes.
 _LAYOUT: Final = {
-    "order": "<u8", "values": "<u8", "title": "<u8", "word_hashes": "<u8", "seeds": "<u8",
-    "positions": "<i4", "sorts": "u1", "begins": "u1",
+    "order": "<u8", "values": "<u8", "title": "<u8", "headline": "<u8", "word_hashes": "<u8",
+    "seeds": "<u8", "positions": "<i4", "sorts": "u1", "begins": "u1",
 }  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
 NO_WORDING = Wording(words=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()})

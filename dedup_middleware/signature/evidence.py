@@ -28,6 +28,16 @@ from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.exchanged import TRIPLE, count_exchanged
+from dedup_middleware.signature.held import (
+    LEVEL,
+    TITLE,
+    VALUE,
+    holds_twice,
+    holds_value,
+    is_sampled,
+    mark_common,
+    mark_sure,
+)
 from dedup_middleware.signature.ribbon import (
     BITS_EACH,
     MISTAKEN,
@@ -37,10 +47,10 @@ from dedup_middleware.signature.ribbon import (
     count_bytes,
     enter,
     equation,
-    holds,
     is_filter,
     solve,
 )
+from dedup_middleware.signature.titles import count_new_subject
 from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
@@ -66,15 +76,10 @@ TAIL: Final = 10  # at the end of a page that say where it comes from; of a shor
 TITLED: Final = 24  # words of a page from which on its title is not entered
 FRAME: Final = 6  # of so many words one is in the lead at the most
 _STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
-_SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # of a new word that is one
-_LEVEL: Final = np.uint8(0x3F)  # of the first byte
 _TITLED: Final = np.uint8(0x40)
 _YEARS: Final = np.uint8(0x80)
-_LEVEL_SHIFT: Final = np.uint64(58)
-_VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
-_TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF, _LOW = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
@@ -139,22 +144,6 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     return found
 
 
-@subkernel
-def _holds_twice(data: Any, start: Any, size: Any, value: Any, places: Any) -> Any:
-    held = holds(data, start, size, mix(value ^ places[0]))
-    return held & holds(data, start, size, mix(value ^ places[1]))
-
-
-@subkernel
-def _holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
-    return _holds_twice(data, start, size, value, _VALUE)
-
-
-@subkernel
-def _is_sampled(value: Any, level: Any) -> Any:
-    return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
-
-
 @kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     """The evidence of a page with at most `MOST` values, uint8[bytes]; `title` is empty or entered.
@@ -174,14 +163,14 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     found = np.uint64(0)
     for i in range(np.uint64(count)):
         starts[found], lefts[found] = equation(order[i], positions)
-        found += np.uint64(_is_sampled(order[i], level))
+        found += np.uint64(is_sampled(order[i], level))
     for i in range(np.uint64(values.size)):
-        for place in _VALUE:
+        for place in VALUE:
             starts[found], lefts[found] = equation(mix(values[i] ^ place), positions)
             found += _ONE
         out[0] |= _YEARS if sorts[i] == YEAR else np.uint8(0)
     for i in range(np.uint64(title.size)):
-        for place in _TITLE:
+        for place in TITLE:
             starts[found], lefts[found] = equation(mix(title[i] ^ place), positions)
             found += _ONE
     for i in range(found, found + np.uint64(TURNS)):
@@ -192,41 +181,13 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
 
 
 @subkernel
-def _mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common: Any) -> Any:
-    """Write whether the other page holds each shingle; how many of all it holds.
-
-    One that is not in the sample counts as the one before it, those before the first as that; none
-    is common if fewer than `_SAMPLED` are in the sample, which would say nothing of the others.
-    """
-    held, total, begun = np.uint8(0), 0, level == 0
-    if level:
-        sampled = 0
-        for i in range(np.uint64(order.size)):
-            sampled += np.int64(_is_sampled(order[i], level))
-        if sampled < _SAMPLED:
-            common[:] = np.uint8(0)
-            return 0
-    for i in range(np.uint64(order.size)):
-        if level == 0 or _is_sampled(order[i], level):
-            held = holds(data, start, size, order[i])
-            if not begun:
-                begun = True
-                for k in range(i):
-                    common[k] = held
-                total += np.int64(i) * np.int64(held)
-        common[i] = held
-        total += np.int64(held)
-    return total
-
-
-@subkernel
 def _knows_words(values: Any, sorts: Any, data: Any, start: Any, size: Any) -> Any:
     """Whether the other page has entered its words: it holds most of those of a short page."""
     words, held = 0, 0
     for i in range(values.size):
         if sorts[i] >= NAME:
             words += 1
-            held += np.int64(_holds_value(data, start, size, values[i]))
+            held += np.int64(holds_value(data, start, size, values[i]))
     return 2 * held > words
 
 
@@ -238,31 +199,13 @@ def _unmark_unsaid(
     """Unmark shingles with a word that the other page lacks; how many it holds by mistake."""
     mistakes = 0
     for i in range(values.size):
-        if sorts[i] < NAME or _holds_value(data, start, size, values[i]):
+        if sorts[i] < NAME or holds_value(data, start, size, values[i]):
             continue
         last = np.int64(positions[i])
         for shingle in range(max(0, last - width + 1), min(last + 1, common.size)):
             mistakes += np.int64(common[shingle])
             common[shingle] = np.uint8(0)
     return mistakes
-
-
-@subkernel
-def _mark_sure(common: Any, width: Any, sure: Any) -> None:
-    """Write which common shingles are hardly false positives: the one next to it is common too, or
-    the one of the words just before or behind it, as where words between were deleted."""
-    size, far = np.uint64(common.size), np.uint64(width)
-    for i in range(size):
-        others = np.uint8(0)
-        if i >= _ONE:
-            others |= common[i - _ONE]
-        if i + _ONE < size:
-            others |= common[i + _ONE]
-        if i >= far:
-            others |= common[i - far]
-        if i + far < size:
-            others |= common[i + far]
-        sure[i] = common[i] & others
 
 
 @subkernel
@@ -306,36 +249,11 @@ def _count_values(
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
-        found[NEW_VALUES] += np.int64(_holds_value(data, start, size, values[i]) == 0)
+        found[NEW_VALUES] += np.int64(holds_value(data, start, size, values[i]) == 0)
         if sorts[i] == NAME:
             continue
         if inside and _is_replaced(is_new, word):
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
-
-
-@subkernel
-def _count_new_subject(
-    values: Any, positions: Any, title: Any, data: Any, start: Any, size: Any, common: Any,
-    width: Any, is_known: Any,
-) -> Any:  # fmt: skip
-    """Count words of the title that a page says and the other one lacks, or may lack."""
-    found = 0
-    for k in range(title.size):
-        is_said, is_held = False, False
-        for i in range(values.size):
-            if values[i] != title[k]:
-                continue
-            last = np.int64(positions[i])
-            first, end = max(0, last - width + 1), min(last + 1, common.size)
-            held = 0
-            for shingle in range(first, end):
-                held += np.int64(common[shingle])
-            is_said = True
-            is_held |= (held > 1) | (held == end - first)
-        if is_known:
-            is_held = _holds_value(data, start, size, title[k]) != 0
-        found += np.int64(is_said & (not is_held))
-    return found
 
 
 @allocating_subkernel
@@ -470,8 +388,8 @@ def _examine(
             found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1
             continue
         head = data[start - _ONE]
-        level = np.int64(head & _LEVEL)
-        found[row, COMMON] = _mark_common(order, data, start, size, level, common)
+        level = np.int64(head & LEVEL)
+        found[row, COMMON] = mark_common(order, data, start, size, level, common)
         is_known = _knows_words(values, sorts, data, start, size)
         if is_known:
             found[row, COMMON] -= _unmark_unsaid(
@@ -488,19 +406,19 @@ def _examine(
             found[row, EXCHANGED] = count_exchanged(
                 common, word_hashes, begins, seeds, data, start, size
             )
-        _mark_sure(common, width, sure)
+        mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
         )
         if title.size:
-            found[row, NEW_SUBJECT] = _count_new_subject(
+            found[row, NEW_SUBJECT] = count_new_subject(
                 values, positions, title, data, start, size, common, width, is_known
             )
         found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
-                held = _holds_twice(data, start, size, title[i], _TITLE)
+                held = holds_twice(data, start, size, title[i], TITLE)
                 found[row, NEW_TITLE] += np.int64(held == 0)
     return found

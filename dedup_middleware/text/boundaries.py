@@ -1,5 +1,5 @@
 """Kernels that cut text without a dictionary, by word class alone: at Unicode word boundaries
-(UAX #29), or into single characters.
+(UAX #29), or into single characters; and one that makes the signs of C++ and C# parts of words.
 
 Tokens are written as pairs `starts[i], ends[i]`, from the place `count` on; the new count is
 returned.
@@ -11,8 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from dedup_middleware.base.jit import subkernel
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import R32, U8, boolean
 from dedup_middleware.text.characters import (
+    ALNUM,
     CLASS_MASK,
     CONNECTOR,
     DOUBLE_QUOTE,
@@ -31,6 +33,7 @@ from dedup_middleware.text.characters import (
     SEPARATOR,
     SINGLE,
     SINGLE_QUOTE,
+    Codes,
     Flags,
     Tokens,
 )
@@ -38,6 +41,49 @@ from dedup_middleware.text.characters import (
 # Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
 # for the words that no space divides.
 GRAM: Final = 3
+_PLUS, _SHARP = map(np.uint32, map(ord, "+#"))
+
+
+@subkernel
+def _is_in_word(flags: Flags, i: int) -> bool:
+    """Whether a letter, a digit or a mark is at place i; none is before the text."""
+    return i >= 0 and EXTEND <= flags[i] & CLASS_MASK <= CONNECTOR
+
+
+@subkernel
+def _is_ascii_letter(flags: Flags, i: int) -> bool:
+    return i < flags.size and flags[i] & ALNUM != 0 and flags[i] & CLASS_MASK == LETTER
+
+
+@kernel(boolean(R32, U8))
+def join_signs(codes: Codes, flags: Flags) -> bool:
+    """Give the signs of names such as C++, C# and A+ the class of marks, which are parts of words.
+
+    They are two plus signs behind a letter and # behind a single letter, unless an ASCII letter
+    follows, and one plus sign before what is no letter or digit: elsewhere it may join two words
+    (AI+健康). Returns whether there is a sign at all.
+    """
+    some, size = np.uint8(0), codes.size
+    for i in range(np.uint64(size)):  # many at once; most texts have none
+        some |= np.uint8(codes[i] == _PLUS) | np.uint8(codes[i] == _SHARP)
+    if not some:
+        return False
+    i = 1
+    while i < size:
+        sign, end = codes[i], i + 1
+        if sign in (_PLUS, _SHARP) and flags[i - 1] & CLASS_MASK == LETTER:
+            while end < size and codes[end] == sign:
+                end += 1
+            count = end - i
+            if sign == _SHARP:
+                joins = count == 1 and not _is_in_word(flags, i - 2)
+            else:
+                joins = count == 2 or (count == 1 and (end == size or flags[end] & SEPARATES != 0))
+            if joins and not _is_ascii_letter(flags, end):
+                for place in range(i, end):
+                    flags[place] |= np.uint8(EXTEND)
+        i = end
+    return True
 
 
 @subkernel

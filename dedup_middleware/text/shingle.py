@@ -30,6 +30,7 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting, normalize
+from dedup_middleware.text.boundaries import join_signs
 from dedup_middleware.text.characters import FORMAT as FOLD_FORMAT
 from dedup_middleware.text.characters import (
     NUMERAL,
@@ -199,6 +200,7 @@ def read_text(
     With a width of 0 they are empty but for `order`, the hashes of the tokens.
     """
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
+    join_signs(codes, flags)
     kept, exact = 0, keys[0]
     hashes = np.empty(codes.size, np.uint64)
     names, named = np.empty((0, 4), np.int32), 0
@@ -261,7 +263,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 17
+FORMAT: Final = 18
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -407,6 +409,7 @@ class Shingler:
 
     def _cut(self, text: str) -> tuple[Codes, Places, Places]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
+        join_signs(codes, flags)
         hashes = np.empty(codes.size, np.uint64)
         starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
         named = np.zeros(codes.size, np.uint8)

@@ -424,3 +424,64 @@ async def on_host(stored: str, new: str, title: str) -> Verdict:
         first = Document(key="https://one.example/1", text=stored, title=title)
         await dedup.commit(await dedup.decide(first))
         return await dedup.decide(Document(key="https://one.example/2", text=new, title=title))
+
+
+PACK = (
+    "The suite lays out letters, sheets, slides and drawings. This pack holds the interface in {}, "
+    "with its templates, its entries for automatic text and the questions of its help. Not all of "
+    "them are there in each language. The language of the interface follows the settings of the "
+    "system; whoever wants another one chooses it in the menu. To check the spelling, install the "
+    "words of the language as well, the rules by which it breaks words at the end of a line, and a "
+    "collection of words with a like sense, each of which comes in a pack of its own. Packs are "
+    "made by volunteers, who are glad of help: a mistake may be reported on the page of the pack, "
+    "where the last three reports stand, and whoever speaks the language well can join them there. "
+    "A new edition of all packs comes with each edition of the suite, and old ones stay available "
+    "for two years, so that a school need not change its machines in the middle of a term. Before "
+    "an old pack is taken off, its users are told by a window that opens once a week. Fonts are "
+    "no part of it: letters that the system can't draw appear as boxes until a fitting font is "
+    "installed. Dates, currencies, paper sizes, sorting orders and decimal marks follow regional "
+    "settings, not this pack, and can be mixed freely, sheet by sheet, cell by cell. Macros keep "
+    "English keywords everywhere, recorded ones included, so colleagues abroad may run them "
+    "unchanged. Screen readers announce buttons through the same catalogue. Removing the pack "
+    "leaves documents untouched; reopening them afterwards shows menus of the default edition. "
+    "Administrators push packs silently through ordinary deployment tools."
+)
+
+
+async def test_variants_of_one_host_on_a_long_template() -> None:
+    """Of a page of any length that names its variant in its title and in its text each is stored,
+    however many there are, and a copy of one is none of them."""
+    syllables = ("ar", "bel", "cor", "dun", "fen", "gal", "hul", "ist", "kor", "lam")
+    variants = [f"{one}{two}ish" for one in syllables for two in syllables[:6]]
+    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+
+        async def verdict_on(place: object, variant: str, title: str) -> Verdict:
+            key = f"https://one.example/{place}"
+            found = await dedup.decide(Document(key=key, text=PACK.format(variant), title=title))
+            await dedup.commit(found)
+            return found
+
+        for place, variant in enumerate(variants):
+            found = await verdict_on(place, variant, f"Language pack: {variant}")
+            assert found.outcome == "new"
+            assert place == 0 or found.reason == "other-title"
+        again = await verdict_on("copy", variants[7], f"{variants[7]} language pack")
+        assert (again.outcome, again.reason) == ("duplicate", "exact-copy")
+        edited = PACK.replace(" well", "").format(variants[8])
+        found = await dedup.decide(
+            Document(key="https://one.example/edited", text=edited, title="Help wanted")
+        )
+        assert (found.outcome, found.reason) == ("duplicate", "near-duplicate")
+
+
+@pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("B", "B+")])
+async def test_names_with_signs(one: str, other: str) -> None:
+    """C++ and C# are not C: two pages that say the same of them are two pages."""
+    text = (
+        "A compiler for {}. It reads programs, checks their types, turns them into machine code "
+        "and links them with the libraries of the system. Errors name the file, the line and the "
+        "column, and say what was expected there."
+    )
+    titles = (f"Compiler for {one}", f"Compiler for {other}")
+    assert (await verdict(text.format(one), text.format(other), titles)).outcome == "new"
+    assert (await verdict(text.format(other), text.format(other), titles[1:] * 2)).is_duplicate

@@ -23,8 +23,12 @@ from dedup_middleware.text import cutting
 from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.characters import (
     CLASS_MASK,
+    CONNECTOR,
     EMOJI,
+    EXTEND,
+    LETTER,
     SA,
+    SEPARATES,
     SEPARATOR,
     SINGLE,
     Characters,
@@ -37,7 +41,10 @@ from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 
 MASK = (1 << 64) - 1
-BLOCK = re.compile("([\u4e00-\u9fd5a-zA-Z0-9+#&._%-]+)")
+# Stand for the signs of C++ and C# that are parts of words: marks, which no normal form has.
+MARKS = {"+": "\U000e0100", "#": "\U000e0101"}
+SIGNS = str.maketrans({mark: sign for sign, mark in MARKS.items()})
+BLOCK = re.compile(f"([\u4e00-\u9fd5a-zA-Z0-9+#&._%{''.join(MARKS.values())}-]+)")
 
 FRAGMENTS = (
     *"中国人民共和国研究生命起源的了一二三万亿年月日点分之百第两零〇不大学生活动南京市长江大桥",
@@ -205,6 +212,38 @@ def cut(segmenter: str, text: str, *, user_dictionary: Path | None = None) -> li
     return [token for token in found if any(map(is_word_character, token))]
 
 
+def _kind(character: str) -> str:
+    """+ and # themselves, `a` for an ASCII letter, `l` for another one, `w` for what else words
+    are made of, `m` for marks, `h` for other tokens, a space for the rest."""
+    if character in "+#":
+        return character
+    flag = int(word_classes()[ord(character)])
+    if flag & CLASS_MASK == LETTER:
+        return "a" if character.isascii() else "l"
+    if EXTEND <= flag & CLASS_MASK <= CONNECTOR:
+        return "m" if flag & SEPARATES else "w"
+    return " " if flag & SEPARATES else "h"
+
+
+def joined_signs(text: str) -> set[int]:
+    """The places of signs that are parts of words: C++, C#, A+."""
+    kinds = "".join(map(_kind, text))
+    forms = (
+        r"(?<=[al])\+\+(?![+a])",
+        r"(?<=[al])\+(?![+alwh])",
+        r"(?:(?<=^[al])|(?<=[^alwm][al]))#(?![#a])",
+    )
+    found = [match.span() for form in forms for match in re.finditer(form, kinds)]
+    return {place for first, end in found for place in range(first, end)}
+
+
+def words_with_signs(text: str) -> list[str]:
+    """The words of the default segmenter, with the signs that are parts of them."""
+    joined = joined_signs(text)
+    marked = "".join(MARKS[c] if place in joined else c for place, c in enumerate(text))
+    return [word.translate(SIGNS) for word in words_and_jieba(marked)]
+
+
 def words_and_jieba(text: str, tokenizer: Any = None) -> Iterator[str]:
     """The default segmenter: blocks with a Han character by jieba, whose words are in normal form
     unless another tokenizer is given."""
@@ -214,7 +253,7 @@ def words_and_jieba(text: str, tokenizer: Any = None) -> Iterator[str]:
         if re.search("[\u4e00-\u9fd5]", part):
             yield from uax29(stretch)
             stretch = ""
-            for token in tokenizer.lcut(part, HMM=False):
+            for token in tokenizer.lcut(part.translate(SIGNS), HMM=False):
                 if any(map(is_word_character, token)):
                     yield token
         else:

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.text.boundaries import join_signs
+from dedup_middleware.text.characters import CLASS_MASK, EXTEND, fold_text, load_characters
 from dedup_middleware.text.shingle import Shingler
 from tests.text.oracles import (
     cut,
     jieba,
+    joined_signs,
     same_class,
     texts,
     uax29,
@@ -97,6 +100,30 @@ def test_words_without_spaces() -> None:
     assert cut("words", "สวัสดี") == ["สวัส", "วัสดี"]
     assert cut("words", "กข") == ["กข"]
     assert cut("words", "กขคง abc") == ["กขค", "ขคง", "abc"]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text("cCgдβ한中あ1७_+#＋\u0301 .,-☃", max_size=30))
+def test_signs_of_names(text: str) -> None:
+    """The kernel's signs are those of regular expressions over kinds of characters."""
+    codes, flags = fold_text(text, load_characters({}, ""))
+    before = flags.tolist()
+    there = join_signs(codes, flags)
+    normal = codes.tobytes().decode("utf-32-le")
+    joined = joined_signs(normal)
+    assert there == any(sign in normal for sign in "+#")
+    changed = {place for place in range(len(normal)) if flags[place] != before[place]}
+    assert changed == joined
+    assert all(flags[place] & CLASS_MASK == EXTEND for place in joined)
+
+
+def test_names_with_signs() -> None:
+    """C++, C# and C are three words, in Chinese text too; a sign between two words is in none."""
+    tokens = Shingler(keeps_stop_words=True).tokens
+    assert tokens("C++, C# or C") == ["c++", "c#", "or", "c"]
+    assert tokens("用C++语言写") == ["用", "c++", "语言", "写"]
+    assert tokens("Objective-C++ and libfern++.") == ["objective", "c++", "and", "libfern++"]
+    assert tokens("AI+健康 a+b item# no#5") == ["ai", "健康", "a", "b", "item", "no", "5"]
 
 
 def test_char() -> None:

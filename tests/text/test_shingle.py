@@ -24,7 +24,7 @@ from tests.text.oracles import (
     same_class,
     shingles,
     texts,
-    words_and_jieba,
+    words_with_signs,
 )
 from tests.text.scripttwins import STOPS
 
@@ -46,7 +46,7 @@ def test_the_kernel_is_its_twin(text: str, width: int) -> None:
     jieba, word boundaries and integers of Python."""
     form = normalize("".join(c for c in text if all(map(same_class, normalize(c)))))
     shingler = made(width=width, hash_key=7)
-    every = list(words_and_jieba(form))
+    every = words_with_signs(form)
     tokens = [token for token in every if token not in STOPS] or every
     assert shingler.tokens(form) == tokens
     found = shingler(form)
