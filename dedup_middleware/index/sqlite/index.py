@@ -125,7 +125,7 @@ class SQLiteIndex(SQLiteFile):
             forgotten += await self._ask(tables.forget, part, writes=True)
         return forgotten
 
-    async def forget_span(self, since: float, until: float) -> int:
+    async def _forget_span(self, since: float, until: float) -> int:
         forgotten = 0
         every = await self.page_ids()
         for start in range(every.start, every.stop, tables.PAGES):
