@@ -525,7 +525,8 @@ class Index(ABC):
 
 
 def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.bool_]:
-    return (pages.states == State.COMMITTED) & (pages.times >= since) & (pages.times < until)
+    wanted: NDArray[np.bool_] = (pages.times >= since) & (pages.times < until)
+    return wanted & (pages.states == State.COMMITTED)
 
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
