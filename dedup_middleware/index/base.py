@@ -525,8 +525,9 @@ class Index(ABC):
 
 
 def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.bool_]:
-    wanted: NDArray[np.bool_] = (pages.times >= since) & (pages.times < until)
-    return wanted & (pages.states == State.COMMITTED)
+    wanted: NDArray[np.bool_] = pages.states == State.COMMITTED
+    wanted &= (pages.times >= since) & (pages.times < until)
+    return wanted
 
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
