@@ -155,7 +155,7 @@ class SQLiteIndex(SQLiteFile):
             report("buckets", seen)
         page_id: int | None = 0
         while page_id is not None:
-            page_id = await self._ask(tables.remove_released, page_id, last, writes=True)
+            page_id = await self._ask(tables.remove_released, page_id, last, living, writes=True)
         return removed
 
     async def stats(self) -> IndexStats:
