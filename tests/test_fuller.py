@@ -15,6 +15,7 @@ from dedup_middleware import Deduplicator, Document, NearDuplicate, Options
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.evaluation.edits import edit
+from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.plugin.signals import dedup_superseded
 from tests.crawler.test_storage import article as row
 from tests.test_pipeline import make_crawler, opened
@@ -121,6 +122,22 @@ async def test_storage_is_not_told_of_a_page_that_has_a_new_version() -> None:
         assert [one.key for one in fuller.supersedes] == ["https://a/flash"]
         again = Document("https://a/flash", text=english(3, 150))
         await dedup.commit(await dedup.decide(again))
+        await dedup.commit(fuller)
+        assert await dedup.superseded(fuller) == []
+
+
+async def test_storage_is_not_told_of_a_page_whose_row_is_gone(tmp_path: Path) -> None:
+    """After a compaction the index no longer knows its key, which a new version may have by now."""
+    first, report = english(1, 120), english(1, 120) + " " + english(2, 200)
+    index = SQLiteIndex(str(tmp_path / "index.db"))
+    options = Options(on_fuller="replace", pending_wait=1)
+    async with Deduplicator(options, index=index) as dedup:
+        await dedup.commit(await dedup.decide(Document("https://a/flash", text=first)))
+        fuller = await dedup.decide(Document("https://b/report", text=report))
+        assert [one.key for one in fuller.supersedes] == ["https://a/flash"]
+        again = Document("https://a/flash", text=english(3, 150))
+        await dedup.commit(await dedup.decide(again))
+        await index.compact()
         await dedup.commit(fuller)
         assert await dedup.superseded(fuller) == []
 

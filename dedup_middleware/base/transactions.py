@@ -63,7 +63,11 @@ class Transaction:
         return self._db
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._db.execute("COMMIT")
-        elif self._db.in_transaction:
-            self._db.execute("ROLLBACK")
+        try:
+            if kind is None:
+                self._db.execute("COMMIT")
+        finally:
+            # Also after a commit that failed, for a lock or the disk: an open transaction keeps
+            # all others from writing, and no further one can begin.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")

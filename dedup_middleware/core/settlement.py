@@ -125,7 +125,8 @@ class Versions:
             for one, state, key in zip(
                 held, found.states.tolist(), found.content["key"].tolist(), strict=True
             )
-            if state != State.COMMITTED and one.key is not None and not await self._is_held(key)
+            # Of a page whose row is gone, the key is not known, and so not what is stored under it.
+            if state == State.RELEASED and one.key is not None and not await self._is_held(key)
         ]
 
     async def _is_held(self, key_hash: int) -> bool:

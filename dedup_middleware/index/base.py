@@ -459,16 +459,35 @@ class Index(ABC):
         return await self.forget_wholly([one for one, at in named if at and wanted(at)])
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget all pages that were committed in a span of time.
+        """Forget all pages that were committed in a span of time, and what others enter them anew
+        as meanwhile (:meth:`refresh`).
 
         :param since: seconds since 1970 by the index's own clock
         :param until: the same, not included; times are kept in whole seconds
-        :returns: how many there were
+        :returns: how many there were, without those entered anew
         """
+        if not self.window:
+            return await self._forget_span(since, until)
+        meant = [np.empty(0, np.uint64)]
+        async for pages in self.pages():
+            meant.append(_names(chosen(pages, _committed_in(pages, since, until)).content))
+        forgotten = await self._forget_span(since, until)
+        names = np.concatenate(meant)
+        # Nothing is entered anew that is forgotten by now, so what is on its way has an id.
+        async for pages in self.pages():
+            alive = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
+            renewed = pages.content[alive & np.isin(_names(pages.content), names)]
+            for start in range(0, len(renewed), _ASKED):
+                part = renewed[start : start + _ASKED]
+                await asyncio.gather(*map(self._forget_renewed, part))
+        return forgotten
+
+    async def _forget_span(self, since: float, until: float) -> int:
+        """See :meth:`forget_span`; pages that were entered anew meanwhile may stay."""
         forgotten = 0
         async for pages in self.pages():
-            chosen = (pages.states == State.COMMITTED) & (pages.times >= since)
-            forgotten += await self.forget(pages.page_ids[chosen & (pages.times < until)].tolist())
+            page_ids = pages.page_ids[_committed_in(pages, since, until)]
+            forgotten += await self.forget(page_ids.tolist())
         return forgotten
 
     async def of_key(self, key_hash: int) -> PageRecords:
@@ -503,3 +522,15 @@ class Index(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.bool_]:
+    wanted: NDArray[np.bool_] = pages.states == State.COMMITTED
+    wanted &= (pages.times >= since) & (pages.times < until)
+    return wanted
+
+
+def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
+    """A hash of key and text of each page."""
+    names: NDArray[np.uint64] = content["key"] ^ content["exact"]
+    return names

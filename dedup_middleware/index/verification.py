@@ -254,7 +254,10 @@ async def _lacking(
     """Committed pages without a record where they must have one, looked at once more."""
     required = _required(parameters, pages.tables)
     missing = required & ~pages.tables
-    rows = np.flatnonzero((pages.states == State.COMMITTED) & (missing != 0))
+    asked = (pages.states == State.COMMITTED) & (missing != 0)
+    if index.window:
+        asked &= pages.tables != 0  # all its records have expired, and its row has not gone yet
+    rows = np.flatnonzero(asked)
     found: list[tuple[int, tuple[str, ...]]] = []
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
@@ -263,11 +266,20 @@ async def _lacking(
             if state != State.COMMITTED:
                 continue  # forgotten, and its records taken out, while we were reading
             tables = [table for table in range(_TABLES) if int(missing[row]) >> table & 1]
+            if index.window and await _has_expired(index, pages, row):
+                continue
             if len(found) < _NAMED:
                 tables = await _still_missing(index, pages, row, tables)
             if tables:
                 found.append((row + pages.first, tuple(map(table_name, tables))))
     return found
+
+
+async def _has_expired(index: Index, pages: _Pages, row: int) -> bool:
+    """Whether the generation of a page has gone while its tables were read, the key table first."""
+    if not pages.tables[row] & _KEY_BIT:
+        return False
+    return bool(await _still_missing(index, pages, row, [KEY_TABLE]))
 
 
 async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:

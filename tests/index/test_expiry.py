@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from dedup_middleware.index.redis.expiry import end_of, glob
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.index.scan import neighbours
-from dedup_middleware.model.buckets import hash_bucket_key
+from dedup_middleware.index.verification import verify
+from dedup_middleware.model.buckets import SIMHASH_TABLES, hash_bucket_key
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.bulk import page, some_pages
@@ -161,6 +163,35 @@ async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     again = await index.propose(page, 0, LEASE, known=Known(found.pages))
     assert isinstance(again, Candidates)
     assert again.near.page_ids.tolist() == [made.claim.page_id]
+
+
+@in_time
+async def test_pages_that_have_expired_are_no_damage(harness: Harness) -> None:
+    """Nothing was stored since, so their rows are still there."""
+    index = await harness.client()
+    await stored(index, 1, "https://a/1")
+    await harness.pass_time(2 * harness.window)
+    found = await verify(index)
+    assert (found.is_sound, found.lacking_pages) == (True, 0)
+
+
+@in_time
+async def test_pages_that_expire_while_they_are_verified_are_no_damage(harness: Harness) -> None:
+    """Their records in the first tables were read, those in the others not."""
+    index = await harness.client()
+    await stored(index, 1, "https://a/1")
+    buckets = index.buckets
+
+    async def slow() -> AsyncIterator[tuple[int, bytes]]:
+        async for bucket, raw in buckets():
+            if bucket >> 16 > SIMHASH_TABLES[0]:
+                break
+            yield bucket, raw
+        await harness.pass_time(2 * harness.window)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "buckets", slow)
+        assert (await verify(index)).lacking_pages == 0
 
 
 @in_time

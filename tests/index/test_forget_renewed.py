@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
-from dedup_middleware.model.records import PageRecords
+from dedup_middleware.model.records import PageRecords, State
 from tests.index.claiming import entered
 from tests.index.harness import Clock, Harness, bucket_keys_of, entry
 from tests.index.versions import KilledError
@@ -20,6 +21,7 @@ from tests.outages import Counts
 from tests.texts import article
 
 LEASE = 60.0
+EVER = float(2**32 - 1)
 PLACES = bucket_keys_of(1, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 KEY = (PLACES[0].bucket & 0xFFFF) << 48 | PLACES[0].suffix << 24
 HIT = bucket_keys_of(9, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -87,6 +89,50 @@ async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Ha
         with pytest.raises(KilledError):
             await other.refresh(old, HIT)
     assert await forgetting[0] == 1
+    assert await index.count() == 0
+
+
+@in_time
+async def test_a_page_is_entered_anew_while_a_span_is_forgotten(harness: Harness) -> None:
+    """What is on its way when its span is walked over is not left behind."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    commit = other.commit
+    forgetting: list[asyncio.Future[int]] = []
+
+    async def killed(claim: Claim) -> bool:
+        forgetting.append(asyncio.ensure_future(index.forget_span(0.0, EVER)))
+        while (await other.fetch(np.array([old], np.uint64))).states[0] == State.COMMITTED:
+            await asyncio.sleep(0)
+        for _ in range(50):  # until the walk is over
+            await asyncio.sleep(0.001)
+        await commit(claim)
+        raise KilledError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(other, "commit", killed)
+        with pytest.raises(KilledError):
+            await other.refresh(old, HIT)
+    assert await forgetting[0] == 1
+    assert await index.count() == 0
+
+
+@in_time
+async def test_a_page_is_entered_anew_behind_the_end_of_a_span(harness: Harness) -> None:
+    """Its new id was not given when the pages of the span were counted."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    until = int(harness.now()) + 1  # times are kept in whole seconds
+    await harness.pass_time(until - harness.now() + 0.05)
+    forget_span = index._forget_span
+
+    async def overtaken(since: float, until: float) -> int:
+        assert await other.refresh(old, HIT)
+        return await forget_span(since, until)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "_forget_span", overtaken)
+        assert await index.forget_span(0.0, until) == 1
     assert await index.count() == 0
 
 

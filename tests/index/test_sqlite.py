@@ -7,12 +7,14 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
+from dedup_middleware.base.transactions import Transaction
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.buckets import width_of
@@ -60,6 +62,23 @@ async def test_missing_folder_is_made(tmp_path: Path) -> None:
     message = await refusal(tmp_path / "b" / "c" / "index.db")
     assert f"there is no folder {tmp_path / 'b'};" in message
     assert not (tmp_path / "b").exists()
+
+
+def test_a_commit_that_fails_leaves_no_transaction(file: Path) -> None:
+    """As where there is no write-ahead log and others read: the next one can begin."""
+    writer, reader = (sqlite3.connect(file, timeout=0, isolation_level=None) for _ in range(2))
+    with closing(writer), closing(reader):
+        with Transaction(writer) as db:
+            db.execute("CREATE TABLE page (number)")
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM page")
+        with pytest.raises(sqlite3.OperationalError, match="locked"), Transaction(writer) as db:
+            db.execute("INSERT INTO page VALUES (1)")
+        reader.execute("COMMIT")
+        with Transaction(writer) as db:
+            assert db.execute("SELECT * FROM page").fetchall() == []
+            db.execute("INSERT INTO page VALUES (2)")
+        assert reader.execute("SELECT * FROM page").fetchall() == [(2,)]
 
 
 async def test_file_of_another_program(file: Path) -> None:

@@ -17,6 +17,7 @@ from dedup_middleware.index.pages import Living, compacted
 from dedup_middleware.index.redis import upkeep
 from dedup_middleware.index.redis.upkeep import in_order
 from dedup_middleware.index.scan import neighbours
+from dedup_middleware.index.verification import verify
 from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
@@ -188,6 +189,22 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
         neighbours(BUCKET_KEYS, await index.read_buckets(BUCKET_KEYS), 0).page_ids.tolist()
         == numbers
     )
+
+
+async def test_pages_that_are_forgotten_during_a_compaction(index: Index) -> None:
+    """What is forgotten when its page was looked at keeps its row for as long as its records."""
+    page_ids = [await stored(index, key) for key in range(1, 6)]
+    forgetting: list[asyncio.Task[int]] = []
+
+    def looked(_what: str, _done: int) -> None:
+        if not forgetting:
+            forgetting.append(asyncio.create_task(index.forget(page_ids[1:3])))
+
+    await index.compact(looked)
+    assert await forgetting[0] == 2
+    assert sum(one.unknown for one in (await verify(index)).tables) == 0
+    assert await index.compact() == 2 * len(BUCKET_KEYS)
+    assert sum(one.unknown + one.gone for one in (await verify(index)).tables) == 0
 
 
 async def test_compaction_gives_back_text(harness: Harness, index: Index) -> None:

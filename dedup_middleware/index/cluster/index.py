@@ -201,7 +201,7 @@ class ClusterIndex(ClusterShards):
             )
         return forgotten
 
-    async def forget_span(self, since: float, until: float) -> int:
+    async def _forget_span(self, since: float, until: float) -> int:
         shards = [upkeep.Shard(self, shard) for shard in range(self.spread.shards)]
         return sum([await forget_stamps(shard, since, until) for shard in shards])
 

@@ -257,7 +257,7 @@ class RedisIndex(ServerIndex):
     async def forget(self, page_ids: Sequence[int]) -> int:
         return await upkeep.forget_page_ids(self, page_ids)
 
-    async def forget_span(self, since: float, until: float) -> int:
+    async def _forget_span(self, since: float, until: float) -> int:
         return await upkeep.forget_stamps(self, since, until)
 
     async def page_ids(self) -> range:

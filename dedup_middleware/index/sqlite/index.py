@@ -125,7 +125,7 @@ class SQLiteIndex(SQLiteFile):
             forgotten += await self._ask(tables.forget, part, writes=True)
         return forgotten
 
-    async def forget_span(self, since: float, until: float) -> int:
+    async def _forget_span(self, since: float, until: float) -> int:
         forgotten = 0
         every = await self.page_ids()
         for start in range(every.start, every.stop, tables.PAGES):
@@ -155,7 +155,7 @@ class SQLiteIndex(SQLiteFile):
             report("buckets", seen)
         page_id: int | None = 0
         while page_id is not None:
-            page_id = await self._ask(tables.remove_released, page_id, last, writes=True)
+            page_id = await self._ask(tables.remove_released, page_id, last, living, writes=True)
         return removed
 
     async def stats(self) -> IndexStats:

@@ -367,8 +367,10 @@ def compact_after(
     return len(rows), removed, rows[-1][0] if rows else None
 
 
-def remove_released(db: sqlite3.Connection, page_id: int, last: int) -> int | None:
+def remove_released(db: sqlite3.Connection, page_id: int, last: int, living: Living) -> int | None:
     """Remove released pages among the next ones behind a page id, up to a last one.
+
+    Those that were released after the compaction had looked at them still have their records.
 
     :returns: the page id reached; None: there are no more
     """
@@ -380,7 +382,9 @@ def remove_released(db: sqlite3.Connection, page_id: int, last: int) -> int | No
     if end is None:
         return None
     query = "SELECT number, stamp FROM page WHERE number > ? AND number <= ? AND stamp = ?"
-    remove_pages(db, db.execute(query, (page_id, end, int(State.RELEASED))).fetchall())
+    released = db.execute(query, (page_id, end, int(State.RELEASED))).fetchall()
+    gone = set(living.without(number for number, _ in released))
+    remove_pages(db, [row for row in released if row[0] in gone])
     return int(end)
 
 
