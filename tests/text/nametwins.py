@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from dedup_middleware.text import cutting
+from dedup_middleware.text import normalize as normal_form
 from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.characters import (
     CLASS_MASK,
@@ -33,7 +34,7 @@ from dedup_middleware.text.names import (
     NOUNS,
     SURNAMES,
 )
-from dedup_middleware.text.normalize import compose, needs_context, normalize, special
+from dedup_middleware.text.normalize import compose, normalize, special
 from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
 from tests.text.oracles import BLOCK, MASK, characters, folded_jieba, load_trie, mix
 
@@ -41,6 +42,7 @@ KEYS = constants(0, 3)
 HAN = re.compile("[\u4e00-\u9fd5]")
 ALNUM = frozenset("0123456789abcdefghijklmnopqrstuvwxyz")
 _WORD = re.compile("[a-z]+")
+needs_context = functools.cache(normal_form.needs_context)  # of a character, which takes long
 
 
 @attrs.frozen

@@ -1,19 +1,29 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dedup_middleware.text import figures
 from dedup_middleware.text.figures import canonical
 from dedup_middleware.text.shingle import Shingler
-from tests.text.oracles import texts
+from tests.text.oracles import characters, texts
 
 # Each new one reads and checks its tables.
 made = functools.cache(Shingler)
 DIGITS = "零一二三四五六七八九"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def characters_read_once() -> Iterator[None]:
+    """`canonical` reads and checks the table of characters in each call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "load_characters", lambda *_: characters())
+        yield
 
 
 def in_chinese(number: int) -> str:
