@@ -442,10 +442,10 @@ MANUAL = (
     ],
 )
 async def test_pages_of_one_host_with_another_ending(pitch: str, old: str, new: str) -> None:
-    """Pages of one host that differ in what their last sentence names are two pages, with most keys of
-    the index: the last words are in few shingles, each of which a filter takes for common once in
-    sixteen times. One to which a note was added is a copy, and so is one
-    without the last sentence."""
+    """Pages of one host that differ in what their last sentence names are two pages, with most
+    keys of the index: the last words are in few shingles, each of which a filter takes for common
+    once in sixteen times. One to which a note was added is a copy, and so is one without the last
+    sentence."""
     pages = [f"{pitch}This package contains the {what}." for what in (old, new)]
     for title in ("", "Maps of caves"):
         for stored, other in (pages, pages[::-1]):
