@@ -178,6 +178,7 @@ _PLACED: Final = 8  # numerals whose places are surely known, see signature/comp
 _HELD, _SURELY_HELD = 0.97, 0.8
 # Two pages of a host with fewer shingles than _FORM and other words are on one template if they
 # have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one.
+# So are two of any length that differ in nothing but what they begin or end with.
 _FORM, _SLOT, _REPLACED = 64, 4, 3
 
 
@@ -215,8 +216,13 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
     """Whether a page says other words than another page of its host in the same place."""
     more = abs(their_size - size)
+    inner, outer = found[evidence.NEW] > 0, found[evidence.NEW_FRAME] > 0
+    # At the beginning and the end of a page a word is in fewer shingles, so that one is enough.
+    ending = outer and not inner and more <= _SLOT and their_size > shared
     replaced = more == 0 or (more <= _SLOT and their_size - shared >= _REPLACED)
-    return replaced and found[evidence.NEW] + found[evidence.NEW_FRAME] > 0
+    shorter = min(size, their_size)
+    is_form = shorter < _FORM and replaced and (inner or outer)
+    return is_form or (shorter < base.LONG and ending)
 
 
 @kernel(
@@ -283,7 +289,6 @@ def decide_by_evidence(
         if (
             code == base.CONTAINED_CODE
             and _is_sibling(one, host, key)
-            and min(size, their_size) < _FORM
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = base.COMMON_CODE

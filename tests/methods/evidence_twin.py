@@ -94,9 +94,12 @@ def weigh(
     is_other_subject = (titles != page.title) & (found[:, evidence.NEW_SUBJECT] > 0)
     is_other_subject &= page.title != 0
     strict = (similarity >= SAME_HOST) & (page.size >= LONG) & ~exact
-    template = found[:, evidence.NEW] + found[:, evidence.NEW_FRAME] > 0
+    inner, outer = found[:, evidence.NEW] > 0, found[:, evidence.NEW_FRAME] > 0
     more = abs(sizes - page.size)
-    template &= (more == 0) | ((more <= 4) & (sizes - shared >= 3))
+    shorter = np.minimum(page.size, sizes)
+    replaced = (more == 0) | ((more <= 4) & (sizes - shared >= 3))
+    template = (inner | outer) & replaced & (shorter < 64)
+    template |= outer & ~inner & (more <= 4) & (sizes > shared) & (shorter < LONG)
     columns = (
         exact & ~title_differs & ~(titled & (page.size < LONG)),
         (sizes < method.min_features) | (page.size < method.min_features),
@@ -104,7 +107,7 @@ def weigh(
         changed | (figures > 0),
         (turned > 0) | (found[:, evidence.EXCHANGED] > 0),
         title_differs | is_other_subject | (titled & ~strict),
-        neighbours & (np.minimum(page.size, sizes) < 64) & template,
+        neighbours & template,
     )
     reasons = [
         next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)

@@ -418,9 +418,47 @@ async def test_pages_on_a_template_of_one_host(old: str, new: str) -> None:
     assert (await on_host(ROOM, ROOM.replace(" recently", ""), "")).outcome == "duplicate"
 
 
-async def on_host(stored: str, new: str, title: str) -> Verdict:
+MANUAL = (
+    "Lamplight draws maps of caves from what surveyors measure under ground. It reads notebooks "
+    "in three formats, corrects the drift of compasses, joins loops whose ends miss each other, "
+    "and prints plans, sections and rose diagrams. Volumes are computed between walls that laser "
+    "scanners saw. A projector shows passages in depth, coloured by altitude or by survey year, "
+    "while cameras follow any route through galleries, shafts and sumps. Results go to printers, "
+    "web sites and spreadsheets alike. Clubs share one archive, whose curators settle names, "
+    "grades and access rules before anybody descends. Biologists add bats, crickets and "
+    "springtails, geologists strata, faults and dripstone, historians inscriptions, bones and "
+    "charcoal. "
+)
+
+
+@pytest.mark.parametrize("pitch", [MANUAL, MANUAL[: MANUAL.index("Volumes")]])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("voice translations", "toolbar icons"),
+        ("voice translations", "examples for teachers"),
+        ("development headers", "runtime files"),
+        ("development headers", "plugins"),
+    ],
+)
+async def test_pages_of_one_host_with_another_ending(pitch: str, old: str, new: str) -> None:
+    """Pages of one host that differ in what their last sentence names are two pages, with most
+    keys of the index: the last words are in few shingles, each of which a filter takes for common
+    once in sixteen times. One to which a note was added is a copy, and so is one without the last
+    sentence."""
+    pages = [f"{pitch}This package contains the {what}." for what in (old, new)]
+    for title in ("", "Maps of caves"):
+        for stored, other in (pages, pages[::-1]):
+            found = [await on_host(stored, other, title, f"{key:x}") for key in range(1, 17)]
+            assert sum(one.reason == "common-on-host" for one in found) >= 12
+        for copy in (f"{pages[0]} Print this page", pitch):
+            assert (await on_host(pages[0], copy, title)).outcome == "duplicate"
+    assert (await verdict(*pages)).outcome == "duplicate"
+
+
+async def on_host(stored: str, new: str, title: str, hash_key: str = "5eed") -> Verdict:
     """The verdict on another page of the same host."""
-    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+    async with Deduplicator(Options(index_url="memory:", hash_key=hash_key)) as dedup:
         first = Document(key="https://one.example/1", text=stored, title=title)
         await dedup.commit(await dedup.decide(first))
         return await dedup.decide(Document(key="https://one.example/2", text=new, title=title))
