@@ -13,6 +13,7 @@ candidates that the index returns. One operation writes, and it is atomic::
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -419,14 +420,17 @@ class Index(ABC):
             await asyncio.gather(*map(self._forget_renewed, contents))
         return forgotten
 
-    async def _forget_renewed(self, content: np.void) -> None:
+    async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
         """Forget the pages with the content of one that was forgotten, pending ones at their end:
-        the process that enters it anew may have looked at it before, and may die when it has."""
+        the process that enters it anew may have looked at it before, and may die when it has.
+
+        :param since: leave pages that were committed before that time
+        """
         ends = time.monotonic() + _SETTLED
         while True:
             there = await self.of_key(int(content["key"]))
             there = chosen(there, there.content == content)
-            await self.forget(there.page_ids[there.states == State.COMMITTED].tolist())
+            await self.forget(there.page_ids[_committed_in(there, since, math.inf)].tolist())
             if not (there.states == State.PENDING).any() or time.monotonic() > ends:
                 return
             await asyncio.sleep(_POLL)
@@ -470,16 +474,18 @@ class Index(ABC):
             return await self._forget_span(since, until)
         meant = [np.empty(0, np.uint64)]
         async for pages in self.pages():
-            meant.append(_names(chosen(pages, _committed_in(pages, since, until)).content))
+            meant.append(_names(pages.content)[_committed_in(pages, since, until)])
         forgotten = await self._forget_span(since, until)
-        names = np.concatenate(meant)
+        names = np.unique(np.concatenate(meant))
         # Nothing is entered anew that is forgotten by now, so what is on its way has an id.
         async for pages in self.pages():
-            alive = (pages.states == State.PENDING) | (pages.states == State.COMMITTED)
-            renewed = pages.content[alive & np.isin(_names(pages.content), names)]
+            # What was committed before the span is older than all pages of it.
+            later = (pages.states == State.PENDING) | _committed_in(pages, since, math.inf)
+            renewed = pages.content[later]
+            renewed = renewed[_among(_names(renewed), names)]
             for start in range(0, len(renewed), _ASKED):
                 part = renewed[start : start + _ASKED]
-                await asyncio.gather(*map(self._forget_renewed, part))
+                await asyncio.gather(*(self._forget_renewed(one, since) for one in part))
         return forgotten
 
     async def _forget_span(self, since: float, until: float) -> int:
@@ -534,3 +540,12 @@ def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
     """A hash of key and text of each page."""
     names: NDArray[np.uint64] = content["key"] ^ content["exact"]
     return names
+
+
+def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which names are among others. ``np.isin`` would sort those anew for each part of a walk."""
+    at = np.searchsorted(ascending, names)
+    found = np.zeros(len(names), np.bool_)
+    inside = at < len(ascending)
+    found[inside] = ascending[at[inside]] == names[inside]
+    return found

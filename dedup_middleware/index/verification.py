@@ -16,6 +16,7 @@ from dedup_middleware.model.buckets import (
     FIRST_BAND_TABLE,
     KEY_TABLE,
     SIMHASH_TABLES,
+    BucketKey,
     hash_bucket_key,
     simhash_bucket_keys,
     table_name,
@@ -254,19 +255,17 @@ async def _lacking(
     """Committed pages without a record where they must have one, looked at once more."""
     required = _required(parameters, pages.tables)
     missing = required & ~pages.tables
-    asked = (pages.states == State.COMMITTED) & (missing != 0)
-    if index.window:
-        asked &= pages.tables != 0  # all its records have expired, and its row has not gone yet
-    rows = np.flatnonzero(asked)
+    rows = np.flatnonzero((pages.states == State.COMMITTED) & (missing != 0))
     found: list[tuple[int, tuple[str, ...]]] = []
     for start in range(0, len(rows), _BATCH):
         part = rows[start : start + _BATCH]
         now = await index.fetch((part + pages.first).astype(np.uint64))
+        expired = await _expired(index, pages, part) if index.window else set()
         for row, state in zip(part.tolist(), now.states.tolist(), strict=True):
             if state != State.COMMITTED:
                 continue  # forgotten, and its records taken out, while we were reading
             tables = [table for table in range(_TABLES) if int(missing[row]) >> table & 1]
-            if index.window and await _has_expired(index, pages, row):
+            if row in expired:
                 continue
             if len(found) < _NAMED:
                 tables = await _still_missing(index, pages, row, tables)
@@ -275,11 +274,28 @@ async def _lacking(
     return found
 
 
-async def _has_expired(index: Index, pages: _Pages, row: int) -> bool:
-    """Whether the generation of a page has gone while its tables were read, the key table first."""
-    if not pages.tables[row] & _KEY_BIT:
-        return False
-    return bool(await _still_missing(index, pages, row, [KEY_TABLE]))
+async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[int]:
+    """Those of some pages whose generation has gone, perhaps while the tables were read.
+
+    The key table is read first. A page that was not found even there has expired with its row still
+    there, unless its generation is not the oldest one and a page with a lower id has its record.
+    """
+    keyed = np.flatnonzero(pages.tables & _KEY_BIT)
+    if not len(keyed):
+        return set(rows[pages.tables[rows] == 0].tolist())
+    first = int(keyed[0])
+    asked = [first, *np.intersect1d(rows, keyed).tolist()]
+    bucket_keys = [hash_bucket_key(KEY_TABLE, int(pages.keys[row])) for row in asked]
+    held = await index.read_buckets(bucket_keys)
+    expired = {
+        row
+        for row, bucket_key, raw in zip(asked, bucket_keys, held, strict=True)
+        if not _holds(raw, bucket_key, row + pages.first)
+    }
+    for row in rows[pages.tables[rows] == 0].tolist():
+        if row < first or first in expired or await index.expiring(row + pages.first):
+            expired.add(row)
+    return expired
 
 
 async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
@@ -291,7 +307,12 @@ async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int
     bucket_keys = [one for one in places if one.table in tables]
     again = set()
     for bucket_key, raw in zip(bucket_keys, await index.read_buckets(bucket_keys), strict=True):
-        equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)
-        if row + pages.first in page_ids_of(raw, bucket_key.width)[equal]:
+        if _holds(raw, bucket_key, row + pages.first):
             again.add(bucket_key.table)
     return [table for table in tables if table not in again]
+
+
+def _holds(raw: bytes, bucket_key: BucketKey, page_id: int) -> bool:
+    """Whether a bucket holds the record of a page."""
+    equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)
+    return page_id in page_ids_of(raw, bucket_key.width)[equal]

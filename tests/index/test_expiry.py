@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,14 @@ from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.verification import verify
-from dedup_middleware.model.buckets import SIMHASH_TABLES, hash_bucket_key
+from dedup_middleware.model.buckets import (
+    SIMHASH_TABLES,
+    BucketKey,
+    hash_bucket_key,
+    width_of,
+)
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
-from dedup_middleware.model.records import CONTENT, State
+from dedup_middleware.model.records import CONTENT, State, page_ids_of
 from tests.index.bulk import page, some_pages
 from tests.index.claiming import entered
 from tests.index.harness import (
@@ -47,6 +52,7 @@ async def stored(index: Index, key: int, address: str) -> int:
     bucket_keys = bucket_keys_of(key, SIMHASH, (5 << 40, 6 << 50))
     content = np.zeros(1, CONTENT)
     content["key"] = (bucket_keys[0].bucket & 0xFFFF) << 48 | bucket_keys[0].suffix << 24
+    content["simhash"] = SIMHASH
     page = Entry(bucket_keys, content.tobytes(), address, address.encode() * 3)
     claim = await entered(index, page, LEASE)
     assert await index.commit(claim)
@@ -192,6 +198,36 @@ async def test_pages_that_expire_while_they_are_verified_are_no_damage(harness: 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(index, "buckets", slow)
         assert (await verify(index)).lacking_pages == 0
+
+
+@in_time
+async def test_pages_without_records_that_have_not_expired_are_damage(harness: Harness) -> None:
+    """The records of the generation that was written last are lost, and those before are there."""
+    index = await harness.client()
+    await stored(index, 1, "https://a/1")
+    await harness.pass_time(harness.window / 2)
+    lost = await stored(index, 2, "https://a/2")
+    buckets, read_buckets = index.buckets, index.read_buckets
+
+    def without(bucket: int, raw: bytes) -> bytes:
+        width = width_of(bucket)
+        records = [raw[at : at + width] for at in range(0, len(raw), width)]
+        return b"".join(one for one in records if page_ids_of(one, width).tolist() != [lost])
+
+    async def walk() -> AsyncIterator[tuple[int, bytes]]:
+        async for bucket, raw in buckets():
+            yield bucket, without(bucket, raw)
+
+    async def read(bucket_keys: Sequence[BucketKey]) -> list[bytes]:
+        found = await read_buckets(bucket_keys)
+        return [without(one.bucket, raw) for one, raw in zip(bucket_keys, found, strict=True)]
+
+    assert (await verify(index)).lacking_pages == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(index, "buckets", walk)
+        patched.setattr(index, "read_buckets", read)
+        found = await verify(index)
+    assert [page_id for page_id, _ in found.lacking] == [lost]
 
 
 @in_time

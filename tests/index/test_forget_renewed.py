@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, _among
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import PageRecords, State
@@ -134,6 +135,29 @@ async def test_a_page_is_entered_anew_behind_the_end_of_a_span(harness: Harness)
         patched.setattr(index, "_forget_span", overtaken)
         assert await index.forget_span(0.0, until) == 1
     assert await index.count() == 0
+
+
+@in_time
+async def test_a_page_that_was_stored_before_a_span_stays(harness: Harness) -> None:
+    """Storage still holds it where what a span holds is lost, although it was entered anew then."""
+    index = await harness.client()
+    old = await stored(index)
+    await harness.pass_time(1.0 + harness.now() % 1.0)  # times are kept in whole seconds
+    since = int(harness.now())
+    assert await index.refresh(old, HIT)
+    assert await index.forget_span(since, EVER) == 1
+    assert await index.lookup(KEY) == (old,)
+
+
+async def test_the_second_walk_over_a_span_takes_time_in_proportion() -> None:
+    """Each part of it is looked up in the names of the span, which are sorted once."""
+    names = np.arange(2_000_000, dtype=np.uint64)[::2].copy()
+    started = time.process_time()
+    for start in range(0, 2_000_000, 10_000):
+        part = np.arange(start, start + 10_000, dtype=np.uint64)
+        assert _among(part, names).tolist() == [True, False] * 5_000
+    assert time.process_time() - started < 10  # 0.2 seconds; np.isin takes more than a minute
+    assert not _among(part, names[:0]).any()
 
 
 async def test_pages_that_are_not_stored_after_all_are_forgotten_if_they_were_renewed() -> None:
