@@ -47,6 +47,10 @@ class Wording:
             object.__setattr__(self, "_headline", self._headline())
         return cast("NDArray[np.uint64]", self._headline)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What makes the words of the title holds a dictionary: workers pass on the words.
+        return {**vars(self), "_headline": self.headline}
+
     @property
     def numerals(self) -> int:
         """How many of the values are numerals."""

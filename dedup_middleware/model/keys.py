@@ -25,7 +25,10 @@ _CONTENT_HASH = re.compile("[0-9a-f]{32}")
 _HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?(\[[^/?#\]]*\]|[^/?#:]+)", re.I
 )
-_NO_LETTERS = re.compile(r"[\W_]+")
+# With the signs of C++, C# and A+, as the words of the text have them (see `text/boundaries.py`).
+_LETTERS = re.compile(
+    r"[^\W_]+(?:(?<=[^\W\d])(?:\+\+(?![+a-z])|\+(?![+\w])|(?<![a-z0-9][a-z])#(?![#a-z])))?"
+)
 _TITLE_CHARS = 500
 _LINE_CHARS = 1000
 
@@ -54,12 +57,15 @@ def in_a_line(key: str) -> str:
 
 
 def letters_of(title: str) -> str:
-    """A title without white space, punctuation and case, so that small differences do not count.
+    """A title without white space, punctuation and case, so that small differences do not count;
+    the signs of C++ and C# do.
 
     >>> letters_of("News： Today!") == letters_of("news:today")
     True
+    >>> letters_of("C++ or C#? + more"), letters_of("item# a+b")
+    ('c++orc#more', 'itemab')
     """
-    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", title[:_TITLE_CHARS]).lower())
+    return "".join(_LETTERS.findall(unicodedata.normalize("NFKC", title[:_TITLE_CHARS]).lower()))
 
 
 def content_key(text: str | bytes) -> str:

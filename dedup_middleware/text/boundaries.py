@@ -15,6 +15,7 @@ from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import R32, U8, boolean
 from dedup_middleware.text.characters import (
     ALNUM,
+    BLOCK,
     CLASS_MASK,
     CONNECTOR,
     DOUBLE_QUOTE,
@@ -41,6 +42,7 @@ from dedup_middleware.text.characters import (
 # Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
 # for the words that no space divides.
 GRAM: Final = 3
+_JOINED: Final = BLOCK | EXTEND
 _PLUS, _SHARP = map(np.uint32, map(ord, "+#"))
 
 
@@ -84,6 +86,16 @@ def join_signs(codes: Codes, flags: Flags) -> bool:
                     flags[place] |= np.uint8(EXTEND)
         i = end
     return True
+
+
+@subkernel
+def without_signs(flags: Flags, first: np.uint64, last: np.uint64) -> np.uint64:
+    """Where a word from `first` to `last` ends without signs that `join_signs` gave it, which no
+    list of words has; they are the only marks of the class BLOCK."""
+    one = np.uint64(1)
+    while last > first + one and flags[last - one] & (BLOCK | CLASS_MASK) == _JOINED:
+        last -= one
+    return last
 
 
 @subkernel

@@ -58,6 +58,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text.characters import (
+    BLOCK,
     CLASS_MASK,
     EXTEND,
     SEPARATES,
@@ -333,9 +334,15 @@ def reach(code: np.uint32) -> int:
 
 
 @subkernel
+def _is_mark(flags: Flags, i: int) -> bool:
+    """Whether a mark is at i, but for the signs of names such as C++ (see `boundaries`)."""
+    return flags[i] & (BLOCK | CLASS_MASK) == EXTEND
+
+
+@subkernel
 def is_letter(flags: Flags, i: int) -> bool:
     """Whether the character at i is a part of a word."""
-    return flags[i] & SEPARATES == 0 or flags[i] & CLASS_MASK == EXTEND
+    return flags[i] & SEPARATES == 0 or _is_mark(flags, i)
 
 
 @subkernel
@@ -359,7 +366,7 @@ def longest_word(text: HashedText, first: int, last: int) -> tuple[int, int]:
     `last` at most, and not before a mark; `first` and 0 if there is none."""
     end = min(last, first + reach(text.codes[first]))
     while end > first:
-        whole = end == text.codes.size or text.flags[end] & CLASS_MASK != EXTEND
+        whole = end == text.codes.size or not _is_mark(text.flags, end)
         found = listed(text, first, end) if whole else 0
         if found:
             return end, found

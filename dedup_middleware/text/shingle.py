@@ -30,7 +30,7 @@ from dedup_middleware.base.kerneltypes import (
     uint64,
 )
 from dedup_middleware.text import cutting, normalize
-from dedup_middleware.text.boundaries import join_signs
+from dedup_middleware.text.boundaries import join_signs, without_signs
 from dedup_middleware.text.characters import FORMAT as FOLD_FORMAT
 from dedup_middleware.text.characters import (
     NUMERAL,
@@ -76,6 +76,7 @@ from dedup_middleware.text.hashing import (
     hash_slice,
     hash_token,
     hash_words,
+    kind_of,
     make_table,
     mix,
     shingle_features,
@@ -102,8 +103,13 @@ def _hash_tokens(
             hashes[token] = hash_token(text.codes, first, last, keys)
         prefetch(text.kinds, bucket_of(text.kinds, hashes[token]))
     for token in range(np.uint64(kinds.size)):
+        first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         kind = kind_or_place(text.kinds, hashes[token], cut.sorts[token])
-        turns = ends_turn(text.codes, np.uint64(cut.starts[token]), np.uint64(cut.ends[token]))
+        end = without_signs(text.flags, first, last)
+        if end < last and end - first < np.uint64(LONG):
+            # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
+            kind = kind_of(text.kinds, hash_slice(text, first, end)) & ~np.uint64(STOP)
+        turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
 

@@ -523,3 +523,21 @@ async def test_names_with_signs(one: str, other: str) -> None:
     titles = (f"Compiler for {one}", f"Compiler for {other}")
     assert (await verdict(text.format(one), text.format(other), titles)).outcome == "new"
     assert (await verdict(text.format(other), text.format(other), titles[1:] * 2)).is_duplicate
+
+
+@pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("C++", "C#"), ("A", "A+")])
+async def test_names_with_signs_on_a_long_template(one: str, other: str) -> None:
+    """The signs of a name make another title, too: two long pages on one template are two pages."""
+    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+        for name in (one, other):
+            key, title = f"https://one.example/{len(name)}{name[-1]}", f"Language pack: {name}"
+            found = await dedup.decide(Document(key=key, text=PACK.format(name), title=title))
+            await dedup.commit(found)
+    assert (found.outcome, found.reason) == ("new", "other-title")
+
+
+@pytest.mark.parametrize(("one", "other"), [("red+", "blue+"), ("five+ jars", "six+ jars")])
+async def test_alternatives_with_signs(one: str, other: str) -> None:
+    """A sign behind an alternative or a numeral leaves it one."""
+    found = await verdict(PACK.format(one), PACK.format(other), ("Packs", "Packs"))
+    assert found.outcome == "new"
