@@ -230,10 +230,10 @@ async def test_an_error_while_the_plugin_is_closed_hides_no_other(
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
         yield {"url": "https://a.example/1", "text": article(1)}
 
-    async def fails(_self: Any) -> None:
+    def fails(_self: Any) -> None:
         raise RuntimeError("an error of the plugin")
 
-    monkeypatch.setattr(pipeline.Action, "close", fails)
+    monkeypatch.setattr(pipeline.Reports, "stop", fails)  # the index is closed before
     await crawl(source, {FailsSoon: 600}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     assert any("failed when it was closed" in one for one in warnings(caplog))
     assert filters_of_log() == filters_before
