@@ -1,0 +1,160 @@
+"""Pages of one host: variants of a product, pages on one template, names with signs (C++)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options, Verdict
+from tests.methods.test_content_evidence import verdict
+
+ROOM = (
+    "Detached house with garden in quiet location, three bedrooms, two bathrooms, oil heating, "
+    "garage. The roof was renewed recently. Close to school and shops. Viewing by appointment only."
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("oil heating", "gas heating"),
+        ("garage", "carport"),
+        ("quiet", "central"),
+        ("Detached", "Terraced"),
+    ],
+)
+async def test_pages_on_a_template_of_one_host(old: str, new: str) -> None:
+    """Short pages of one host that differ in what stands at one place are two pages, under one
+    title or none; elsewhere one is an edited copy, and so is one with a note or without a word."""
+    other = ROOM.replace(old, new)
+    for title in ("", "House for sale"):
+        for pages in ((ROOM, other), (other, ROOM)):
+            found = await on_host(*pages, title)
+            assert (found.outcome, found.reason) == ("new", "common-on-host")
+    assert (await verdict(ROOM, other)).outcome == "duplicate"
+    assert (await on_host(ROOM, f"{ROOM} Print this page", "")).outcome == "duplicate"
+    assert (await on_host(ROOM, ROOM.replace(" recently", ""), "")).outcome == "duplicate"
+
+
+MANUAL = (
+    "Lamplight draws maps of caves from what surveyors measure under ground. It reads notebooks "
+    "in three formats, corrects the drift of compasses, joins loops whose ends miss each other, "
+    "and prints plans, sections and rose diagrams. Volumes are computed between walls that laser "
+    "scanners saw. A projector shows passages in depth, coloured by altitude or by survey year, "
+    "while cameras follow any route through galleries, shafts and sumps. Results go to printers, "
+    "web sites and spreadsheets alike. Clubs share one archive, whose curators settle names, "
+    "grades and access rules before anybody descends. Biologists add bats, crickets and "
+    "springtails, geologists strata, faults and dripstone, historians inscriptions, bones and "
+    "charcoal. "
+)
+
+
+@pytest.mark.parametrize("pitch", [MANUAL, MANUAL[: MANUAL.index("Volumes")]])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("voice translations", "toolbar icons"),
+        ("voice translations", "examples for teachers"),
+        ("development headers", "runtime files"),
+        ("development headers", "plugins"),
+    ],
+)
+async def test_pages_of_one_host_with_another_ending(pitch: str, old: str, new: str) -> None:
+    """Pages of one host that differ in what their last sentence names are two pages, with most
+    keys of the index: the last words are in few shingles, each of which a filter takes for common
+    once in sixteen times. One to which a note was added is a copy, and so is one without the last
+    sentence."""
+    pages = [f"{pitch}This package contains the {what}." for what in (old, new)]
+    for title in ("", "Maps of caves"):
+        for stored, other in (pages, pages[::-1]):
+            found = [await on_host(stored, other, title, f"{key:x}") for key in range(1, 17)]
+            assert sum(one.reason == "common-on-host" for one in found) >= 12
+        for copy in (f"{pages[0]} Print this page", pitch):
+            assert (await on_host(pages[0], copy, title)).outcome == "duplicate"
+    assert (await verdict(*pages)).outcome == "duplicate"
+
+
+async def on_host(stored: str, new: str, title: str, hash_key: str = "5eed") -> Verdict:
+    """The verdict on another page of the same host."""
+    async with Deduplicator(Options(index_url="memory:", hash_key=hash_key)) as dedup:
+        first = Document(key="https://one.example/1", text=stored, title=title)
+        await dedup.commit(await dedup.decide(first))
+        return await dedup.decide(Document(key="https://one.example/2", text=new, title=title))
+
+
+PACK = (
+    "The suite lays out letters, sheets, slides and drawings. This pack holds the interface in {}, "
+    "with its templates, its entries for automatic text and the questions of its help. Not all of "
+    "them are there in each language. The language of the interface follows the settings of the "
+    "system; whoever wants another one chooses it in the menu. To check the spelling, install the "
+    "words of the language as well, the rules by which it breaks words at the end of a line, and a "
+    "collection of words with a like sense, each of which comes in a pack of its own. Packs are "
+    "made by volunteers, who are glad of help: a mistake may be reported on the page of the pack, "
+    "where the last three reports stand, and whoever speaks the language well can join them there. "
+    "A new edition of all packs comes with each edition of the suite, and old ones stay available "
+    "for two years, so that a school need not change its machines in the middle of a term. Before "
+    "an old pack is taken off, its users are told by a window that opens once a week. Fonts are "
+    "no part of it: letters that the system can't draw appear as boxes until a fitting font is "
+    "installed. Dates, currencies, paper sizes, sorting orders and decimal marks follow regional "
+    "settings, not this pack, and can be mixed freely, sheet by sheet, cell by cell. Macros keep "
+    "English keywords everywhere, recorded ones included, so colleagues abroad may run them "
+    "unchanged. Screen readers announce buttons through the same catalogue. Removing the pack "
+    "leaves documents untouched; reopening them afterwards shows menus of the default edition. "
+    "Administrators push packs silently through ordinary deployment tools."
+)
+
+
+async def test_variants_of_one_host_on_a_long_template() -> None:
+    """Of a page of any length that names its variant in its title and in its text each is stored,
+    however many there are, and a copy of one is none of them."""
+    syllables = ("ar", "bel", "cor", "dun", "fen", "gal", "hul", "ist", "kor", "lam")
+    variants = [f"{one}{two}ish" for one in syllables for two in syllables[:6]]
+    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+
+        async def verdict_on(place: object, variant: str, title: str) -> Verdict:
+            key = f"https://one.example/{place}"
+            found = await dedup.decide(Document(key=key, text=PACK.format(variant), title=title))
+            await dedup.commit(found)
+            return found
+
+        for place, variant in enumerate(variants):
+            found = await verdict_on(place, variant, f"Language pack: {variant}")
+            assert found.outcome == "new"
+            assert place == 0 or found.reason == "other-title"
+        again = await verdict_on("copy", variants[7], f"{variants[7]} language pack")
+        assert (again.outcome, again.reason) == ("duplicate", "exact-copy")
+        edited = PACK.replace(" well", "").format(variants[8])
+        found = await dedup.decide(
+            Document(key="https://one.example/edited", text=edited, title="Help wanted")
+        )
+        assert (found.outcome, found.reason) == ("duplicate", "near-duplicate")
+
+
+@pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("B", "B+")])
+async def test_names_with_signs(one: str, other: str) -> None:
+    """C++ and C# are not C: two pages that say the same of them are two pages."""
+    text = (
+        "A compiler for {}. It reads programs, checks their types, turns them into machine code "
+        "and links them with the libraries of the system. Errors name the file, the line and the "
+        "column, and say what was expected there."
+    )
+    titles = (f"Compiler for {one}", f"Compiler for {other}")
+    assert (await verdict(text.format(one), text.format(other), titles)).outcome == "new"
+    assert (await verdict(text.format(other), text.format(other), titles[1:] * 2)).is_duplicate
+
+
+@pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("C++", "C#"), ("A", "A+")])
+async def test_names_with_signs_on_a_long_template(one: str, other: str) -> None:
+    """The signs of a name make another title, too: two long pages on one template are two pages."""
+    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+        for name in (one, other):
+            key, title = f"https://one.example/{len(name)}{name[-1]}", f"Language pack: {name}"
+            found = await dedup.decide(Document(key=key, text=PACK.format(name), title=title))
+            await dedup.commit(found)
+    assert (found.outcome, found.reason) == ("new", "other-title")
+
+
+@pytest.mark.parametrize(("one", "other"), [("red+", "blue+"), ("five+ jars", "six+ jars")])
+async def test_alternatives_with_signs(one: str, other: str) -> None:
+    """A sign behind an alternative or a numeral leaves it one."""
+    found = await verdict(PACK.format(one), PACK.format(other), ("Packs", "Packs"))
+    assert found.outcome == "new"
