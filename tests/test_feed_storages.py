@@ -57,7 +57,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> SharedStorage:
 
 def _slot(storage: Any, file: Any) -> Any:
     """What is looked at of one of Scrapy's."""
-    return type("Slot", (), {"storage": storage, "file": file})()
+    return type("Slot", (), {"storage": storage, "file": file, "feed_options": {}})()
 
 
 def test_a_storage_of_many_batches_and_crawls_is_wrapped_once() -> None:

@@ -99,6 +99,8 @@ class Feeds:
         self._slots = {slot: self._slots[slot] for slot in slots}
         if took:
             self._not_stored.update({one.slot: one for one in took})
+            if not faults and _have_failed(took) and not self._has_storage:
+                faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
         try:
             is_wanted = any(slot.filter.accepts(item) for slot in slots)
@@ -136,12 +138,15 @@ class Feeds:
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
+        # Of a file that can't be finished, say one that is packed, the storage does not hear.
+        if one is not None and one.is_watched and not one.was_sent:
+            one.has_failed = True
         if one is not None and not one.has_failed:
             one.is_stored = True
             del self._not_stored[slot]
             for took in [took for took in self._pages if one in took]:
                 self._stored += len(self._pages.pop(took))
-        await self._forget_failed()
+        await self.forget_failed()
 
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
@@ -153,14 +158,14 @@ class Feeds:
             return
         self._pages.setdefault(slots, array("Q")).append(page_id)
         if _have_failed(slots):  # while it was being committed
-            await self._forget_failed()
+            await self.forget_failed()
 
     def count_committed(self) -> int:
         """Pages of this crawl that the index calls stored, also where the stats count nothing."""
         known = None if self._stats is None else self._stats.get_value("dedup/committed")
         return self._committed if known is None else known
 
-    async def _forget_failed(self) -> None:
+    async def forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
         crawl are stored."""
         with contextlib.suppress(DedupError):  # tried again at the end

@@ -55,14 +55,17 @@ class WatchedSlot:
         attribute
     :ivar has_failed: it could not be stored
     :ivar is_stored: all that it has taken is stored
+    :ivar was_sent: its storage got its file
     """
 
     def __init__(self, slot: FeedSlot) -> None:
         self.slot = slot
-        self.has_failed = self.is_stored = False
+        self.has_failed = self.is_stored = self.was_sent = False
         self._count = 0  # items that it had taken when it was last looked at
         self._end: int | None = _UNKNOWN  # where its file ended then
         self.is_watched = self._watch_storage()
+        if self._is_packed:
+            self._watch_writes()
 
     def has_taken(self) -> bool:
         """Whether it has taken an item since the last call; :meth:`flush` it then.
@@ -113,9 +116,12 @@ class WatchedSlot:
     @property
     def is_late(self) -> bool:
         """Whether what it takes is stored at its end only."""
-        return not isinstance(self.slot.storage, (FileFeedStorage, StdoutFeedStorage)) or bool(
-            self.slot.feed_options.get("postprocessing")
-        )
+        is_here = isinstance(self.slot.storage, (FileFeedStorage, StdoutFeedStorage))
+        return self._is_packed or not is_here
+
+    @property
+    def _is_packed(self) -> bool:
+        return bool(self.slot.feed_options.get("postprocessing"))
 
     def _end_of_file(self) -> int | None:
         """Where what it has written ends in its open file; None: there is none, or it can't say."""
@@ -151,6 +157,31 @@ class WatchedSlot:
         except Exception:  # a class of the user's own may refuse with any error
             return False
         return True
+
+    def _watch_writes(self) -> None:
+        """Note if a file that is packed can't be written, on a full disk say.
+
+        What is lost then is a piece in the middle, with rows of many items, and nothing behind it
+        can be unpacked. An item that can't be serialised has written nothing.
+        """
+        slot, start = self.slot, self.slot.start_exporting
+
+        def start_exporting() -> None:
+            start()  # makes the exporter
+            slot.start_exporting = start  # type: ignore[method-assign]
+            exporter: Any = slot.exporter
+            export = exporter.export_item
+
+            def export_item(item: Any) -> None:
+                try:
+                    export(item)
+                except OSError:
+                    self.has_failed = True
+                    raise
+
+            exporter.export_item = export_item
+
+        slot.start_exporting = start_exporting  # type: ignore[method-assign]
 
 
 def _path_of(slot: FeedSlot) -> Path | None:
@@ -200,6 +231,8 @@ class _Store:
         for one in own:  # a storage that calls this from its own method says it once
             self.awaited.discard(one)
         slots = own or waiting
+        for one in slots:
+            one.was_sent = True
         try:
             made = self._store(file)
         except BaseException:

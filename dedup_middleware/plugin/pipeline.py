@@ -455,6 +455,8 @@ class DedupPipeline:
             self._reports.failure(f"looking for {type(item).__name__}")
             return
         missed = None if exported is None else exported.missed
+        if missed is not None and self._feeds is not None:
+            await self._feeds.forget_failed()  # what other items wrote may be lost with it
         for ending in endings or ():
             if missed is not None and ending.stored and ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")

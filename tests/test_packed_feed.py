@@ -1,0 +1,99 @@
+"""Feeds that are packed (``postprocessing``) on a full disk: no page counts that can't be read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
+
+from tests.itemcrawl import Crawled, crawl
+from tests.test_cut_feed import SmallDisk, _Disk
+from tests.texts import article
+
+PACKERS = [GzipPlugin, Bz2Plugin, LZMAPlugin]
+
+
+def settings(tmp_path: Path, packer: Any) -> dict[str, Any]:
+    """Those of a crawl with a packed feed on a small disk."""
+    feed = {"format": "jsonlines", "postprocessing": [packer], "bz2_compresslevel": 1}
+    return {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
+        "FEEDS": {f"disk:{tmp_path}/out": feed},
+        "FEED_STORAGES": {"disk": SmallDisk},
+    }
+
+
+def page(host: str, seed: int) -> dict[str, str]:
+    """One that takes much room packed as well."""
+    more = random.Random(f"{host}{seed}").randbytes(150_000).hex()
+    return {"url": f"https://{host}.example/{seed}", "text": article(seed), "more": more}
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+async def test_a_packed_feed_that_cant_be_finished_has_no_page(
+    tmp_path: Path, packer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the packer holds back is written when it is closed, before the storage gets the file."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        yield page("a", 1)
+
+    def close(self: Any) -> None:
+        self.file.close()
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(_Disk, "room", 10_000_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(packer, "close", close)
+        crawled = await crawl(source, {}, **settings(tmp_path, packer))
+    assert crawled.stat("committed") == 2
+    assert any("2 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(source, {}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    assert (again.stat("new"), again.duplicates) == (2, [])
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+async def test_a_packed_feed_with_a_piece_lost_has_no_page(
+    tmp_path: Path, packer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that was full for a moment: the file is closed without an error, but can't be read."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        await crawled.until(1)
+        monkeypatch.setattr(_Disk, "room", 0)
+        for seed in range(1, 20):
+            yield page("a", seed)
+            await crawled.until(seed + 1)
+        monkeypatch.setattr(_Disk, "room", 10_000_000)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    monkeypatch.setattr(_Disk, "room", 10_000_000)
+    crawled = await crawl(source, {}, **settings(tmp_path, packer))
+    assert crawled.stats["feedexport/success_count/SmallDisk"] == 1
+    assert crawled.duplicates == []
+    assert any("pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(source, {}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
+    assert again.stat("new") == 20
+
+
+async def test_an_item_that_cant_be_serialised_leaves_a_packed_feed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has written nothing, so the pages of others stay."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+        yield {"url": "https://a.example/1", "text": article(1), "more": object}
+        await crawled.until(2)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    monkeypatch.setattr(_Disk, "room", 10_000_000)
+    crawled = await crawl(source, {}, **settings(tmp_path, GzipPlugin))
+    assert crawled.duplicates == ["https://b.example/0"]
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 1)
