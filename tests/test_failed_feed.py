@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 from scrapy import Field, Item, signals
 from scrapy.crawler import Crawler
-from scrapy.exporters import JsonLinesItemExporter
+from scrapy.exporters import BaseItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
     FeedExporter,
@@ -43,6 +43,27 @@ class UnfinishedExporter(JsonLinesItemExporter):
     def finish_exporting(self) -> None:
         self.file.close()
         raise OSError("No space left on device")
+
+
+class CollectingExporter(BaseItemExporter):
+    """Writes all rows when it ends, as one for Parquet may."""
+
+    def __init__(self, file: IO[bytes], **_options: Any) -> None:
+        super().__init__()
+        self.file = file
+        self.rows: list[str] = []
+
+    def start_exporting(self) -> None:
+        """Called by Scrapy."""
+        self.file.write(b"PAR1")
+
+    def export_item(self, item: Any) -> None:
+        """Called by Scrapy."""
+        self.rows.append(str(item))
+
+    def finish_exporting(self) -> None:
+        """Called by Scrapy."""
+        self.file.write("".join(self.rows).encode())
 
 
 class Teaser(Item):
@@ -221,7 +242,7 @@ def failing(tmp_path: Path, fails: str) -> dict[str, Any]:
     return {
         "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
         "FEEDS": {feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
-        "FEED_EXPORTERS": {"unfinished": UnfinishedExporter},
+        "FEED_EXPORTERS": {"unfinished": UnfinishedExporter, "collected": CollectingExporter},
         "FEED_STORAGES": {"lost": LostStorage},
     }
 
@@ -371,6 +392,12 @@ async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path)
         ({"lost:out": {}}, {NoStorage: 800}, []),
         ({"lost:out": {}, "out.jsonl": {}}, {}, []),
         ({"out.jsonl": {}}, {}, []),
+        ({"out.csv": {"format": "csv"}, "out.xml": {"format": "xml"}}, {}, []),
+        ({"out.json": {"format": "json"}, "out.p": {"format": "pickle"}}, {}, []),
+        ({"out.parquet": {"format": "collected"}}, {}, ["out.parquet"]),
+        ({"out.parquet": {"format": "collected"}}, {NoStorage: 800}, []),
+        ({"out.parquet": {"format": "collected"}, "out.jsonl": {}}, {}, []),
+        ({"lost:out": {}, "out.jsonl": {"item_classes": [Page]}}, {}, ["lost:out"]),
     ],
 )
 async def test_a_feed_that_is_stored_at_its_end_is_warned_of(

@@ -68,6 +68,7 @@ class Feeds:
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
+        self._has_warned = False  # that items are stored at the end of a feed
         self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
         self._is_watching = self._exporter is not None
@@ -99,6 +100,7 @@ class Feeds:
         self._slots = {slot: self._slots[slot] for slot in slots}
         if took:
             self._not_stored.update({one.slot: one for one in took})
+            self._warn_of_late(took)
             if not faults and _have_failed(took) and not self._has_storage:
                 faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
@@ -114,19 +116,23 @@ class Feeds:
         if self._exporter is None:
             return
         self._watch(self._exporter.slots)
-        slots = self._slots.values()
+        slots = tuple(self._slots.values())
         for one in slots:
             one.begin_row()
-        if not self._outlives_crawl:
+        self._warn_of_late(slots)
+
+    def _warn_of_late(self, slots: tuple[WatchedSlot, ...]) -> None:
+        """Warn, once, if items are stored only when these end."""
+        if self._has_storage or not self._outlives_crawl or not slots or self._has_warned:
             return
-        late = [shown_place(one.slot.uri_template) for one in slots if one.is_late]
-        if late and len(late) == len(slots) and not self._has_storage:
+        if all(one.is_late for one in slots):
+            self._has_warned = True
             logger.warning(
                 "The items of %s are stored when the feed or its batch ends. Should this process "
                 "be killed before, they are lost, and the index calls them stored: run `%s` with "
                 "the settings of this crawl then. Batches (batch_item_count) lose less, a pipeline "
                 "that stores each item nothing",
-                ", ".join(late),
+                ", ".join(shown_place(one.slot.uri_template) for one in slots),
                 forget_command(self._began),
             )
 

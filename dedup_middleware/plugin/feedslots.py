@@ -63,6 +63,7 @@ class WatchedSlot:
         self.has_failed = self.is_stored = self.was_sent = False
         self._count = 0  # items that it had taken when it was last looked at
         self._end: int | None = _UNKNOWN  # where its file ended then
+        self._is_collecting = False  # it has taken an item, and written nothing
         self.is_watched = self._watch_storage()
         if self._is_packed:
             self._watch_writes()
@@ -110,14 +111,15 @@ class WatchedSlot:
         except Exception as error:  # it is closed meanwhile, say
             return f"the file of a feed can't be written ({error})"
         finally:
-            self._end = self._end_of_file()
+            before, self._end = self._end, self._end_of_file()
+            self._is_collecting |= before is not None and self._end == before
         return None
 
     @property
     def is_late(self) -> bool:
-        """Whether what it takes is stored at its end only."""
+        """Whether what it takes is stored at its end only, as far as that is known by now."""
         is_here = isinstance(self.slot.storage, (FileFeedStorage, StdoutFeedStorage))
-        return self._is_packed or not is_here
+        return self._is_packed or self._is_collecting or not is_here
 
     @property
     def _is_packed(self) -> bool:
