@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Any
@@ -292,6 +293,27 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
         parse_time(since[1])
     again = await crawl(three_pages, pipelines, **settings)
     assert again.stat("revisit") == 3
+
+
+async def test_the_command_after_a_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It forgets the pages that were stored since then, although they seem to be older than the
+    crawl."""
+    clock = time.time
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        monkeypatch.setattr(time, "time", clock)
+        async for item in three_pages(crawled):
+            yield item
+
+    monkeypatch.setattr(time, "time", lambda: clock() + 3600)
+    began = clock()
+    await crawl(source, {NoStorage: 800}, **failing(tmp_path, "at storing"))
+    (line,) = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
+    since = re.search(r"--since (\S+)`", line)
+    assert since is not None
+    assert parse_time(since[1]) < began
 
 
 class AwaitingExporter(FeedExporter):

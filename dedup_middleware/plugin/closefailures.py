@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 import weakref
 from typing import TYPE_CHECKING
 
-from dedup_middleware.plugin.notices import forget_command
+from dedup_middleware.plugin.notices import Beginning
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -28,7 +27,7 @@ class CloseFailures(logging.Filter):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__()
         self._spider = None if crawler.spider is None else weakref.ref(crawler.spider)
-        self._began = time.time()
+        self._began = Beginning()
         self._seen = False
         _engine_log.addFilter(self)
 
@@ -51,5 +50,5 @@ class CloseFailures(logging.Filter):
             "pages of this crawl stored. If they are stored only then, run `%s` with the settings "
             "of this crawl, and crawl again: else later crawls drop them and copies of them",
             committed,
-            forget_command(self._began),
+            self._began.forget_command(),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_existing
 from dedup_middleware.plugin.feedslots import WatchedSlot
-from dedup_middleware.plugin.notices import forget_command, shown_place
+from dedup_middleware.plugin.notices import Beginning, shown_place
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -77,7 +76,7 @@ class Feeds:
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
         self._committed = self._stored = self._forgotten = 0  # pages
-        self._began = time.time()
+        self._began = Beginning()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         if self._outlives_crawl:
@@ -133,7 +132,7 @@ class Feeds:
                 "the settings of this crawl then. Batches (batch_item_count) lose less, a pipeline "
                 "that stores each item nothing",
                 ", ".join(shown_place(one.slot.uri_template) for one in slots),
-                forget_command(self._began),
+                self._began.forget_command(),
             )
 
     def _watch(self, slots: Sequence[FeedSlot]) -> None:
@@ -214,7 +213,7 @@ class Feeds:
             "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
             "them, run `%s` with the settings of this crawl, and crawl again",
             committed,
-            forget_command(self._began),
+            self._began.forget_command(),
         )
 
     async def _forget(self) -> None:

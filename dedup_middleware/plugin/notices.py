@@ -6,6 +6,7 @@ import datetime
 import difflib
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,20 @@ _EVER = float(2**32 - 1)
 _CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
 
 
-def forget_command(began: float) -> str:
-    """The command that forgets what a crawl stored.
+@attrs.frozen
+class Beginning:
+    """When a crawl began."""
 
-    :param began: when it began, in seconds since 1970
-    """
-    since = datetime.datetime.fromtimestamp(began - _CLOCKS).astimezone()
-    return f"scrapy dedup forget --since {since.isoformat(timespec='seconds')}"
+    _clock: float = attrs.field(init=False, factory=time.time)  # seconds since 1970
+    _ticks: float = attrs.field(init=False, factory=time.monotonic)
+
+    def forget_command(self) -> str:
+        """The command that forgets what the crawl has stored."""
+        # A clock that was set back meanwhile puts what was stored since before that time.
+        by_clock_of_now = time.time() - (time.monotonic() - self._ticks)
+        began = min(self._clock, by_clock_of_now) - _CLOCKS
+        since = datetime.datetime.fromtimestamp(began).astimezone()
+        return f"scrapy dedup forget --since {since.isoformat(timespec='seconds')}"
 
 
 async def reset(index: Index, options: Options) -> None:
