@@ -272,6 +272,32 @@ async def test_pages_that_nothing_has_are_forgotten(
     assert again.stat("new") == 3
 
 
+async def test_a_page_whose_claim_was_lost_is_forgotten_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was entered anew when it had been stored, under another page id."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        assert crawled.pipeline is not None
+        deduplicator = crawled.pipeline._deduplicator
+        assert deduplicator is not None
+        commit = deduplicator.commit
+
+        async def too_late(verdict: Any) -> bool:
+            await deduplicator._index.release(verdict.claim)
+            return await commit(verdict)
+
+        deduplicator.commit = too_late  # type: ignore[method-assign]
+        async for item in three_pages(crawled):
+            yield item
+
+    crawled = await crawl(source, {}, **failing(tmp_path, "at storing"))
+    assert (crawled.stat("claim/lost"), crawled.stat("committed")) == (3, 3)
+    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    again = await crawl(three_pages, {}, **failing(tmp_path, ""))
+    assert again.stat("new") == 3
+
+
 @pytest.mark.parametrize("other", ["pipeline", "feed", ""])
 async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str

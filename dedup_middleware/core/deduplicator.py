@@ -38,7 +38,7 @@ from dedup_middleware.index.parameters import RECORD, RecordLayout, hash_key_of
 from dedup_middleware.methods.base import content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import Entry
+from dedup_middleware.model.claims import Claim, Entry
 from dedup_middleware.model.documents import (
     DUPLICATE,
     EMPTY,
@@ -437,6 +437,10 @@ class Deduplicator:
         self._guard.check()
         return await self._settlement.commit(verdict)
 
+    def page_id_of(self, claim: Claim) -> int:
+        """The id of a page whose claim was committed; another one if the claim had been lost."""
+        return self._settlement.page_id_of(claim)
+
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
         _expect(verdict, Verdict, "release")
@@ -446,7 +450,7 @@ class Deduplicator:
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Forget committed pages that turn out not to be stored.
 
-        :param page_ids: those of their claims
+        :param page_ids: as :meth:`page_id_of` says
         :returns: how many of them were committed
         :raises DedupError: the index can't be used
         """

@@ -206,6 +206,8 @@ class Settlement:
     _pending_wait: float
     _count: Count
     backlog: Backlog = attrs.field(init=False, factory=Backlog)
+    # Claims by those that were lost in their place, until someone asks for them.
+    _anew: dict[Claim, Claim] = attrs.field(init=False, factory=dict)
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
     _has_ended: bool = attrs.field(init=False, default=False)
@@ -342,7 +344,11 @@ class Settlement:
         self._count("claim/lost", 1)
         if source is None:
             return True, None
-        return await self._enter(source) if again else (True, Unsettled(source))
+        return await self._enter(source, lost=claim) if again else (True, Unsettled(source))
+
+    def page_id_of(self, claim: Claim) -> int:
+        """See :meth:`.Deduplicator.page_id_of`."""
+        return self._anew.pop(claim, claim).page_id
 
     async def release(self, verdict: Verdict) -> None:
         """See :meth:`.Deduplicator.release`."""
@@ -407,9 +413,12 @@ class Settlement:
         done = verdict.outcome != UNCHECKED and await self._replaced(verdict, same=True)
         return None if done else page
 
-    async def _enter(self, source: Document | Fingerprint) -> tuple[bool, Unsettled | None]:
+    async def _enter(
+        self, source: Document | Fingerprint, *, lost: Claim | None = None
+    ) -> tuple[bool, Unsettled | None]:
         """Enter a page that is stored already into the index.
 
+        :param lost: the claim that it had
         :returns: False if a like page is there; and what has to be remembered, because the index
             can't be used
         """
@@ -420,6 +429,8 @@ class Settlement:
                 # either, so the index calls neither of them stored.
                 await self.release(verdict)
                 return True, None
+            if lost is not None:
+                self._anew[lost] = verdict.claim
             return await self._commit(verdict, again=False)
         if verdict.outcome == UNCHECKED or not await self._replaced(verdict):
             return True, Unsettled(source)

@@ -483,7 +483,8 @@ class DedupPipeline:
                 if await deduplicator.commit(verdict):
                     if self._feeds is not None and verdict.claim is not None:
                         slots = () if exported is None else exported.slots
-                        await self._feeds.committed(verdict.claim.page_id, slots)
+                        page_id = deduplicator.page_id_of(verdict.claim)
+                        await self._feeds.committed(page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
                         # Storage deletes these pages.
                         await self.crawler.signals.send_catch_log_async(
