@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
@@ -80,6 +81,42 @@ async def test_a_packed_feed_with_a_piece_lost_has_no_page(
     assert any("pages of this crawl are forgotten" in line for line in caplog.messages)
     again = await crawl(source, {}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     assert again.stat("new") == 20
+
+
+class SlottedExporter:
+    """Takes no attribute."""
+
+    __slots__ = ("file",)
+
+    def __init__(self, file: IO[bytes], *_: Any, **__: Any) -> None:
+        self.file = file
+
+    def start_exporting(self) -> None:
+        """Called by Scrapy."""
+
+    def export_item(self, item: Any) -> None:
+        """Called by Scrapy."""
+        self.file.write(f"{item['url']}\n".encode())
+
+    def finish_exporting(self) -> None:
+        """Called by Scrapy."""
+
+
+async def test_an_exporter_that_takes_no_attribute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It exports all items."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for seed in range(2):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+
+    monkeypatch.setattr(_Disk, "room", 10_000_000)
+    own = {"FEED_EXPORTERS": {"jsonlines": SlottedExporter}}
+    crawled = await crawl(source, {}, **settings(tmp_path, GzipPlugin), **own)
+    assert crawled.stat("committed") == 2
+    rows = gzip.decompress((tmp_path / "out").read_bytes()).split()
+    assert rows == [b"https://a.example/0", b"https://a.example/1"]
 
 
 async def test_an_item_that_cant_be_serialised_leaves_a_packed_feed_whole(

@@ -14,6 +14,7 @@ several crawls in one process, and is wrapped once.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import logging
@@ -181,7 +182,8 @@ class WatchedSlot:
                     self.has_failed = True
                     raise
 
-            exporter.export_item = export_item
+            with contextlib.suppress(Exception):  # of a class of the user's own, which may refuse
+                exporter.export_item = export_item
 
         slot.start_exporting = start_exporting  # type: ignore[method-assign]
 
