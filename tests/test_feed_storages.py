@@ -12,6 +12,7 @@ from types import CoroutineType, NoneType, SimpleNamespace
 from typing import IO, Any
 
 import pytest
+from scrapy.exporters import JsonLinesItemExporter
 from scrapy.extensions.feedexport import FileFeedStorage, ItemFilter
 from twisted.internet.defer import Deferred, fail, succeed
 
@@ -57,7 +58,8 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> SharedStorage:
 
 def _slot(storage: Any, file: Any) -> Any:
     """What is looked at of one of Scrapy's."""
-    return type("Slot", (), {"storage": storage, "file": file, "feed_options": {}})()
+    lines = {"format": "jsonlines", "exporters": {"jsonlines": JsonLinesItemExporter}}
+    return type("Slot", (), {"storage": storage, "file": file, "feed_options": {}, **lines})()
 
 
 def test_a_storage_of_many_batches_and_crawls_is_wrapped_once() -> None:

@@ -1,4 +1,5 @@
-"""Feeds that are packed (``postprocessing``) on a full disk: no page counts that can't be read."""
+"""Feeds that are packed (``postprocessing``), or have no lines, on a full disk: no page counts that
+can't be read."""
 
 from __future__ import annotations
 
@@ -117,6 +118,26 @@ async def test_an_exporter_that_takes_no_attribute(
     assert crawled.stat("committed") == 2
     rows = gzip.decompress((tmp_path / "out").read_bytes()).split()
     assert rows == [b"https://a.example/0", b"https://a.example/1"]
+
+
+@pytest.mark.parametrize("kind", ["pickle", "marshal", "json", "xml"])
+async def test_a_feed_that_cant_be_read_behind_a_cut_row_has_no_page(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row longer than what the buffer holds is cut where the disk is full."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        for seed, room in enumerate((1_000_000, 5_000, 1_000_000)):
+            monkeypatch.setattr(_Disk, "room", room)
+            yield {"url": f"https://a.example/{seed}", "text": article(seed), "more": "x" * 20_000}
+            await crawled.until(seed + 1)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    chosen = settings(tmp_path, GzipPlugin) | {"FEEDS": {f"disk:{tmp_path}/out": {"format": kind}}}
+    crawled = await crawl(source, {}, **chosen)
+    assert crawled.stats["feedexport/success_count/SmallDisk"] == 1
+    assert (crawled.duplicates, crawled.stat("claim/no-feed")) == ([], 3)
+    assert any("1 pages of this crawl are forgotten" in line for line in caplog.messages)
 
 
 async def test_an_item_that_cant_be_serialised_leaves_a_packed_feed_whole(

@@ -47,6 +47,7 @@ _CUT_ROW = (
     "row from the file, and start again"
 )
 _UNKNOWN = -1
+_LINES = (CsvItemExporter, JsonLinesItemExporter)  # what they write can be read behind a cut row
 
 
 class WatchedSlot:
@@ -66,7 +67,9 @@ class WatchedSlot:
         self._end: int | None = _UNKNOWN  # where its file ended then
         self._is_collecting = False  # it has taken an item, and written nothing
         self.is_watched = self._watch_storage()
-        if self._is_packed:
+        kind = slot.exporters.get(slot.format)
+        has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
+        if self._is_packed or not has_lines:
             self._watch_writes()
 
     def has_taken(self) -> bool:
@@ -162,10 +165,11 @@ class WatchedSlot:
         return True
 
     def _watch_writes(self) -> None:
-        """Note if a file that is packed can't be written, on a full disk say.
+        """Note if a file that can't be read behind a missing piece can't be written, on a full disk
+        say.
 
-        What is lost then is a piece in the middle, with rows of many items, and nothing behind it
-        can be unpacked. An item that can't be serialised has written nothing.
+        What is packed is lost with a piece of it, rows of other items too, and so is what follows
+        a cut row of pickles, JSON or XML. An item that can't be serialised has written nothing.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -178,8 +182,9 @@ class WatchedSlot:
             def export_item(item: Any) -> None:
                 try:
                     export(item)
-                except OSError:
-                    self.has_failed = True
+                except OSError as error:
+                    # With a name it is of a file that is opened for the item.
+                    self.has_failed |= error.filename is None
                     raise
 
             with contextlib.suppress(Exception):  # of a class of the user's own, which may refuse
