@@ -245,13 +245,21 @@ class DedupPipeline:
                 self._close_failures.end(self._feeds.count_committed())
 
     async def _close(self) -> None:
-        await self._late_items()
-        self._is_closed = True
-        self._inflight.clear()
-        if len(self.notes):
-            self._reports.count("meta/lost", len(self.notes))
-            logger.warning(_LOST_NOTES, len(self.notes))
-        await self._action.close()
+        try:
+            try:
+                await self._late_items()
+            finally:
+                self._is_closed = True
+                self._inflight.clear()
+                if len(self.notes):
+                    self._reports.count("meta/lost", len(self.notes))
+                    logger.warning(_LOST_NOTES, len(self.notes))
+            await self._action.close()
+        finally:  # also if this call is cancelled
+            await self._close_index()
+            await self._stop()
+
+    async def _close_index(self) -> None:
         try:
             if self._deduplicator is not None:
                 await self._deduplicator.close()
@@ -259,6 +267,9 @@ class DedupPipeline:
             self._reports.failure("closing the index")
         # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
         self._deduplicator = None
+
+    async def _stop(self) -> None:
+        """End what accompanies the crawl."""
         if self._action.journal is not None:
             await asyncio.to_thread(self._action.journal.close)
             self._count_journal()
