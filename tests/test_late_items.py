@@ -263,7 +263,8 @@ async def test_what_fails_before_the_index_is_closed_leaves_nothing_open(
     with pytest.raises(ZeroDivisionError) as raised:
         await one.close_spider()
     assert raised.value.__context__ is fault
-    assert dedup._is_closed and one._deduplicator is None
+    assert dedup._is_closed
+    assert one._deduplicator is None
     with Journal(f"sqlite:{path}") as written:
         assert [drop.key for drop in written.drops()] == ["https://b/1"]
 

@@ -14,7 +14,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -111,7 +111,7 @@ def _is_packed_otherwise(path: Path) -> bool:
         return False  # read_rows() says why
 
 
-def read_rows(path: Path, file_format: str) -> Iterator[Row]:
+def read_rows(path: Path, file_format: str) -> Generator[Row, None, None]:
     """All rows of a file.
 
     :raises BatchError: it can't be read, or is gone or shorter at the end
