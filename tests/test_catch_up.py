@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Options
-from dedup_middleware.core.availability import Unsettled, stop
+from dedup_middleware.core.availability import Breaker, Unsettled, stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Candidates, Claim, Claimed
 from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Document, Verdict
@@ -166,6 +167,31 @@ async def test_outage_while_closing(caplog: pytest.LogCaptureFixture) -> None:
     assert settled + forgotten == 5
     assert settled == await index.count() == 2
     assert f"{forgotten} pages" in caplog.text
+
+
+@pytest.mark.parametrize(("timeout", "entered"), [(60.0, 5), (0.05, 0)])
+async def test_index_that_comes_back_while_closing(timeout: float, entered: int) -> None:
+    """Pages are entered after further tries, for as long as a call to an index that hangs may
+    take; then they are counted as forgotten."""
+    left = [10]
+
+    def fails() -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    index, counts = ScriptedIndex(fails), Counts()
+    options = attrs.evolve(OPTIONS, timeout=timeout, retries=0)
+    dedup = Deduplicator(options, index=index, count=counts)
+    dedup._outage.breaker = Breaker(time.monotonic, first=0.01, longest=0.01)
+    await dedup.open()
+    for number in range(5):
+        verdict = await dedup.decide(page(f"a/{number}", TEXTS[number]))
+        assert verdict.outcome == UNCHECKED
+        await dedup.commit(verdict)
+    await asyncio.wait_for(dedup.close(), 60)
+    assert counts.of["unchecked/settled"] == await index.count() == entered
+    assert counts.of["unchecked/forgotten"] == 5 - entered
+    assert index.closed == 1
 
 
 async def test_close_that_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 
-from dedup_middleware import DedupPipeline, Document, Options
+from dedup_middleware import DedupPipeline, Document, Journal, Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.plugin import pipeline
 from tests.itemcrawl import SETTINGS, Crawled, crawl
@@ -237,6 +237,36 @@ async def test_an_error_while_the_plugin_is_closed_hides_no_other(
     await crawl(source, {FailsSoon: 600}, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     assert any("failed when it was closed" in one for one in warnings(caplog))
     assert filters_of_log() == filters_before
+
+
+@pytest.mark.parametrize(
+    "fault", [RuntimeError("an error of the plugin"), asyncio.CancelledError()]
+)
+@pytest.mark.parametrize("step", ["_late_items", "close"])
+async def test_what_fails_before_the_index_is_closed_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: BaseException
+) -> None:
+    """The index is closed, the journal is written, and the later failure is reported as well."""
+
+    async def fails() -> None:
+        raise fault
+
+    path = tmp_path / "i.db"
+    running = await opened(DEDUP_INDEX_URL=f"sqlite:{path}")
+    for host in "ab":
+        await running.item({"url": f"https://{host}/1", "text": article(1)})
+    one = running.pipeline
+    dedup = one._deduplicator
+    assert dedup is not None
+    monkeypatch.setattr(*((one._action, "close") if "close" in step else (one, step)), fails)
+    monkeypatch.setattr(one._reports, "stop", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as raised:
+        await one.close_spider()
+    assert raised.value.__context__ is fault
+    assert dedup._is_closed
+    assert one._deduplicator is None
+    with Journal(f"sqlite:{path}") as written:
+        assert [drop.key for drop in written.drops()] == ["https://b/1"]
 
 
 class FailsToOpen(FailsAtOnce):

@@ -362,7 +362,8 @@ async def test_index_that_is_away(
     policy: str, passes: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without the index items are kept or dropped as the setting says, and no secret is logged."""
-    crawl = Crawl(make_crawler(DEDUP_INDEX_URL=UNREACHABLE, DEDUP_ON_ERROR=policy))
+    unreachable = {"DEDUP_INDEX_URL": UNREACHABLE, "DEDUP_TIMEOUT": 0.2}
+    crawl = Crawl(make_crawler(**unreachable, DEDUP_ON_ERROR=policy))
     await crawl.pipeline.open_spider()
     for number in range(3):
         assert isinstance(await crawl.item(item(f"a/{number}", number)), dict) is passes

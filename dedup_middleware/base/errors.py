@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
 
 class DedupError(Exception):
     """Base of every error this package raises on purpose."""
@@ -35,3 +39,19 @@ class IndexReplacedError(IndexUnavailableError):
 
 class IndexRefusedError(DedupError):
     """The index has other parameters or another schema, or the file is none of this package."""
+
+
+@contextmanager
+def named_as_given(names: Mapping[str, str]) -> Iterator[None]:
+    """Errors from within name what the user gave, where that stands for a setting or a parameter.
+
+    :param names: by the name that the messages have
+    """
+    try:
+        yield
+    except DedupError as error:
+        text = str(error)
+        for name, given in names.items():
+            text = re.sub(rf"(?<![^\s(]){name}(?![A-Z_])", given, text)
+        error.args = (text,)
+        raise

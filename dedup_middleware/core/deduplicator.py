@@ -141,12 +141,17 @@ class Deduplicator:
     async def open(self, *, warm: bool = True) -> None:
         """Load dictionary and kernels (in a thread) and open the index, also after a close.
 
+        Where the event loop that it was used in has ended, it is closed first.
+
         :param warm: load or compile the kernels now, not with the first page
         :raises IndexUnavailableError: the index can't be reached; decisions made all the same
             are ``unchecked`` until it can
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
         self._was_opened = True
+        if self._guard.has_ended and not self._is_closed:
+            with contextlib.suppress(RuntimeError):  # of connections of the loop that has ended
+                await self.close()
         if self._is_closed:
             self._begin_anew()
         self._guard.check()
@@ -157,7 +162,7 @@ class Deduplicator:
     def _begin_anew(self) -> None:
         """Be as at first, perhaps in another process or event loop than before the close."""
         self._is_closed, self._guard, self._fingerprinter = False, LoopGuard(), None
-        self._settlement = self._new_settlement()
+        self._settlement, self._heartbeat = self._new_settlement(), None
         self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
         self._outage.breaker.worked()  # the index may have been away when it was closed
         self._claims.reset()
@@ -243,7 +248,9 @@ class Deduplicator:
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(self._settlement.stop)
-            steps.push_async_callback(self._settlement.catch_up)
+            # As long as one call may take to an index that hangs.
+            longest = self.options.timeout * (1 + self.options.retries)
+            steps.push_async_callback(self._settlement.catch_up_at_last, longest)
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)

@@ -27,6 +27,7 @@ from dedup_middleware.base.errors import (
     IndexReplacedError,
     IndexUnavailableError,
     OptionsError,
+    named_as_given,
 )
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
@@ -167,13 +168,13 @@ class Former:
     async def _connect(self) -> str:
         """Attach to the former index; returns its hash key."""
         try:
-            if self._given is None:
-                index, stored = await open_existing(self._options)
-            else:
-                index, stored = self._given, await self._given.attach()
+            with named_as_given({"DEDUP_INDEX_URL": _SETTING}):
+                if self._given is None:
+                    index, stored = await open_existing(self._options)
+                else:
+                    index, stored = self._given, await self._given.attach()
         except IndexRefusedError as error:
-            text = str(error).replace(setting_name("index_url"), _SETTING)
-            raise IndexRefusedError(f"{_SETTING}: {text}") from None
+            raise IndexRefusedError(f"{_SETTING}: {error}") from None
         try:
             lines = other_parameters(stored, self._wanted)
             if lines:

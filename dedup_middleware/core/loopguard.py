@@ -9,10 +9,11 @@ from dedup_middleware.base.errors import DedupError
 
 
 class LoopGuard:
-    """Refuses calls in a forked process, or in an event loop next to the one that is used.
+    """Refuses calls in a forked process, or in another event loop than the one that is used.
 
     Processes that share a connection take each other's replies. A loop is not woken by what another
-    one does.
+    one does, and what belongs to one that has ended (connections, the task that extends leases) is
+    of no use.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,11 @@ class LoopGuard:
     def is_forked(self) -> bool:
         """Whether this process was forked from the one that is used."""
         return self._used is not None and self._used[0] != os.getpid()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the event loop that is used has been closed, in this process."""
+        return self._used is not None and not self.is_forked and self._used[1].is_closed()
 
     def check(self) -> None:
         """Take the running loop as the one that is used, unless another one is.
@@ -37,6 +43,12 @@ class LoopGuard:
         if self._used is not None:
             if self._used[1] is loop:
                 return
+            if self.has_ended:
+                raise DedupError(
+                    "the event loop that this Deduplicator was used in has ended, as at the end of "
+                    "asyncio.run(): make all calls in one, or close it at the end of each and open "
+                    "it in the next one"
+                )
             if self._used[1].is_running():
                 raise DedupError(
                     "this Deduplicator is used in another event loop, which is running; open one "

@@ -257,6 +257,18 @@ class Settlement:
                     break
                 await self._enter_next()
 
+    async def catch_up_at_last(self, seconds: float) -> None:
+        """Enter the pages that are remembered, also if the index comes back in so many seconds.
+
+        Without an entry copies of a page are stored again, and a text that storage has replaced
+        still counts as stored. A server that fails over when a crawl ends is back soon.
+        """
+        ends = time.monotonic() + seconds
+        await self.catch_up()
+        while len(self.backlog) and not self._outage.breaker.closed and time.monotonic() < ends:
+            await asyncio.sleep(_POLL)
+            await self.catch_up()  # nothing until the pause is over
+
     async def _enter_next(self) -> None:
         page = self.backlog.pop()
         left: Unsettled | None = page  # if it is cancelled

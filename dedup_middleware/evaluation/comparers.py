@@ -202,15 +202,25 @@ def comparer_of(options: Options) -> Comparer:
     return MethodComparer(method, options, others)
 
 
-def methods_available(options: Options, names: Iterable[str] = ()) -> dict[str, Comparer]:
+def methods_available(
+    options: Options, names: Iterable[str] = (), given: str = "--methods"
+) -> dict[str, Comparer]:
     """The methods by name, the default rule first.
 
     :param options: how pages are read; threshold and parameters of the method that they name
     :param names: those wanted, as for :func:`options_for`; none: all with their own parameters
+    :param given: the argument that names them, for messages
     """
-    return {
-        name: JaccardComparer(options)
-        if name == JaccardComparer.name
-        else comparer_of(options_for(options, name))
-        for name in tuple(names) or METHOD_NAMES
-    }
+    return {name: _comparer(options, name, given) for name in tuple(names) or METHOD_NAMES}
+
+
+def _comparer(options: Options, name: str, given: str) -> Comparer:
+    if name == JaccardComparer.name:
+        return JaccardComparer(options)
+    try:
+        return comparer_of(options_for(options, name))
+    except OptionsError as error:
+        is_own = error.setting == "DEDUP_METHOD_PARAMETERS" and ":" in name
+        if error.setting != "method" and not is_own:
+            raise
+        raise OptionsError(given, name, error.fix) from None

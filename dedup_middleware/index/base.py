@@ -13,9 +13,7 @@ candidates that the index returns. One operation writes, and it is atomic::
 from __future__ import annotations
 
 import asyncio
-import math
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.forgetting import STORED_LEASE, Forgetting
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import (
     WHOLE,
@@ -55,11 +54,8 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_STORED_LEASE = 10.0  # seconds, of a page that is entered although it is stored already
-_SETTLED, _POLL = _STORED_LEASE, 0.02  # seconds: its end is awaited so long; between two looks
 MOST_JUDGED = 2048  # candidates of a page that are judged
 _LAST = 256  # page ids among which the newest page is
-_ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
 #: called now and then with what is being read and how much of it so far
 Progress = Callable[[str, int], None]
 
@@ -117,7 +113,7 @@ class Seen:
         )
 
 
-class Index(ABC):
+class Index(Forgetting):
     """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.base.errors.IndexUnavailableError` (try
@@ -219,10 +215,6 @@ class Index(ABC):
     @abstractmethod
     async def count(self) -> int:
         """Number of committed pages."""
-
-    @abstractmethod
-    def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages by ascending page id, many at a time; ids that are FREE are left out."""
 
     @abstractmethod
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
@@ -385,7 +377,7 @@ class Index(ABC):
         :param is_replaced: whether storage may have one of these other pages in its place
         :returns: None: it may have
         """
-        made = await self.propose(entry, 0, _STORED_LEASE, known=EVERYTHING)
+        made = await self.propose(entry, 0, STORED_LEASE, known=EVERYTHING)
         if not isinstance(made, Claimed):
             return None
         claim = made.claim
@@ -400,42 +392,6 @@ class Index(ABC):
         return claim
 
     @abstractmethod
-    async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released: like pages may be stored again.
-
-        :returns: how many of them were committed
-        """
-
-    async def forget_wholly(self, page_ids: Sequence[int]) -> int:
-        """Forget pages, and what others enter them anew as meanwhile (:meth:`refresh`).
-
-        Where a claim of their key is held nothing is entered anew: :meth:`forget` is enough.
-
-        :returns: how many of them were committed, without those entered anew
-        """
-        forgotten = await self.forget(page_ids)
-        for start in range(0, len(page_ids) if self.window else 0, _ASKED):
-            gone = await self.fetch(np.array(page_ids[start : start + _ASKED], np.uint64))
-            contents = gone.content[gone.states == State.RELEASED]
-            await asyncio.gather(*map(self._forget_renewed, contents))
-        return forgotten
-
-    async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
-        """Forget the pages with the content of one that was forgotten, pending ones at their end:
-        the process that enters it anew may have looked at it before, and may die when it has.
-
-        :param since: leave pages that were committed before that time
-        """
-        ends = time.monotonic() + _SETTLED
-        while True:
-            there = await self.of_key(int(content["key"]))
-            there = chosen(there, there.content == content)
-            await self.forget(there.page_ids[_committed_in(there, since, math.inf)].tolist())
-            if not (there.states == State.PENDING).any() or time.monotonic() > ends:
-                return
-            await asyncio.sleep(_POLL)
-
-    @abstractmethod
     async def compact(self, progress: Progress | None = None) -> int:
         """Take the records of pages that are gone out of all buckets.
 
@@ -444,63 +400,8 @@ class Index(ABC):
         :returns: number of records taken out
         """
 
-    async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
-        """Forget all committed pages with an address that is wanted, for example those of a host.
-
-        :returns: how many there were
-        """
-        forgotten = 0
-        asked: list[int] = []
-        async for pages in self.pages():
-            asked += pages.page_ids[pages.states == State.COMMITTED].tolist()
-            if len(asked) >= _ASKED:
-                forgotten += await self._forget_named(asked, wanted)
-                asked = []
-        return forgotten + await self._forget_named(asked, wanted)
-
-    async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
-        named = zip(page_ids, await self.addresses(page_ids), strict=True)
-        return await self.forget_wholly([one for one, at in named if at and wanted(at)])
-
-    async def forget_span(self, since: float, until: float) -> int:
-        """Forget all pages that were committed in a span of time, and what others enter them anew
-        as meanwhile (:meth:`refresh`).
-
-        :param since: seconds since 1970 by the index's own clock
-        :param until: the same, not included; times are kept in whole seconds
-        :returns: how many there were, without those entered anew
-        """
-        if not self.window:
-            return await self._forget_span(since, until)
-        meant = [np.empty(0, np.uint64)]
-        async for pages in self.pages():
-            meant.append(_names(pages.content)[_committed_in(pages, since, until)])
-        forgotten = await self._forget_span(since, until)
-        names = np.unique(np.concatenate(meant))
-        # Nothing is entered anew that is forgotten by now, so what is on its way has an id.
-        async for pages in self.pages():
-            # What was committed before the span is older than all pages of it.
-            later = (pages.states == State.PENDING) | _committed_in(pages, since, math.inf)
-            renewed = pages.content[later]
-            renewed = renewed[_among(_names(renewed), names)]
-            for start in range(0, len(renewed), _ASKED):
-                part = renewed[start : start + _ASKED]
-                await asyncio.gather(*(self._forget_renewed(one, since) for one in part))
-        return forgotten
-
-    async def _forget_span(self, since: float, until: float) -> int:
-        """See :meth:`forget_span`; pages that were entered anew meanwhile may stay."""
-        forgotten = 0
-        async for pages in self.pages():
-            page_ids = pages.page_ids[_committed_in(pages, since, until)]
-            forgotten += await self.forget(page_ids.tolist())
-        return forgotten
-
     async def of_key(self, key_hash: int) -> PageRecords:
-        """The page records with a key, whatever their state.
-
-        :param key_hash: keyed 64-bit hash of the document key
-        """
+        """The page records with a key, whatever their state."""
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
@@ -528,24 +429,3 @@ class Index(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.bool_]:
-    wanted: NDArray[np.bool_] = pages.states == State.COMMITTED
-    wanted &= (pages.times >= since) & (pages.times < until)
-    return wanted
-
-
-def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
-    """A hash of key and text of each page."""
-    names: NDArray[np.uint64] = content["key"] ^ content["exact"]
-    return names
-
-
-def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which names are among others. ``np.isin`` would sort those anew for each part of a walk."""
-    at = np.searchsorted(ascending, names)
-    found = np.zeros(len(names), np.bool_)
-    inside = at < len(ascending)
-    found[inside] = ascending[at[inside]] == names[inside]
-    return found

@@ -15,11 +15,10 @@ from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.journal.access import choose_journal
-from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.model.documents import EMPTY, UNCHECKED
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.acting import Action, Dropped
+from dedup_middleware.plugin.companions import Companions
 from dedup_middleware.plugin.inflight import Doubt, Ending, InFlight, ItemInFlight
 from dedup_middleware.plugin.items import (
     ItemClasses,
@@ -47,10 +46,7 @@ if TYPE_CHECKING:
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.closefailures import CloseFailures
-    from dedup_middleware.plugin.clusterfile import ClusterFile
     from dedup_middleware.plugin.feeds import Exported, Feeds
-    from dedup_middleware.plugin.metrics import Exporter
-    from dedup_middleware.plugin.notices import FieldCheck
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +93,6 @@ class DedupPipeline:
         self._closing: asyncio.Task[None] | None = None
         self.options = options
         self._deduplicator: Deduplicator | None = None
-        self._clusters: ClusterFile | None = None
-        self._exporter: Exporter | None = None
-        self._field_check: FieldCheck | None = None
         self._feeds: Feeds | None = None
         self._close_failures: CloseFailures | None = None
         self._classes = ItemClasses(options.field_names)
@@ -108,6 +101,7 @@ class DedupPipeline:
         self._settling: set[asyncio.Task[None]] = set()
         self._reports = Reports(crawler.stats)
         self._action = Action(crawler, options, self._reports)
+        self._companions = Companions(crawler, options, self._reports, self._action)
         self.notes = Notes()
         connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
@@ -145,19 +139,13 @@ class DedupPipeline:
             raise self._not_started(self._settings_error, "dedup_settings")
         from dedup_middleware.core.deduplicator import Deduplicator
         from dedup_middleware.index.opening import open_index
-        from dedup_middleware.plugin.clusterfile import ClusterFile
-        from dedup_middleware.plugin.metrics import Exporter
 
         spider = "" if self.crawler.spider is None else self.crawler.spider.name
         crawl = crawl_id(self.options, self.crawler.spider)
         self._reports.is_opening = True
         try:
             self._classes = load_item_classes(self.options)
-            if self.options.clusters:
-                self._clusters = ClusterFile(self.options, spider, crawl, self._reports.count)
-            if self.options.metrics_port:
-                host, port = self.options.metrics_host, self.options.metrics_port
-                self._exporter = Exporter(self.crawler.stats, spider, host, port)
+            self._companions.make(spider, crawl)
             make_data_folder(self.crawler.settings, self.options)
             index = counted(open_index(self.options), self._reports.count)
             self._deduplicator = Deduplicator(self.options, count=self._reports.count, index=index)
@@ -179,36 +167,21 @@ class DedupPipeline:
             raise self._not_started(error, reason) from None
         finally:
             self._reports.is_opening = False
-        await self._start(spider, crawl)
+        self._watch_feeds()
+        await self._companions.start()
         if self._is_over:  # another pipeline failed when it was opened, and Scrapy did not wait
             await self._on_closed()
 
-    async def _start(self, spider: str, crawl: str) -> None:
-        """Start what accompanies the crawl, whether or not the index can be used."""
+    def _watch_feeds(self) -> None:
         from dedup_middleware.plugin.closefailures import CloseFailures
         from dedup_middleware.plugin.feeds import Feeds, has_other_storage
-        from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
 
-        warn_of_slips(self.crawler.settings)
-        self._field_check = FieldCheck(self.crawler.settings)
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
         self._feeds = Feeds(
             self.crawler, self.options, lambda: self._deduplicator, has_storage=has_storage
         )
         if not self.options.index_url.startswith("memory:"):
             self._close_failures = CloseFailures(self.crawler)
-        count, store = self._reports.count, choose_journal(self.options)
-        if store is not None:
-            self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
-            self._action.journal.start()
-        interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        self._reports.start(interval, self._count_journal)
-        if self._exporter is not None:
-            await asyncio.to_thread(self._exporter.start)
-
-    def _count_journal(self) -> None:
-        if self._action.journal is not None:
-            self._action.journal.report_counts()
 
     async def _begin(self, index: Index) -> None:
         from dedup_middleware.plugin.notices import log_contents, reset
@@ -245,13 +218,21 @@ class DedupPipeline:
                 self._close_failures.end(self._feeds.count_committed())
 
     async def _close(self) -> None:
-        await self._late_items()
-        self._is_closed = True
-        self._inflight.clear()
-        if len(self.notes):
-            self._reports.count("meta/lost", len(self.notes))
-            logger.warning(_LOST_NOTES, len(self.notes))
-        await self._action.close()
+        try:
+            try:
+                await self._late_items()
+            finally:
+                self._is_closed = True
+                self._inflight.clear()
+                if len(self.notes):
+                    self._reports.count("meta/lost", len(self.notes))
+                    logger.warning(_LOST_NOTES, len(self.notes))
+            await self._action.close()
+        finally:  # also if this call is cancelled
+            await self._close_index()
+            await self._companions.stop()
+
+    async def _close_index(self) -> None:
         try:
             if self._deduplicator is not None:
                 await self._deduplicator.close()
@@ -259,16 +240,6 @@ class DedupPipeline:
             self._reports.failure("closing the index")
         # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
         self._deduplicator = None
-        if self._action.journal is not None:
-            await asyncio.to_thread(self._action.journal.close)
-            self._count_journal()
-        if self._clusters is not None:
-            await asyncio.to_thread(self._clusters.write)
-        if self._field_check is not None:
-            self._field_check.end()
-        self._reports.stop()
-        if self._exporter is not None:
-            await asyncio.to_thread(self._exporter.stop)
 
     async def _late_items(self) -> None:
         """Wait for items that other pipelines send when they are closed, at the same time as this,
@@ -381,8 +352,8 @@ class DedupPipeline:
         if note.skip or field_value(page.adapter, page.names.skip):
             self._reports.count("skipped/opt-out")
             return None
-        if self._field_check is not None:
-            self._field_check.look(fields, page)
+        if self._companions.field_check is not None:
+            self._companions.field_check.look(fields, page)
         document = document_of(fields)
         if document is None:
             self._reports.count("skipped/no-content")

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.errors import DedupError, OptionsError, named_as_given
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
@@ -53,6 +53,8 @@ STEPS = {
     "rejects": "rejected rows",
 }
 _SECONDS = 0.5
+#: of a job, as arguments of the command name them
+_PARAMETERS = ("output", "keep", "order_by", "date_field", "against", "near", "partitions")
 
 
 @contextmanager
@@ -96,19 +98,18 @@ async def run(
     :param master: as Spark names it; None: that of ``spark-submit``
     :raises DedupError: it can't be done
     """
+    with named_as_given({f"{name}=": f"--{name.replace('_', '-')}=" for name in _PARAMETERS}):
+        return await _run(arguments, options, master, quiet=quiet)
+
+
+async def _run(
+    arguments: argparse.Namespace, options: Options, master: str | None, *, quiet: bool
+) -> dict[str, Any]:
     if arguments.load and options.index_url == "memory:":
         raise SparkError(
             "--load with DEDUP_INDEX_URL=memory: can't be used: name an index that stays"
         )
-    job = Job(
-        output=arguments.output,
-        keep=arguments.keep,
-        order_by=arguments.order_by,
-        date_field=arguments.date_field,
-        against=arguments.against,
-        near=arguments.near,
-        partitions=arguments.partitions,
-    )
+    job = Job(**{name: getattr(arguments, name) for name in _PARAMETERS})
     if arguments.load:
         options = await with_key_of_index(options, open_index(options))
     with spark_errors("Spark can't be started (it needs Java 17)"):

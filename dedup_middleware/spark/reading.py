@@ -177,7 +177,7 @@ def _rows_of_lines(
         name, end = files[file]
         rows = csv_rows(_text(lines, end), separator, name)
         # The names; a file that has none any more has changed, as is said when all are read.
-        next((values for values, _ in rows if values), None)
+        next(rows, None)
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
             values = [fields.get(name, "") for name in names]
@@ -233,24 +233,26 @@ def _csv_names(
     Lines in cells may end otherwise, and so may the names where a program wrote them to a file of
     another one: Spark would take all rows for one line. So the first row behind them says it.
 
-    :raises SparkError: two files have other columns, or a name is there twice or is not UTF-8
+    :raises SparkError: two files have other columns, or a name is missing, is there twice or is not
+        UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
     ends: dict[str, str] = {}
     for file in files:
         try:
             with csv_text(opened(session, file)) as text:
-                rows = ((row, lines[-1]) for row, lines in csv_rows(text, separator, file) if row)
+                rows = ((row, lines[-1]) for row, lines in csv_rows(text, separator, file))
                 names, last = next(rows, ([], ""))
-                last = next((line for _, line in rows if line.endswith(("\r", "\n"))), last)
+                ended = (line for row, line in rows if row and line.endswith(("\r", "\n")))
+                last = next(ended, last)
+            if not last:  # an empty file
+                continue
+            names = named_columns(names, file)
             "".join(names).encode()
         except BatchError as error:
             raise SparkError(str(error)) from None
         except UnicodeEncodeError:
             raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
-        if not names:
-            continue
-        names = named_columns(names)
         if first[1] and names != first[1]:
             raise SparkError(
                 f"the columns of {file} ({', '.join(names)}) are not those of {first[0]} "

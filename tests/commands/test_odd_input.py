@@ -377,3 +377,40 @@ def test_numbers_that_are_none_become_null(tmp_path: Path) -> None:
     assert "NaN" not in kept
     assert "Infinity" not in kept
     assert json.loads(kept)["d"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "a.txt", "a.txt", "--method", "nope"], "--method='nope' can't be used: use"),
+        (["compare", "a.txt", "a.txt", "--method", "csu:x=1"], "--method='csu:x=1' can't be used:"),
+        (["import", "sqlite:none.db"], "name the one that a crawl has made (ADDRESS)"),
+        (["import", "redis://127.0.0.1:1/x"], "ADDRESS='redis://***' can't be used"),
+        (["import", "redis://h", "--namespace", "a{b"], "--namespace='a{b' can't be used"),
+        (["rebuild", "in.jsonl", "--old", "sqlite:none.db"], "that a crawl has made (--old)"),
+        (["report", "--against", "none.db"], "none.db: name it by --against"),
+        (["report", "--against", "redis://127.0.0.1:1/x"], "--against='redis://***' can't be"),
+        (["files", "in.jsonl", "-o", "k.jsonl", "--journal", "none/j.db"], "none/j.db can't be"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    """A message names the argument, not the setting or the parameter it stands for."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("a")
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    settings = settings_for(tmp_path)
+    crawl(settings, item("a", 1), item("b", 1))
+    done = dedup(*arguments, DEDUP_RETRIES=0, **settings)
+    assert (done.code, said in done.err) == (1, True), done.err
+    assert "DEDUP_" not in done.err
+
+
+def test_a_former_index_is_named_by_its_setting(index: str, tmp_path: Path) -> None:
+    """Not by that of the index of now."""
+    former = f"sqlite:{tmp_path / 'none.db'}"
+    done = dedup(
+        "forget", "--key", "a", "--yes", DEDUP_INDEX_URL=index, DEDUP_FORMER_INDEX_URL=former
+    )
+    assert (done.code, "a crawl has made (DEDUP_FORMER_INDEX_URL)" in done.err) == (1, True)

@@ -106,6 +106,19 @@ def test_addresses_that_can_not_be_used(tmp_path: Path) -> None:
     assert (done.code, "is no file" in done.err) == (1, True)
 
 
+@pytest.mark.parametrize("fault", ["second file", "old index"])
+def test_no_index_is_made_where_something_can_not_be_read(tmp_path: Path, fault: str) -> None:
+    """An empty one would look like one of which all pages were rebuilt."""
+    files, more = [written(tmp_path / "a.jsonl", 1)], []
+    if fault == "second file":
+        files.append(str(tmp_path / "b.jsonl"))
+        (tmp_path / "b.jsonl").write_text("[\n")
+    else:
+        more = ["--old", f"sqlite:{tmp_path / 'none.db'}"]
+    done = dedup("rebuild", *files, *more, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'new.db'}")
+    assert (done.code, (tmp_path / "new.db").exists()) == (1, False), done.err
+
+
 @pytest.mark.parametrize("windows", [(0, 3600), (3600, 0), (3600, 86_400)])
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_the_window_changes_by_one_command(

@@ -148,7 +148,7 @@ def test_two_pairs_have_a_table_without_nan(
 def test_unknown_method_is_named(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message lists the methods."""
     assert main(["stream", str(pages), "--methods", "sha1"]) == 1
-    assert "method='sha1' can't be used: use one of content" in capsys.readouterr().err
+    assert "--methods='sha1' can't be used: use one of content" in capsys.readouterr().err
 
 
 def test_method_of_no_crawl_is_refused(pages: Path, capsys: pytest.CaptureFixture[str]) -> None:

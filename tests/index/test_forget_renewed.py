@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.index.base import Index, _among
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.forgetting import _among
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import PageRecords, State
@@ -64,24 +66,18 @@ async def test_a_page_is_entered_anew_after_its_address_was_read(harness: Harnes
     assert await index.count() == 0
 
 
-@in_time
-async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Harness) -> None:
-    """It had looked at the page before that was forgotten, and can't take its own entry back."""
-    index, other = await harness.client(), await harness.client()
-    old = await stored(index)
-    commit, of_key = other.commit, index.of_key
-    forgetting: list[asyncio.Future[int]] = []
-    looked = asyncio.Event()
+async def forgotten_before_commit(
+    index: Index, other: Index, old: int, begin: Callable[[], Awaitable[asyncio.Future[int]]]
+) -> None:
+    """Enter a page anew by a process that is killed right after its commit: nothing is left.
 
-    async def noted(key_hash: int) -> PageRecords:
-        found = await of_key(key_hash)
-        looked.set()
-        return found
+    :param begin: begins to forget the page, between claim and commit
+    """
+    commit = other.commit
+    forgetting: list[asyncio.Future[int]] = []
 
     async def killed(claim: Claim) -> bool:
-        patched.setattr(index, "of_key", noted)
-        forgetting.append(asyncio.ensure_future(index.forget_wholly([old])))
-        await looked.wait()
+        forgetting.append(await begin())
         await commit(claim)
         raise KilledError
 
@@ -91,6 +87,28 @@ async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Ha
             await other.refresh(old, HIT)
     assert await forgetting[0] == 1
     assert await index.count() == 0
+
+
+@in_time
+async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Harness) -> None:
+    """It had looked at the page before that was forgotten, and can't take its own entry back."""
+    index, other = await harness.client(), await harness.client()
+    old = await stored(index)
+    of_key, looked = index.of_key, asyncio.Event()
+
+    async def noted(key_hash: int) -> PageRecords:
+        found = await of_key(key_hash)
+        looked.set()
+        return found
+
+    async def begin() -> asyncio.Future[int]:
+        patched.setattr(index, "of_key", noted)
+        forgetting = asyncio.ensure_future(index.forget_wholly([old]))
+        await looked.wait()
+        return forgetting
+
+    with pytest.MonkeyPatch.context() as patched:
+        await forgotten_before_commit(index, other, old, begin)
 
 
 @in_time
@@ -98,24 +116,16 @@ async def test_a_page_is_entered_anew_while_a_span_is_forgotten(harness: Harness
     """What is on its way when its span is walked over is not left behind."""
     index, other = await harness.client(), await harness.client()
     old = await stored(index)
-    commit = other.commit
-    forgetting: list[asyncio.Future[int]] = []
 
-    async def killed(claim: Claim) -> bool:
-        forgetting.append(asyncio.ensure_future(index.forget_span(0.0, EVER)))
+    async def begin() -> asyncio.Future[int]:
+        forgetting = asyncio.ensure_future(index.forget_span(0.0, EVER))
         while (await other.fetch(np.array([old], np.uint64))).states[0] == State.COMMITTED:
             await asyncio.sleep(0)
         for _ in range(50):  # until the walk is over
             await asyncio.sleep(0.001)
-        await commit(claim)
-        raise KilledError
+        return forgetting
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(other, "commit", killed)
-        with pytest.raises(KilledError):
-            await other.refresh(old, HIT)
-    assert await forgetting[0] == 1
-    assert await index.count() == 0
+    await forgotten_before_commit(index, other, old, begin)
 
 
 @in_time

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.model.documents import NEW
+from dedup_middleware.model.documents import DUPLICATE, NEW
 from tests.servers import RedisServer, namespace_for
 from tests.texts import english
 
@@ -140,3 +143,38 @@ def test_two_event_loops_at_once(has_former_loop: bool) -> None:
     asyncio.run(use())
     assert [type(error) for error in errors] == [DedupError]
     assert "another event loop" in str(errors[0])
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
+def test_two_event_loops_one_after_the_other(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Nothing extends leases in the second one, and connections are of the first one: its calls are
+    refused, until it is opened there; pages that had no end by then are not stored."""
+    urls = {"memory": lambda: "memory:", "sqlite": lambda: f"sqlite:{tmp_path / 'i.db'}"}
+    url = urls.get(kind, lambda: str(request.getfixturevalue("redis_url")))()
+    dedup = Deduplicator(Options(index_url=url, lease=0.6))
+
+    async def first() -> None:
+        await dedup.commit(await dedup.decide(PAGES[0]))
+        assert (await dedup.decide(PAGES[1])).outcome == NEW
+
+    async def refused() -> None:
+        with pytest.raises(DedupError, match=r"the event loop .* has ended"):
+            await dedup.decide(PAGES[1])
+
+    async def opened() -> None:
+        async with dedup:
+            verdict = await dedup.decide(PAGES[1])
+            assert verdict.outcome == NEW
+            assert dedup._heartbeat is not None
+            assert not dedup._heartbeat.done()
+            assert await dedup.commit(verdict)
+            copy = attrs.evolve(PAGES[0], key="https://copy.example/")
+            assert (await dedup.decide(copy)).outcome == DUPLICATE
+
+    for step in (first, refused, opened):
+        asyncio.run(step())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of a connection of the first one
+        gc.collect()

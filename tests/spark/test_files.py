@@ -174,6 +174,15 @@ def test_a_quote_that_is_never_closed(spark: SparkSession, tmp_path: Path) -> No
         read_files(spark, [str(folder / "names.csv")], OPTIONS, chosen)
 
 
+@pytest.mark.parametrize("first", ["", ",,"])
+def test_csv_with_a_blank_first_line(spark: SparkSession, tmp_path: Path, first: str) -> None:
+    """It has no names of columns; the message is that of `scrapy dedup files`."""
+    path = tmp_path / "blank.csv"
+    path.write_text(f"{first}\nurl,text,more\nhttps://a/1,{article(1)},\n")
+    with pytest.raises(SparkError, match=r"blank\.csv: the first line is blank: remove it"):
+        read_files(spark, [str(path)], OPTIONS, job(str(tmp_path / "result")))
+
+
 def test_a_quote_that_is_never_closed_behind_one_within_a_field(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import attrs
 import numpy as np
 
+from dedup_middleware.base.errors import named_as_given
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import former_options, open_existing, open_index
+from dedup_middleware.index.opening import (
+    former_options,
+    open_existing,
+    open_index,
+    options_of_other,
+)
 from dedup_middleware.index.parameters import HASH_KEY, agree, hash_key_of, window_parameter
 from dedup_middleware.methods.base import Method, content_bytes
 from dedup_middleware.methods.choose import choose_method
@@ -154,8 +160,26 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
 def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Index | None]:
     """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), or None."""
     if options.former_index_url:
-        return existing_index(former_options(options))
+        return existing_index(
+            former_options(options), {"DEDUP_INDEX_URL": "DEDUP_FORMER_INDEX_URL"}
+        )
     return contextlib.nullcontext()
+
+
+def other_index(
+    options: Options, address: str, namespace: str | None, argument: str
+) -> contextlib.AbstractAsyncContextManager[Index]:
+    """An index that exists, and that an argument names instead of the settings.
+
+    :param namespace: of ``--namespace``, if that is given
+    :param argument: gives the address; for messages
+    """
+    names = {"DEDUP_INDEX_URL": argument}
+    if namespace is not None:
+        names["DEDUP_NAMESPACE"] = "--namespace"
+    with named_as_given(names):
+        other = options_of_other(options, address, namespace)
+    return existing_index(other, names)
 
 
 def is_address(text: str) -> bool:
@@ -168,8 +192,14 @@ def is_address(text: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def existing_index(options: Options) -> AsyncIterator[Index]:
-    """Attach to an index that exists, by :func:`.open_existing`."""
-    index, _ = await open_existing(options)
+async def existing_index(
+    options: Options, names: Mapping[str, str] | None = None
+) -> AsyncIterator[Index]:
+    """Attach to an index that exists, by :func:`.open_existing`.
+
+    :param names: see :func:`.named_as_given`
+    """
+    with named_as_given(names or {}):
+        index, _ = await open_existing(options)
     async with index:
         yield index

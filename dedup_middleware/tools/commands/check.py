@@ -224,7 +224,7 @@ class Compare(Subcommand):
         from dedup_middleware.evaluation.comparers import methods_available
 
         usual = () if arguments.all_methods else dict.fromkeys((context.options.method, *USUAL))
-        methods = methods_available(context.options, arguments.method or usual)
+        methods = methods_available(context.options, arguments.method or usual, "--method")
         pages = (
             read_page(place, context.settings, key=f"{side}: {place}")
             for side, place in (("A", arguments.a), ("B", arguments.b))

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from dedup_middleware.base.errors import named_as_given
 from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.journal.access import Journal, open_journal
@@ -238,8 +239,11 @@ class Report(Subcommand):
             journal = stack.enter_context(open_journal(options))
             other = None
             if arguments.against is not None:
-                against = Journal(arguments.against, namespace=options.namespace)
-                other = stack.enter_context(against).open()
+                with named_as_given(
+                    dict.fromkeys(("DEDUP_INDEX_URL", "DEDUP_JOURNAL"), "--against")
+                ):
+                    against = Journal(arguments.against, namespace=options.namespace)
+                    other = stack.enter_context(against).open()
             progress = stack.enter_context(context.progress("decisions"))
             contents = collect(
                 journal,

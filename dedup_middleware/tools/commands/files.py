@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from dedup_middleware.base.errors import named_as_given
 from dedup_middleware.tools.commands.context import (
     OK,
     CommandError,
@@ -86,7 +87,10 @@ class Files(Subcommand):
         if plan.near and plan.clusters is None:
             raise CommandError("--near adds to the clusters: name their file by --clusters")
         total = sum(path.stat().st_size for path in plan.inputs if path.is_file())
-        with context.progress("bytes", total) as done:
+        with (
+            named_as_given({"DEDUP_JOURNAL": "--journal"}),
+            context.progress("bytes", total) as done,
+        ):
             report = await run_batch(plan, context.options, done)
         state = {
             **attrs.asdict(report),

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index.opening import open_index, options_of_other
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
@@ -28,7 +29,13 @@ from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
-from dedup_middleware.tools.commands.asking import Reader, existing_index, is_address, reading_index
+from dedup_middleware.tools.commands.asking import (
+    Reader,
+    existing_index,
+    is_address,
+    other_index,
+    reading_index,
+)
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
@@ -107,8 +114,8 @@ class Import(Subcommand):
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
                     where = hide_password(arguments.source)
-                    other = options_of_other(context.options, arguments.source, arguments.namespace)
-                    async with existing_index(other) as source:
+                    named = (arguments.source, arguments.namespace, "ADDRESS")
+                    async with other_index(context.options, *named) as source:
                         imported = await copy_index(source, index, where, done)
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
@@ -167,12 +174,20 @@ class Rebuild(Subcommand):
                 "it as DEDUP_INDEX_URL, such as sqlite:old.db"
             )
         formats = formats_of(arguments.files, arguments.format)
-        dedup = Deduplicator(options)
-        try:
-            await dedup.open(warm=False)  # makes the index, or refuses it
-        finally:
-            await dedup.close()
-        times = await _times(arguments.old, arguments.namespace, options)
+        for path, file_format in zip(arguments.files, formats, strict=True):  # before one is made
+            with closing(read_rows(path, file_format)) as rows:
+                next(rows, None)
+        async with AsyncExitStack() as stack:
+            old = None
+            if arguments.old is not None:
+                named = (arguments.old, arguments.namespace, "--old")
+                old = await stack.enter_async_context(other_index(options, *named))
+            dedup = Deduplicator(options)
+            try:
+                await dedup.open(warm=False)  # makes the index, or refuses it
+            finally:
+                await dedup.close()
+            times = await _times(old, arguments.old)
         async with reading_index(options) as reader:
             sign = Signer(reader.fingerprinter, texts=False)
             entering = Entering(reader, sign, await _known(reader), times)
@@ -233,20 +248,17 @@ class Entering:
         self.waiting, self.stored = [], []
 
 
-async def _times(
-    address: str | None, namespace: str | None, options: Options
-) -> Callable[[str], int]:
+async def _times(old: Index | None, address: str) -> Callable[[str], int]:
     """When the old index stored the newest page of a key, in seconds since 1970; 0: not known."""
-    if address is None:
+    if old is None:
         return lambda _: 0
     seconds: dict[int, int] = {}
-    async with existing_index(options_of_other(options, address, namespace)) as index:
-        hash_key = hash_key_of(await index.attach(), hide_password(address))
-        async for pages in index.pages():
-            stored = pages.states == State.COMMITTED
-            keys, times = pages.content["key"][stored].tolist(), pages.times[stored].tolist()
-            for key, time in zip(keys, times, strict=True):
-                seconds[key] = max(time, seconds.get(key, 0))
+    hash_key = hash_key_of(await old.attach(), hide_password(address))
+    async for pages in old.pages():
+        stored = pages.states == State.COMMITTED
+        keys, times = pages.content["key"][stored].tolist(), pages.times[stored].tolist()
+        for key, time in zip(keys, times, strict=True):
+            seconds[key] = max(time, seconds.get(key, 0))
     return lambda key: seconds.get(keyed_hash(key, hash_key), 0)
 
 

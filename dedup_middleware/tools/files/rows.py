@@ -14,7 +14,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -111,7 +111,7 @@ def _is_packed_otherwise(path: Path) -> bool:
         return False  # read_rows() says why
 
 
-def read_rows(path: Path, file_format: str) -> Iterator[Row]:
+def read_rows(path: Path, file_format: str) -> Generator[Row, None, None]:
     """All rows of a file.
 
     :raises BatchError: it can't be read, or is gone or shorter at the end
@@ -162,12 +162,7 @@ def read_csv(path: Path) -> Iterator[Row]:
         names, _ = next(rows, (None, ()))
         if names is None:
             return
-        if not "".join(names).strip():
-            raise BatchError(
-                f"{path}: the first line is blank: remove it, so that the names of the columns "
-                "come first"
-            )
-        names = named_columns(names)
+        names = named_columns(names, str(path))
         _check_names(path, names)
         for row in pages_of_csv(rows, names, delimiter):
             yield attrs.evolve(row, done=raw.tell())
@@ -273,9 +268,17 @@ def csv_rows(
         raise BatchError(f"{name} can't be read: {error}") from error
 
 
-def named_columns(names: list[str]) -> list[str]:
+def named_columns(names: list[str], file: str) -> list[str]:
     """Names of columns; if several have none, as spreadsheets write those behind the last one, they
-    are named by their places."""
+    are named by their places.
+
+    :raises BatchError: there are none in the first line of a file
+    """
+    if not "".join(names).strip():
+        raise BatchError(
+            f"{file}: the first line is blank: remove it, so that the names of the columns come "
+            "first"
+        )
     if names.count("") < 2:
         return names
     return [name or f"column {place}" for place, name in enumerate(names, 1)]

@@ -1,0 +1,86 @@
+"""What accompanies a crawl besides its index: clusters, metrics, journal, the look at fields."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dedup_middleware.journal.access import choose_journal
+from dedup_middleware.journal.writer import JournalWriter
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from dedup_middleware.base.options import Options
+    from dedup_middleware.plugin.acting import Action
+    from dedup_middleware.plugin.clusterfile import ClusterFile
+    from dedup_middleware.plugin.metrics import Exporter
+    from dedup_middleware.plugin.notices import FieldCheck
+    from dedup_middleware.plugin.reports import Reports
+
+
+class Companions:
+    """Made before the index is opened, started whether or not it can be used, stopped after it.
+
+    :param action: gets the journal
+    :ivar field_check: from the start to the end, None: there is none yet
+    """
+
+    def __init__(
+        self, crawler: Crawler, options: Options, reports: Reports, action: Action
+    ) -> None:
+        self._crawler, self._options = crawler, options
+        self._reports, self._action = reports, action
+        self._origin = "", ""
+        self._clusters: ClusterFile | None = None
+        self._exporter: Exporter | None = None
+        self.field_check: FieldCheck | None = None
+
+    def make(self, spider: str, crawl: str) -> None:
+        """Look whether the settings can be used.
+
+        :param spider: its name
+        :param crawl: the id of the crawl
+        :raises OptionsError: they can't
+        """
+        from dedup_middleware.plugin.clusterfile import ClusterFile
+        from dedup_middleware.plugin.metrics import Exporter
+
+        options, self._origin = self._options, (spider, crawl)
+        if options.clusters:
+            self._clusters = ClusterFile(options, spider, crawl, self._reports.count)
+        if options.metrics_port:
+            host, port = options.metrics_host, options.metrics_port
+            self._exporter = Exporter(self._crawler.stats, spider, host, port)
+
+    async def start(self) -> None:
+        """Start them."""
+        from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
+
+        settings, (spider, crawl) = self._crawler.settings, self._origin
+        warn_of_slips(settings)
+        self.field_check = FieldCheck(settings)
+        count, store = self._reports.count, choose_journal(self._options)
+        if store is not None:
+            self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)
+            self._action.journal.start()
+        self._reports.start(settings.getfloat("LOGSTATS_INTERVAL"), self._count_journal)
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.start)
+
+    def _count_journal(self) -> None:
+        if self._action.journal is not None:
+            self._action.journal.report_counts()
+
+    async def stop(self) -> None:
+        """Write what is to be written, and stop them."""
+        if self._action.journal is not None:
+            await asyncio.to_thread(self._action.journal.close)
+            self._count_journal()
+        if self._clusters is not None:
+            await asyncio.to_thread(self._clusters.write)
+        if self.field_check is not None:
+            self.field_check.end()
+        self._reports.stop()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.stop)
