@@ -123,6 +123,7 @@ _LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
 _LONGEST_PLACE: Final = 40  # characters before the comma of a date line
+_MOST_OF_PLACE: Final = 2  # spaces there where no agency follows: Нижний Новгород, 3 апреля.
 _LONGEST_DAY: Final = 20  # and from there to its dash
 _LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
 _YEAR_DIGITS: Final = 4
@@ -149,6 +150,12 @@ def _prefixes(name: str) -> NDArray[np.uint32]:
 _PUBLISHED, _COUNTED, _AGENCIES, _MONTHS, _EDITORS = map(
     _prefixes, ("published", "counted-behind", "agencies", "russian-months", "editors")
 )
+_TOLD_BY, _TOLD_OF, _TELLING, _TELLING_MORE = map(
+    _prefixes, ("told-by", "told-of", "telling", "telling-more")
+)
+_LONGEST_TOLD: Final = 120  # characters of a clause that says who told a report
+_TOLD_ENDS: Final = code_set(",;:!?")
+_TOLD_BEGINS: Final = code_set(".!?…»”\"")
 _BRACKETS: Final = code_set("(【[")
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
 _SENTENCE_ENDS: Final = code_set(".!?。")
@@ -324,25 +331,34 @@ def _behind_dash(codes: Codes, end: int) -> int:
 def _date_line_end(codes: Codes) -> int:
     """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
     `Berlin (Agency), 3. April -`, `(AGENCY) - ROMA, 03 APR -`, `MADRID, 3 (AGENCY)`,
-    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
-    `Москва. 3 апреля. АГЕНТСТВО -`."""
+    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`,
+    `Москва. 3 апреля. АГЕНТСТВО -`, `КИЇВ. 3 квітня. АГЕНЦІЯ.`, or `Москва, 3 апреля.`"""
     slash, comma, opened, digits, reach, end = -1, -1, -1, 0, _LONGEST_DAY, 0
     digit, year, dated = False, False, numerals.is_digit(codes, 0)
+    spaces, russian, sent = 0, False, 0  # `sent`: behind the full stop behind a day
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
         digits = digits + 1 if numerals.is_digit(codes, i) else 0
         digit |= digits > 0 and comma >= 0
         year |= digits == _YEAR_DIGITS
-        if code == _COMMA and comma < 0:
-            comma = i
-        elif code == _STOP and comma < 0 and _is_russian_day(codes, i + 1):
+        spaces += np.int64(code == 32)
+        if sent and (digits or i - sent > _LONGEST_AGENCY):
+            return sent
+        if code in (_COMMA, _STOP) and comma < 0 and _is_russian_day(codes, i + 1):
             comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
+            russian = spaces <= _MOST_OF_PLACE
+        elif code == _COMMA and comma < 0:
+            comma = i
+        elif code == _STOP and russian and at(codes, i + 1) == 32:
+            if sent:
+                return i + 1
+            sent = i + 1 if i - comma <= _LONGEST_DAY else 0
         dash = among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32
         if dash and dated and year and i <= _LONGEST_DATE:
             return i + 1
         if dash and digit:
             near = comma <= _LONGEST_PLACE and i - comma <= reach
-            return _behind_dash(codes, i + 1) if near else end
+            return _behind_dash(codes, i + 1) if near else max(end, sent)
         if code == _SLASH:
             if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
                 return i + 1
@@ -354,7 +370,7 @@ def _date_line_end(codes: Codes) -> int:
             # The place and the day may stand behind the agency.
             if at(codes, i + 1) != _COMMA and not (end and opened == 0):
                 return end
-    return end if opened == 0 else 0
+    return max(sent, end if opened == 0 else 0)
 
 
 @subkernel
@@ -403,6 +419,47 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
                 return begin, i + 1
             i += 1
     return begin, end
+
+
+@subkernel
+def _word_behind(codes: Codes, i: int) -> int:
+    """Where the word begins behind the one at i."""
+    while i < codes.size and at(codes, i) != 32:
+        i += 1
+    return i + 1
+
+
+@subkernel
+def told_end(codes: Codes, first: int) -> int:
+    """Where the clause ends that begins with the word at `first` and says who told a report, as a
+    reprint adds it: `, сообщает МЧС.`, `Об этом пишет ТАСС.`, `По данным полиции,`; 0 if it says
+    something else."""
+    if not numerals.is_cyrillic(codes, first):
+        return 0
+    i = first - 1
+    while i >= 0 and at(codes, i) == 32 and codes[i] != _NEW_LINE:
+        i -= 1
+    inside = at(codes, i) == _COMMA or among(at(codes, i), _DASHES)
+    if not inside and i >= 0 and codes[i] != _NEW_LINE and not among(at(codes, i), _TOLD_BEGINS):
+        return 0
+    tells = _begins_with(codes, first, _TOLD_BY)
+    of, verb = _begins_with(codes, first, _TOLD_OF), first
+    if not tells and not of and not (inside and _begins_with(codes, first, _TELLING)):
+        return 0
+    end = first
+    while end - first <= _LONGEST_TOLD:
+        begins = end == first or codes[end - 1] == 32
+        if not tells and begins and _begins_with(codes, end, _TELLING):
+            tells, verb = True, _word_behind(codes, end)
+            if _begins_with(codes, verb, _TELLING_MORE):
+                return 0
+        code = at(codes, end)
+        stops = code == _STOP and at(codes, end + 1) in (0, 32)
+        dash = among(code, _DASHES) and at(codes, end - 1) == 32
+        if end >= codes.size or codes[end] == _NEW_LINE or stops or dash or among(code, _TOLD_ENDS):
+            return end if tells else 0
+        end += 1
+    return 0
 
 
 @subkernel
