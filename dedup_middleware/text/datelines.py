@@ -150,12 +150,6 @@ def _prefixes(name: str) -> NDArray[np.uint32]:
 _PUBLISHED, _COUNTED, _AGENCIES, _MONTHS, _EDITORS = map(
     _prefixes, ("published", "counted-behind", "agencies", "russian-months", "editors")
 )
-_TOLD_BY, _TOLD_OF, _TELLING, _TELLING_MORE = map(
-    _prefixes, ("told-by", "told-of", "telling", "telling-more")
-)
-_LONGEST_TOLD: Final = 120  # characters of a clause that says who told a report
-_TOLD_ENDS: Final = code_set(",;:!?")
-_TOLD_BEGINS: Final = code_set(".!?…»”\"")
 _BRACKETS: Final = code_set("(【[")
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
 _SENTENCE_ENDS: Final = code_set(".!?。")
@@ -304,6 +298,21 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def _behind_russian_day(codes: Codes, i: int) -> int:
+    """Where a date line ends that has a full stop behind the day at i and the agency behind that,
+    or has none; 0 if no full stop is there."""
+    end, first = 0, i
+    for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
+        if end and (numerals.is_digit(codes, k) or k - first > _LONGEST_AGENCY):
+            return end
+        if at(codes, k) == _STOP and at(codes, k + 1) == 32:
+            if end or k - first > _LONGEST_DAY:
+                return k + 1 if end else 0
+            end, first = k + 1, k + 1
+    return end
+
+
+@subkernel
 def _behind_agency(codes: Codes, i: int, opened: int) -> int:
     """Where a date line ends whose agency is in brackets, the closing one at i; 0 if it does not
     end there. Behind it is a dash, or a day before it: `MADRID, 5 (AGENCY) `.
@@ -335,24 +344,18 @@ def _date_line_end(codes: Codes) -> int:
     `Москва. 3 апреля. АГЕНТСТВО -`, `КИЇВ. 3 квітня. АГЕНЦІЯ.`, or `Москва, 3 апреля.`"""
     slash, comma, opened, digits, reach, end = -1, -1, -1, 0, _LONGEST_DAY, 0
     digit, year, dated = False, False, numerals.is_digit(codes, 0)
-    spaces, russian, sent = 0, False, 0  # `sent`: behind the full stop behind a day
+    spaces, sent = 0, 0
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
         digits = digits + 1 if numerals.is_digit(codes, i) else 0
         digit |= digits > 0 and comma >= 0
         year |= digits == _YEAR_DIGITS
         spaces += np.int64(code == 32)
-        if sent and (digits or i - sent > _LONGEST_AGENCY):
-            return sent
-        if code in (_COMMA, _STOP) and comma < 0 and _is_russian_day(codes, i + 1):
-            comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
-            russian = spaces <= _MOST_OF_PLACE
-        elif code == _COMMA and comma < 0:
+        if code == _COMMA and comma < 0 and not _is_russian_day(codes, i + 1):
             comma = i
-        elif code == _STOP and russian and at(codes, i + 1) == 32:
-            if sent:
-                return i + 1
-            sent = i + 1 if i - comma <= _LONGEST_DAY else 0
+        elif code in (_COMMA, _STOP) and comma < 0 and _is_russian_day(codes, i + 1):
+            comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
+            sent = _behind_russian_day(codes, i + 1) if spaces <= _MOST_OF_PLACE else 0
         dash = among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32
         if dash and dated and year and i <= _LONGEST_DATE:
             return i + 1
@@ -419,47 +422,6 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
                 return begin, i + 1
             i += 1
     return begin, end
-
-
-@subkernel
-def _word_behind(codes: Codes, i: int) -> int:
-    """Where the word begins behind the one at i."""
-    while i < codes.size and at(codes, i) != 32:
-        i += 1
-    return i + 1
-
-
-@subkernel
-def told_end(codes: Codes, first: int) -> int:
-    """Where the clause ends that begins with the word at `first` and says who told a report, as a
-    reprint adds it: `, сообщает МЧС.`, `Об этом пишет ТАСС.`, `По данным полиции,`; 0 if it says
-    something else."""
-    if not numerals.is_cyrillic(codes, first):
-        return 0
-    i = first - 1
-    while i >= 0 and at(codes, i) == 32 and codes[i] != _NEW_LINE:
-        i -= 1
-    inside = at(codes, i) == _COMMA or among(at(codes, i), _DASHES)
-    if not inside and i >= 0 and codes[i] != _NEW_LINE and not among(at(codes, i), _TOLD_BEGINS):
-        return 0
-    tells = _begins_with(codes, first, _TOLD_BY)
-    of, verb = _begins_with(codes, first, _TOLD_OF), first
-    if not tells and not of and not (inside and _begins_with(codes, first, _TELLING)):
-        return 0
-    end = first
-    while end - first <= _LONGEST_TOLD:
-        begins = end == first or codes[end - 1] == 32
-        if not tells and begins and _begins_with(codes, end, _TELLING):
-            tells, verb = True, _word_behind(codes, end)
-            if _begins_with(codes, verb, _TELLING_MORE):
-                return 0
-        code = at(codes, end)
-        stops = code == _STOP and at(codes, end + 1) in (0, 32)
-        dash = among(code, _DASHES) and at(codes, end - 1) == 32
-        if end >= codes.size or codes[end] == _NEW_LINE or stops or dash or among(code, _TOLD_ENDS):
-            return end if tells else 0
-        end += 1
-    return 0
 
 
 @subkernel

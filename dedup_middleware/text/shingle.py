@@ -62,7 +62,7 @@ from dedup_middleware.text.clauses import (
     stop_words,
     weigh_parts,
 )
-from dedup_middleware.text.datelines import date_line, editors_line, told_end
+from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
@@ -248,14 +248,7 @@ def read_text(
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    told, until = np.zeros(kept, np.uint8), 0
-    for i in range(np.uint64(kept)):
-        if starts[i] >= until:
-            until = told_end(codes, np.int64(starts[i]))
-        told[i] = starts[i] < until
-    located = locate_values(
-        starts, hashes, numbers, kept, stated, spans, kinds, own, line, told, whole
-    )
+    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
     values, positions, sorts = located
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
@@ -268,7 +261,7 @@ def read_text(
             at += np.int32(1)
         at = ends[i]
         cuts[i] |= ends_line  # a wrapped line may be moved as a whole
-        said = (starts[i] < begin or end <= starts[i] < editors) and not told[i]
+        said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     return (
         ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,

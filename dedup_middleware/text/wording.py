@@ -49,8 +49,7 @@ _BEFORE_MONTH: Final = 4  # characters between a day and its month at the most
 @allocating_subkernel
 def locate_values(
     starts: Places, hashes: Hashes, numbers: NDArray[np.uint8], count: int, figures: Hashes,
-    spans: Places, kinds: NDArray[np.uint8], names: Places, line: int, told: NDArray[np.uint8],
-    whole: np.uint64,
+    spans: Places, kinds: NDArray[np.uint8], names: Places, line: int, whole: np.uint64,
 ) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
     """The values of a page, the positions of their words, ascending, and their sorts.
 
@@ -61,7 +60,6 @@ def locate_values(
         whether it is a year or is in a date line or in a time stamp.
     :param names: where each name begins and ends, in order.
     :param line: where the date line ends with which the text begins; 0: it has none.
-    :param told: whether each word says who told a report.
     :param whole: one more value of the page, of its first word; 0: there is none.
     """
     short = count < SHORT
@@ -100,7 +98,7 @@ def locate_values(
         month = figure > 0 and kinds[figure - np.uint64(1)] == STAMP
         month = month and starts[word] - spans[figure - np.uint64(1), 1] <= _BEFORE_MONTH
         sort = DATED if of_line else STAMP if month else 0
-        named = in_name and not agency and not told[word]
+        named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)
     return values[:found], positions[:found], sorts[:found]
