@@ -123,6 +123,7 @@ _LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
 _LONGEST_PLACE: Final = 40  # characters before the comma of a date line
+_MOST_OF_PLACE: Final = 2  # spaces there where no agency follows: Нижний Новгород, 3 апреля.
 _LONGEST_DAY: Final = 20  # and from there to its dash
 _LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
 _YEAR_DIGITS: Final = 4
@@ -297,6 +298,21 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def _behind_russian_day(codes: Codes, i: int) -> int:
+    """Where a date line ends that has a full stop behind the day at i and the agency behind that,
+    or has none; 0 if no full stop is there."""
+    end, first = 0, i
+    for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
+        if end and (numerals.is_digit(codes, k) or k - first > _LONGEST_AGENCY):
+            return end
+        if at(codes, k) == _STOP and at(codes, k + 1) == 32:
+            if end or k - first > _LONGEST_DAY:
+                return k + 1 if end else 0
+            end, first = k + 1, k + 1
+    return end
+
+
+@subkernel
 def _behind_agency(codes: Codes, i: int, opened: int) -> int:
     """Where a date line ends whose agency is in brackets, the closing one at i; 0 if it does not
     end there. Behind it is a dash, or a day before it: `MADRID, 5 (AGENCY) `.
@@ -324,25 +340,28 @@ def _behind_dash(codes: Codes, end: int) -> int:
 def _date_line_end(codes: Codes) -> int:
     """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
     `Berlin (Agency), 3. April -`, `(AGENCY) - ROMA, 03 APR -`, `MADRID, 3 (AGENCY)`,
-    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, or
-    `Москва. 3 апреля. АГЕНТСТВО -`."""
+    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`,
+    `Москва. 3 апреля. АГЕНТСТВО -`, `КИЇВ. 3 квітня. АГЕНЦІЯ.`, or `Москва, 3 апреля.`"""
     slash, comma, opened, digits, reach, end = -1, -1, -1, 0, _LONGEST_DAY, 0
     digit, year, dated = False, False, numerals.is_digit(codes, 0)
+    spaces, sent = 0, 0
     for i in range(min(codes.size, _LONGEST_LINE)):
         code = np.int64(codes[i])
         digits = digits + 1 if numerals.is_digit(codes, i) else 0
         digit |= digits > 0 and comma >= 0
         year |= digits == _YEAR_DIGITS
-        if code == _COMMA and comma < 0:
+        spaces += np.int64(code == 32)
+        if code == _COMMA and comma < 0 and not _is_russian_day(codes, i + 1):
             comma = i
-        elif code == _STOP and comma < 0 and _is_russian_day(codes, i + 1):
+        elif code in (_COMMA, _STOP) and comma < 0 and _is_russian_day(codes, i + 1):
             comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
+            sent = _behind_russian_day(codes, i + 1) if spaces <= _MOST_OF_PLACE else 0
         dash = among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32
         if dash and dated and year and i <= _LONGEST_DATE:
             return i + 1
         if dash and digit:
             near = comma <= _LONGEST_PLACE and i - comma <= reach
-            return _behind_dash(codes, i + 1) if near else end
+            return _behind_dash(codes, i + 1) if near else max(end, sent)
         if code == _SLASH:
             if slash >= 0 and 3 < i - slash <= _LONGEST_AGENCY:
                 return i + 1
@@ -354,7 +373,7 @@ def _date_line_end(codes: Codes) -> int:
             # The place and the day may stand behind the agency.
             if at(codes, i + 1) != _COMMA and not (end and opened == 0):
                 return end
-    return end if opened == 0 else 0
+    return max(sent, end if opened == 0 else 0)
 
 
 @subkernel

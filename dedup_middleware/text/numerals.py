@@ -172,8 +172,8 @@ def is_letter(codes: Codes, i: int) -> bool:
 
 @subkernel
 def is_cyrillic(codes: Codes, i: int) -> bool:
-    """Whether there is one of the letters а to я at i (which may lie outside)."""
-    return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 32
+    """Whether there is one of the letters а to џ at i (which may lie outside)."""
+    return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 48
 
 
 @subkernel
