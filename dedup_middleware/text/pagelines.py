@@ -19,7 +19,7 @@ _SENTENCE_ENDS: Final = ("。", "。”")
 _MOST_CREDIT: Final = 8  # words of a picture's credit
 # What may stand before and around such a line.
 OPENING: Final = "([（【▲△"
-AROUND: Final = "()[]（）【】▲△.。!！:：…»›→> "
+AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
 BUTTONS: Final = frozenset(word_lists()["buttons"])
 
 _NETWORKS: Final = (
@@ -102,8 +102,12 @@ _FORMS: Final = (
     (
         "published posted updated last first",
         rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on|:)? {_DAY}"
-        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?",
+        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
+        r"(?: ?\| ?updated: .{1,40})?",
     ),
+    # how long it takes to read, and what readers clicked
+    ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
+    ("love", r"love \d+ funny \d+ wow \d+ sad \d+ angry \d+"),
     # a byline with the day, the signature of a quoted message
     ("by_ written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
     ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
@@ -148,9 +152,10 @@ _MOST_CONTACT: Final = 12  # words
 _CONTACTING: Final = frozenset(word_lists()["contacting"])
 # What reserves rights, to the end of a line without a numeral but years.
 _RIGHTS: Final = re.compile(
-    r"(?:this (?:document|article|material|story|content|work) "
-    r"(?:is (?:subject to|protected by) copyright|may not be (?:published|reproduced|copied))"
-    r"|(?:copyright [^.!?]{1,80}\.? ?)?all rights reserved"
+    r"(?:this (?:\w+ ){0,2}(?:document|article|material|story|content|work) "
+    r"(?:is (?:subject to|protected by) copyright|is available only for"
+    r"|may not be (?:published|reproduced|copied))"
+    r"|(?:(?:copyright|[©ⓒ]|™ ?(?:& ?)?©) ?[^!?]{1,100}?\.? ?)?all rights reserved"
     r"|no part of this \w+ may be|reproduction (?:in whole or in part|without permission)"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
@@ -160,18 +165,29 @@ _RIGHTS: Final = re.compile(
 # How to cite a page; the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
 _CAPTION: Final = re.compile(
-    r"\D{0,80}\((?:image|photo|picture|pic|foto|bild|фото)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
+    r"\D{0,80}\((?:image|photo|picture|pic|foto|bild|фото|credit)s?(?: credit)?\s*:"
+    r"[^()\d]{1,60}\)\W{0,3}"
 )
+# A longer one with the credit of an agency, which is also the source of a report where it gives no
+# day: "(AFP/Reuters)". Any numeral but the day is news.
+_WIRE: Final = rf"[^().\d]{{1,60}}(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
+_WIRE_CAPTION: Final = re.compile(
+    r"([^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )[^()\d]{1,60}"
+    rf"|(?P<brackets>{_WIRE}))\)\W{{0,3}}"
+    rf"|(.{{1,280}}[.!?”\"’)]) ?(?:(?:photo )?credit: [^.!?\d]{{2,60}}|(?P<end>{_WIRE}))"
+)
+_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|?")  # of a picture in a row of them
 # What a line that reserves rights says behind its beginning; with other words it is news.
 _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
-    r"|forbidden|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
+    r"|forbidden|non-?commercial|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
 CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _NOTICES: Final = (
-    "this all_ copyright no_part reproduction alle tous todos tutti все_ перепечатка при_ citation"
+    "this all_ copyright ©_ ©2 ™_ no_part reproduction alle tous todos tutti все_ перепечатка при_ "
+    "citation"
 )
 _BYLINES: Final = (
     "by_ story written posted words text von автор текст additional reporting writing editing "
@@ -287,6 +303,22 @@ def _is_notice(lower: str) -> bool:
     return _reserves(lower) or _CITATION.fullmatch(lower) is not None
 
 
+def _is_caption(lower: str) -> bool:
+    """Whether a line, in lower case, is a caption that ends with its credit.
+
+    >>> _is_caption("the quay on march 4, 2031 (ann/reuters)"), _is_caption("he left. (ap)")
+    (True, False)
+    """
+    if _CAPTION.fullmatch(lower):
+        return True
+    found = _WIRE_CAPTION.fullmatch(lower)
+    if found is None:
+        return False
+    rest, days = re.subn(_DAY, "", found[1] or found[3])
+    undated = days == 0 and (found["brackets"] or found["end"])
+    return not undated and not any(map(str.isdigit, rest))
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
@@ -299,18 +331,21 @@ def is_page_line(line: str) -> bool:
         return False
     text = line.strip()
     begins = text[:_BEGINNING].lower()
-    if begins in _NOTICES_BEGIN and _is_notice(text.lower()):
+    lower = text.lower()
+    credited = ")" in text[-CREDIT_ENDS:] or "credit: " in lower or lower.endswith(AGENCIES)
+    if (
+        (begins in _NOTICES_BEGIN and _is_notice(lower))
+        or (credited and _is_caption(lower))
+        or _NUMBER_OF.fullmatch(lower)
+    ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False
-    is_caption = ")" in text[-CREDIT_ENDS:] and ":" in text and _CAPTION.fullmatch(text.lower())
     if text[:1] in OPENING:
         text = text.strip(AROUND)
         begins = text[:_BEGINNING].lower()
-    if (
-        is_caption
-        or (begins in _FORMS_BEGIN and _has_form(text.rstrip(AROUND)))
-        or ((begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
+    if (begins in _FORMS_BEGIN and _has_form(text.rstrip(AROUND))) or (
+        (begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text)
     ):
         return True
     if text.lower().endswith(AGENCIES):

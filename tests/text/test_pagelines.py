@@ -95,6 +95,21 @@ Suivez-nous sur Facebook
 Подписывайтесь на наш телеграм-канал
 Читайте нас в Телеграм
 Photo: Ann Shepherd/picture alliance
+Boats lie in the dry harbour of the island on March 4, 2031, in May. (AP Photo/Ann Shepherd, File)
+Boats lie in the dry harbour of the island, Friday, March 4, 2031. (Ann Shepherd/Lake Post via AP)
+Boats lie in the dry harbour of the island on March 4, 2031. Ann Shepherd/Lake Post via AP
+Boats lie in the dry harbour of the island on March 4, 2031. Credit: AP/Ann Shepherd
+Boats lie in the dry harbour of the island, as they did before. (Photo by Ann Shepherd/Getty Images)
+The core stage of the rocket (credit: NASA/Ann Shepherd)
+2 of 3 |
+Ann Shepherd/Lake Post via AP
+Estimated read time: 2-3 minutes
+Love 0 Funny 0 Wow 0 Sad 0 Angry 0
+Published: Mar. 4, 2031 at 1:14 PM CST|Updated: 19 minutes ago
+Copyright 2031 Lake News, Inc., a Shepherd Bros. Company. All rights reserved.
+™ & © 2031 Lake News, Inc., a Shepherd Bros. Discovery Company. All rights reserved.
+This archived news story is available only for your personal, non-commercial use.
+Jump to comments ↓
 Follow Ann Shepherd on Twitter @annshepherd
 Follow us on Facebook, Twitter and Instagram for the latest news
 Like our Facebook page
@@ -111,6 +126,15 @@ This story may not be published in Hungary: a court in Budapest barred its edito
 All rights reserved for heirs, the supreme court ruled; the museum loses its paintings
 The fire at the mill killed 12 people, firemen said (Photo: Ann Shepherd)
 77 dead as ferry sinks off the old pier, minister resigns (Photo: AFP)
+The ferry was raised on Friday, and 12 bodies were found. (AP Photo/Ann Shepherd)
+The minister resigned, and the parliament will elect another one. (AP)
+The minister resigned, and the parliament will elect another one. (AFP/Reuters)
+The minister resigned, and the parliament will elect another one. Agencies/Reuters
+The news of the wreck came to the island much later via AP
+Child tax credit: families with children
+This story is available only for those who saw it, the minister said
+3 of 4 ferries
+Love 0, hate 3
 By Order of the Governor, Schools, Pubs and Libraries Close
 BY DECREE PRESIDENT DISSOLVES PARLIAMENT
 Follow LIVE: President Resigns After Massacre, Army Seizes Palace, Airport And Harbour @lakeradio

@@ -56,6 +56,42 @@ def test_links_are_left_out(links: str) -> None:
     assert relevant(f"{ARTICLE}\n{links}") == ARTICLE
 
 
+@pytest.mark.parametrize(
+    ("line", "is_left_out"),
+    [
+        ("FERRY SINKS OFF THE OLD PIER", True),
+        ("FERRY SINKS OFF THE OLD PIER IN 2031", False),
+        ("FERRY SINKS OFF THE OLD PIER.", False),
+        ("The FERRY SINKS OFF THE OLD PIER", False),
+        ("UP NEXT", False),
+    ],
+)
+def test_a_headline_in_capitals_between_paragraphs_is_a_link(line: str, is_left_out: bool) -> None:
+    """One with a numeral, a short one, and the first line of a text are compared."""
+    first, rest = ARTICLE.split("\n", 1)
+    text = f"{first}\n\n{line}\n\n{rest}"
+    assert relevant(text) == (f"{first}\n\n\n{rest}" if is_left_out else text)
+    assert relevant(f"{line}\n\n{ARTICLE}") == f"{line}\n\n{ARTICLE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Fares rise by 4.5 per cent on Monday", "Fares rise by 4.5% on Monday"),
+        ("Fares rise by 4 percent.", "Fares rise by 4%."),
+        ("It leaves at 6.30am.", "It leaves at 6:30 a.m.."),
+        ("It leaves at 6.30am, and at 7.45pm.", "It leaves at 6:30 a.m., and at 7:45 p.m.."),
+        (
+            "4 percentage points, a per cent, 6.30ampere",
+            "4 percentage points, a per cent, 6.30ampere",
+        ),
+    ],
+)
+def test_percentages_and_times_of_day_are_read_in_one_style(text: str, expected: str) -> None:
+    """What papers of another country write with other signs."""
+    assert relevant(text) == expected
+
+
 def test_a_link_inside_is_left_out() -> None:
     """Sites put such a line between paragraphs."""
     first, rest = ARTICLE.split("\n", 1)
