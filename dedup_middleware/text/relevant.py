@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
+from dedup_middleware.text.chineselines import ENDINGS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -51,6 +52,7 @@ _I, _B, _U = map(ord, "ibu")  # of "contributed"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
+_ENDS: Final = code_set(ENDINGS)
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -164,6 +166,7 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
     return (
         credited
         or found & _FORM != 0
+        or (end > first and among(np.int64(raw[end - 1]), _ENDS))
         or (found & _NUMBERED != 0 and digit)
         or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
         or _kinds(raw, max(first, last - _ENDING), last, _FIRST_END) & _END != 0
