@@ -11,13 +11,7 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
-from dedup_middleware.text.chineselines import BEGINNINGS as CHINESE
-from dedup_middleware.text.chineselines import (
-    ENDINGS,
-    NOTICE_BEGINNINGS,
-    is_chinese_line,
-    is_chinese_notice,
-)
+from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
 
 _LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
 _LONGEST_SENTENCE: Final = 40
@@ -67,6 +61,13 @@ _FORMS: Final = (
         "page seite página pagina страница стр",
         r"(?:page|seite|página|pagina|страница|стр\.?) \d{1,3} ?(?:of|von|sur|de|di|из|/) ?\d{1,3}",
     ),
+    # Names have no numerals, and behind most verbs stands one of these characters.
+    (
+        "图片 图源 题图 圖片 摄影",
+        r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/]"
+        r"[^\d。，！？；,!?;了被将將在已称稱说說是与與]{1,24}",
+    ),
+    ("图片 视频 网络 来自", r"(?:图片(?:均?来(?:自|源于?))?|来自)?(?:视频截图|网络截图|网络)"),
     # invitations to follow a network, or to subscribe to a newsletter
     (
         "follow like find join",
@@ -88,6 +89,10 @@ _FORMS: Final = (
         rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
         rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
+    ("扫码 扫描 长按", r"(?=扫码|扫描|长按).{0,16}(?:关注|二维码).{0,20}"),
+    ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
+    ("转载", r"转载请(?:注明|联系).{0,40}"),
+    ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
     # copyright
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
@@ -185,10 +190,10 @@ _FORMS_BEGIN: Final = _beginnings(" ".join(words for words, _ in _FORMS)).union(
     label[:_BEGINNING] for label in BUTTONS
 )
 _NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
-_CHINESE_BEGIN, _CHINESE_NOTICES = _beginnings(CHINESE), _beginnings(NOTICE_BEGINNINGS)
-#: beginnings of all forms but buttons and numbers in a gallery
+_CHINESE_NOTICES: Final = _beginnings(NOTICES)
+#: beginnings of all forms but buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = " ".join(
-    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, CHINESE, NOTICE_BEGINNINGS)
+    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 
@@ -280,15 +285,14 @@ def reserves_rights(line: str) -> bool:
     return len(line) <= LONGEST and (_reserves(text) or _is_chinese_notice(text))
 
 
+def _is_chinese(lower: str) -> bool:
+    """Whether a line is one of `chineselines`."""
+    return not lower.isascii() and (_is_chinese_notice(lower) or is_chinese_line(lower))
+
+
 def _is_chinese_notice(lower: str) -> bool:
-    text = lower.lstrip(AROUND)
+    text = lower.lstrip(AROUND) if lower[:1] in OPENING else lower
     return text[:_BEGINNING] in _CHINESE_NOTICES and is_chinese_notice(text)
-
-
-def _may_be_chinese(text: str, begins: str) -> bool:
-    bare = text.rstrip(AROUND).lower()
-    known = begins in _CHINESE_BEGIN or bare[-1:] in ENDINGS
-    return known and bool(bare) and is_chinese_line(bare)
 
 
 def _is_notice(lower: str) -> bool:
@@ -308,9 +312,7 @@ def is_page_line(line: str) -> bool:
         return False
     text = line.strip()
     begins = text[:_BEGINNING].lower()
-    if begins in _NOTICES_BEGIN and _is_notice(text.lower()):
-        return True
-    if _is_chinese_notice(text.lower()):
+    if (begins in _NOTICES_BEGIN and _is_notice(text.lower())) or _is_chinese(text.lower()):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):
         return False
@@ -321,7 +323,6 @@ def is_page_line(line: str) -> bool:
     if (
         is_caption
         or (begins in _FORMS_BEGIN and _has_form(text.rstrip(AROUND)))
-        or _may_be_chinese(text, begins)
         or ((begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text))
     ):
         return True

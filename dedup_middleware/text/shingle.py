@@ -269,7 +269,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 18
+FORMAT: Final = 19
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
