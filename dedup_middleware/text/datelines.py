@@ -516,8 +516,9 @@ def mark_dates(
         day = rows[row, 1] <= 1 and rows[row, 0] * 10 ** rows[row, 1] <= _LAST_DAY
         if rows[row, 3] < line and not (row < _MOST_FIGURES and (day or kinds[row] == YEAR)):
             line = 0
+    editors = editors_line(codes)
     for row in range(rows.shape[0]):
-        if rows[row, 3] < line:
+        if rows[row, 3] < line or rows[row, 3] > editors:  # (編輯:李明)1010105
             kinds[row] = DATED
     _mark_days(codes, rows, hashes, kinds)
     return line

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
 
 _LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
 _LONGEST_SENTENCE: Final = 40
@@ -205,9 +206,10 @@ _FORMS_BEGIN: Final = _beginnings(" ".join(words for words, _ in _FORMS)).union(
     label[:_BEGINNING] for label in BUTTONS
 )
 _NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
-#: beginnings of all forms but buttons and numbers in a gallery
+_CHINESE_NOTICES: Final = _beginnings(NOTICES)
+#: beginnings of all forms but buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = " ".join(
-    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES)
+    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 
@@ -295,7 +297,18 @@ def reserves_rights(line: str) -> bool:
     >>> reserves_rights("All rights reserved."), reserves_rights("All rights are lost")
     (True, False)
     """
-    return len(line) <= LONGEST and _reserves(line.strip().lower())
+    text = line.strip().lower()
+    return len(line) <= LONGEST and (_reserves(text) or _is_chinese_notice(text))
+
+
+def _is_chinese(lower: str) -> bool:
+    """Whether a line is one of `chineselines`."""
+    return not lower.isascii() and (_is_chinese_notice(lower) or is_chinese_line(lower))
+
+
+def _is_chinese_notice(lower: str) -> bool:
+    text = lower.lstrip(AROUND) if lower[:1] in OPENING else lower
+    return text[:_BEGINNING] in _CHINESE_NOTICES and is_chinese_notice(text)
 
 
 def _is_notice(lower: str) -> bool:
@@ -337,6 +350,7 @@ def is_page_line(line: str) -> bool:
         (begins in _NOTICES_BEGIN and _is_notice(lower))
         or (credited and _is_caption(lower))
         or _NUMBER_OF.fullmatch(lower)
+        or _is_chinese(lower)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

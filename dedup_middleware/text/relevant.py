@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
+from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
+from dedup_middleware.text.chineselines import SENTENCE_ENDS, is_row
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -52,6 +54,8 @@ _I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
+_SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
+_IDEOGRAPHS: Final = (0x4E00, 0xA000)
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -131,6 +135,17 @@ def _may_be_address(raw: Codes, first: int, last: int) -> bool:
 
 
 @subkernel
+def _may_be_row(raw: Codes, first: int, last: int) -> bool:
+    """Whether a line has ideographs, is short, and ends no sentence."""
+    if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
+        return False
+    for i in range(first, last):
+        if np.uint32(_IDEOGRAPHS[0]) <= raw[i] < np.uint32(_IDEOGRAPHS[1]):
+            return True
+    return False
+
+
+@subkernel
 def _colon(raw: Codes, first: int, last: int) -> int:
     """Where the first colon is, else the end."""
     while first < last and raw[first] != _COLON and raw[first] != _WIDE_COLON:
@@ -147,7 +162,7 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
         last -= 1
     if first == last or last - first > LONGEST:
         return False
-    credited = _has_credit(raw, first, last)
+    credited = _has_credit(raw, first, last) or _may_be_row(raw, first, last)
     end = last
     while first < end and among(np.int64(raw[end - 1]), _AROUNDS):
         end -= 1
@@ -289,8 +304,12 @@ def _without_lines(text: str) -> str:
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
-        # A long notice of rights makes no gallery of a short page.
-        of_page = sum(len(line) for line in lines if not reserves_rights(line))
+        # A long notice of rights makes no gallery of a short page, nor do rows of buttons.
+        of_page = sum(
+            len(line)
+            for place, line in enumerate(lines)
+            if place not in page_lines or not (reserves_rights(line) or is_row(line.lower()))
+        )
         if sum(map(len, kept)) < _LEAST_SUBJECT * of_page:
             kept = lines
     if any(_is_link(lines[place]) for place in looked_at):

@@ -1,0 +1,147 @@
+"""Lines about the page on Chinese sites: what they are made of, and what looks like them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.text.pagelines import is_page_line
+from dedup_middleware.text.relevant import relevant, suspects
+
+ABOUT_THE_PAGE = """
+http://www.lake.com.cn 2031年07月12日 02:51 湖畔早报
+2031年07月05日 17:20:14　　来源：湖畔网
+2031-08-07 08:57 来源：湖畔日报－《周刊》 【打印】
+湖畔在线 www.lake.cn 2031年3月6日 20:36 来源:
+发布时间:2031-08-06 09:35:10 | 来源:未知
+稿源： 湖畔商报  | 2031-08-07 08:57:19
+本文来源：湖畔网 作者：陈大文 责任编辑：王小川_NB011
+（责任编辑：尹 岩）
+【编辑:方芳】
+编辑 李文 校对 王伟
+作者： 陈大文、周小兰   编辑： 邵丛
+本报记者 陈文 周兰 北京报道
+文/记者 李文 图/记者 王伟
+【评论】【收藏此页】【大 中 小】【打印】【关闭窗口】
+[我来说两句]
+我要留言 发表评论
+加入收藏 | 设为首页
+共有评论12条
+[1] [2] 下一页
+上一页 [1] [2]
+(本文共2页)
+共3页 第1页
+湖畔资讯 > 大陆 > 正文
+您当前的位置 ： 湖畔网  >  新闻中心  >  国内
+原标题：大桥明年通车
+下一篇：渡轮晚点
+点击查看更多精彩图片
+3月5日，工人在桥上作业。中新社记者 张勤 摄
+声明：转载此文是出于传递更多信息之目的，若来源标注有误，请与本网联系，我们将及时更正、删除。
+本站所刊载信息，不代表本社观点。刊用本站稿件，务经书面授权。
+【免责声明】未标有“来源：湖畔报”的稿件均为转载稿，如涉及版权等问题，请联系湖畔报。
+""".strip().split("\n")
+OF_THE_SUBJECT = """
+来源：本地病例
+资金来源：财政拨款
+传染源：蝙蝠
+编辑部搬迁到新址
+主编：我们不会撤稿
+责任编辑：王川被判三年
+作者：本书写于战争年代
+记者被打
+记者 三名受伤
+湖畔社记者 王伟 遇难
+编辑 招聘 启事
+湖畔日报社
+市长 王伟
+关闭 三号煤矿
+评论：楼市调控应当继续
+第一页写着名字
+2031年3月5日 19:30 工人体育场
+2031-03-05 20:00 湖队 对 河队
+2031年7月12日 02:51 三人死亡
+1 2 3
+首页 > 家电 > 冰箱
+标签：限量版
+大桥 明年 通车
+王伟 摄
+声明：王伟与本公司无关
+声明：本店从未授权任何网店，谨防假冒
+未经检疫的肉类禁止转运，不得销售
+未经授权转载他人作品，网站被法院判决赔偿
+本网讯 未经授权转载的网站不得免责
+转载量第一的文章
+图为工人在桥上作业时发现的古墓
+""".strip().split("\n")
+ARTICLE = """
+湖畔市的跨湖大桥将于明年春天通车，工程指挥部负责人昨天在现场说，主桥的钢梁已经全部合龙。
+这座大桥全长四公里，连接老城和南岸的开发区，建成以后过湖的时间将从一个小时缩短到六分钟。
+负责人介绍，施工单位克服了湖底淤泥太厚、冬季风浪太大等困难，没有发生一起安全事故。
+大桥通车以后，湖上的三条渡轮航线将停运两条，船员由公交公司安排新的工作岗位。
+南岸的居民对记者说，他们等这座桥已经等了很多年，孩子们再也不用坐船去上学了。
+""".strip()
+
+
+@pytest.mark.parametrize("line", ABOUT_THE_PAGE)
+def test_lines_about_the_page_are_known(line: str) -> None:
+    """Rows of buttons, makers, sources, days; the way to the page; captions; notices of rights."""
+    for one in (line, f" {line}\r", f"\u3000\u3000{line}"):
+        assert is_page_line(one)
+        assert suspects(one) == [0]
+
+
+@pytest.mark.parametrize("line", [*OF_THE_SUBJECT, *ARTICLE.split("\n")])
+def test_other_lines_are_kept(line: str) -> None:
+    """Headlines, tables and sentences, also of the same words."""
+    assert not is_page_line(line)
+
+
+def test_a_row_has_one_reading() -> None:
+    """A crafted line takes no time that doubles with each word."""
+    lines = ("来源：" + "网、" * 48, "编辑：" + "王伟 " * 30 + "x", "a." * 49 + "中", "1年" * 50)
+    started = time.process_time()
+    for line in lines:
+        for _ in range(200):
+            is_page_line(line)
+    assert time.process_time() - started < 10
+
+
+def test_such_lines_are_not_compared() -> None:
+    """They are left out before, between and behind the paragraphs; a long notice is no gallery."""
+    first, rest = ARTICLE.split("\n", 1)
+    row, notice = "【评论】【大 中 小】【关闭】", ABOUT_THE_PAGE[-3]
+    assert (
+        relevant(f"{ABOUT_THE_PAGE[0]}\n{first}\n[1] [2] 下一页\n{rest}\n{notice}\n{row}")
+        == ARTICLE
+    )
+
+
+async def _is_dropped(stored: str, new: str) -> bool:
+    async with Deduplicator(Options(index_url="memory:", hash_key="1")) as dedup:
+        verdict = await dedup.decide(Document(key="https://one.example/1", text=stored))
+        await dedup.commit(verdict)
+        return (await dedup.decide(Document(key="https://two.example/2", text=new))).is_duplicate
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "湖畔网  >  新闻中心  >  国内\n{}\n来源：湖畔社\n编辑：小文\n校对：大明\n共2页 第1页",
+        f"{{}}\n{ABOUT_THE_PAGE[-3]}\n{ABOUT_THE_PAGE[-2]}",
+        "（中央社記者王小明湖畔5日電）{}（編輯：李明）1010105",
+    ],
+)
+def test_a_reprint_in_another_site_is_found(frame: str) -> None:
+    """What the site puts around it is nothing new; the number behind an editor is a date."""
+    assert asyncio.run(_is_dropped(ARTICLE, frame.format(ARTICLE)))
+
+
+def test_a_paragraph_in_a_frame_is_no_frame() -> None:
+    """What is said behind a label of a source or a notice keeps the page."""
+    news = "昨天下午，两名潜水员在桥墩下面找到一艘沉船，船上有上千件瓷器，考古人员已经赶到现场"
+    for label in ("来源：", "编辑：", "声明：", "原因："):
+        assert not asyncio.run(_is_dropped(ARTICLE, f"{ARTICLE}\n{label}{news}"))
