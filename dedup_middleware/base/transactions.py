@@ -14,7 +14,7 @@ def is_locked(error: Exception) -> bool:
 
 
 def use_wal(db: sqlite3.Connection, seconds: float) -> None:
-    """Write ahead (WAL), and wait for other connections that turn it on at the same time.
+    """Turn on write-ahead logging; wait while another connection turns it on.
 
     SQLite does not wait by itself here: the time-out of the connection has no effect on the change
     from a rollback journal to WAL.

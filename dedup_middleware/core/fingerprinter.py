@@ -73,7 +73,7 @@ def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shing
 
 
 def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
-    """What signs documents by a method of the literature.
+    """The signer of a method of the literature.
 
     :param shingler: that of the options; a method with a segmenter of its own gets another one
     """

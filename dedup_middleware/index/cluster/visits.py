@@ -195,7 +195,7 @@ class Visit:
             self._parts.append(order[items])
 
     def found(self, replies: Sequence[Any], distance: int) -> list[Neighbours | None]:
-        """What each page has met; None: nothing at all."""
+        """The neighbours of each page; None: it has none."""
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         data: dict[int, list[tuple[int, bytes]]] = {}

@@ -214,8 +214,8 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
 
 
 @subkernel
-def _ask_for(store: Any, words: Any) -> Any:
-    """Let all buckets of a page come from memory at once. False: the array has no head for one."""
+def _prefetch_all(store: Any, words: Any) -> Any:
+    """Prefetch all buckets of a page; False if the array has no head for one of them."""
     bucket_keys = np.uint64(words.size) >> _ONE
     for i in range(bucket_keys):
         if words[_TWO * i] >= store[HEADS]:
@@ -312,7 +312,7 @@ def look(
     store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
     """Add the candidates of a page to those found before; how many there are then."""
-    _ask_for(store, words)
+    _prefetch_all(store, words)
     return np.int64(_scan(store, words, distance, known, upto, found, _begun(found, count)))
 
 
@@ -330,7 +330,7 @@ def propose(
     Bits of the result: 0 it is blocked; 1 any of the counts in `found` is above 0; then the number
     of candidates (`COUNT_BITS`), and the SimHash records compared. `NEEDS_GROWTH`: nothing is done.
     """
-    if not _ask_for(store, words) or not _records_fit(store, words, places):
+    if not _prefetch_all(store, words) or not _records_fit(store, words, places):
         return NEEDS_GROWTH
     met = _scan(store, words, distance, known, upto, found, _begun(found, count))
     if found[_BLOCKED] == _ZERO:

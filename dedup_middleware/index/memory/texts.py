@@ -1,4 +1,4 @@
-"""Byte strings of pages, one behind the other: addresses and evidence."""
+"""Addresses and evidence of pages, as byte strings in one buffer."""
 
 from __future__ import annotations
 

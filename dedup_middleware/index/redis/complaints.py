@@ -1,4 +1,4 @@
-"""What errors of Redis mean: what may help, and what users are told."""
+"""What errors of Redis mean: the remedy, and the message for users."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Remedy(Enum):
 
 @attrs.frozen
 class Complaint:
-    """An error understood."""
+    """The meaning of an error."""
 
     text: str
     remedy: Remedy = Remedy.NONE

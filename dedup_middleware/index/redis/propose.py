@@ -58,8 +58,8 @@ _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # most page records that a proposal reads
 _PAGE = PAGE_ID_BITS // 8
 PORTION = 32  # pages whose replies are decoded at once
-# Where a reply says how many rows follow, what is to be made of them, how many buckets are full,
-# and how many bytes in them are no record.
+# Bytes of the eight that a reply has for each page: rows that follow; flags and the number of full
+# buckets; bytes that belong to no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 
@@ -180,7 +180,7 @@ def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
 
 
 def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
-    """What each page knows, as ``propose.lua`` reads it."""
+    """The candidates that each page was judged against, as ``propose.lua`` reads them."""
     parts: list[bytes] = []
     for own, page in enumerate(pages, 1):
         if page.known is NOTHING_KNOWN or not page.known:
