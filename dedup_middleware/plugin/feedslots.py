@@ -165,11 +165,11 @@ class WatchedSlot:
         return True
 
     def _watch_writes(self) -> None:
-        """Note if a file that can't be read behind a missing piece can't be written, on a full disk
-        say.
+        """Note if a piece is missing in a file that can't be read behind it, because the disk is
+        full, or a field can't be written to XML.
 
         What is packed is lost with a piece of it, rows of other items too, and so is what follows
-        a cut row of pickles, JSON or XML. An item that can't be serialised has written nothing.
+        a cut row of pickles, JSON or XML. Where an item fails before it writes, nothing is missing.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -180,11 +180,13 @@ class WatchedSlot:
             export = exporter.export_item
 
             def export_item(item: Any) -> None:
+                begins = self._end_of_file()
                 try:
                     export(item)
-                except OSError as error:
+                except Exception as error:
                     # With a name it is of a file that is opened for the item.
-                    self.has_failed |= error.filename is None
+                    is_cut = isinstance(error, OSError) and error.filename is None
+                    self.has_failed |= is_cut or self._end_of_file() != begins
                     raise
 
             with contextlib.suppress(Exception):  # of a class of the user's own, which may refuse
