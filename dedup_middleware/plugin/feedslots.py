@@ -68,8 +68,8 @@ class WatchedSlot:
         self._is_collecting = False  # it has taken an item, and written nothing
         self.is_watched = self._watch_storage()
         kind = slot.exporters.get(slot.format)
-        has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
-        if self._is_packed or not has_lines:
+        self._has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
+        if self._is_packed or not self._has_lines:
             self._watch_writes()
 
     def has_taken(self) -> bool:
@@ -116,7 +116,9 @@ class WatchedSlot:
             return f"the file of a feed can't be written ({error})"
         finally:
             before, self._end = self._end, self._end_of_file()
-            self._is_collecting |= before is not None and self._end == before
+            # An exporter of lines that writes nothing has left the item out.
+            is_written = before is None or self._end != before or self._has_lines
+            self._is_collecting |= not is_written
         return None
 
     @property
