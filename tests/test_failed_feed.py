@@ -67,6 +67,15 @@ class CollectingExporter(BaseItemExporter):
         self.file.write("".join(self.rows).encode())
 
 
+class SkippingExporter(JsonLinesItemExporter):
+    """Leaves out all items but the first one."""
+
+    def export_item(self, item: Any) -> None:
+        """Called by Scrapy."""
+        if item["url"].endswith("/0"):
+            super().export_item(item)
+
+
 class Teaser(Item):
     """Not for the feed."""
 
@@ -243,7 +252,11 @@ def failing(tmp_path: Path, fails: str) -> dict[str, Any]:
     return {
         "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
         "FEEDS": {feed: {"format": "unfinished" if fails == "at its end" else "jsonlines"}},
-        "FEED_EXPORTERS": {"unfinished": UnfinishedExporter, "collected": CollectingExporter},
+        "FEED_EXPORTERS": {
+            "unfinished": UnfinishedExporter,
+            "collected": CollectingExporter,
+            "skipping": SkippingExporter,
+        },
         "FEED_STORAGES": {"lost": LostStorage},
     }
 
@@ -444,6 +457,7 @@ async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path)
         ({"out.json": {"format": "json"}, "out.p": {"format": "pickle"}}, {}, []),
         ({"out.parquet": {"format": "collected"}}, {}, ["out.parquet"]),
         ({"out.parquet": {"format": "collected"}}, {NoStorage: 800}, []),
+        ({"out.jsonl": {"format": "skipping"}}, {}, []),
         ({"out.parquet": {"format": "collected"}, "out.jsonl": {}}, {}, []),
         ({"lost:out": {}, "out.jsonl": {"item_classes": [Page]}}, {}, ["lost:out"]),
     ],

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Any
+from xml.etree import ElementTree
 
 import pytest
 from scrapy.extensions.postprocessing import Bz2Plugin, GzipPlugin, LZMAPlugin
@@ -155,3 +156,30 @@ async def test_an_item_that_cant_be_serialised_leaves_a_packed_feed_whole(
     crawled = await crawl(source, {}, **settings(tmp_path, GzipPlugin))
     assert crawled.duplicates == ["https://b.example/0"]
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (1, 1)
+
+
+class Unwritable:
+    """A value that has no text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+async def test_a_row_of_xml_that_cant_be_written_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its element is never closed, so nothing of the file can be read."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        for seed, more in enumerate(("", Unwritable(), "")):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed), "more": more}
+            await crawled.until(seed + 1)
+        yield {"url": "https://b.example/0", "text": article(0)}
+
+    monkeypatch.setattr(_Disk, "room", 10_000_000)
+    chosen = settings(tmp_path, GzipPlugin) | {"FEEDS": {f"disk:{tmp_path}/out": {"format": "xml"}}}
+    crawled = await crawl(source, {}, **chosen)
+    with pytest.raises(ElementTree.ParseError):
+        ElementTree.parse(tmp_path / "out")
+    assert (crawled.duplicates, crawled.stat("claim/no-feed")) == ([], 3)
+    assert any("1 pages of this crawl are forgotten" in line for line in caplog.messages)

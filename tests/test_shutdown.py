@@ -78,7 +78,8 @@ async def test_closed_when_the_index_is_gone(tmp_path: Path) -> None:
     (tmp_path / "redis").mkdir()
     with running_redis(tmp_path / "redis") as server:
         torture = Torture(PLAN, tmp_path, server.url)
-        spider = torture.start(0, "DEDUP_ON_ERROR=close", "DEDUP_RETRIES=1", "LOG_LEVEL=INFO")
+        soon = "DEDUP_RETRIES=1", "DEDUP_TIMEOUT=5"
+        spider = torture.start(0, "DEDUP_ON_ERROR=close", *soon, "LOG_LEVEL=INFO")
         try:
             deadline = time.monotonic() + 600
             while torture.done() < 40 and time.monotonic() < deadline:

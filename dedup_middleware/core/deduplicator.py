@@ -149,9 +149,8 @@ class Deduplicator:
         :raises IndexRefusedError: the index was made with other parameters, or is none
         """
         self._was_opened = True
-        if self._guard.has_ended and not self._is_closed:
-            with contextlib.suppress(RuntimeError):  # of connections of the loop that has ended
-                await self.close()
+        if self._guard.has_ended:  # also after a close: a call that was on its way may reconnect
+            await self.close()
         if self._is_closed:
             self._begin_anew()
         self._guard.check()
@@ -241,6 +240,8 @@ class Deduplicator:
         if len(self._claims):
             self._count("claim/unresolved", len(self._claims))
         async with contextlib.AsyncExitStack() as steps:  # the last one is done first
+            if self._guard.has_ended:
+                steps.enter_context(contextlib.suppress(RuntimeError))  # of its connections
             steps.callback(self._outage.faults.end)
             steps.push_async_callback(self._index.close)
             if self._former is not None:

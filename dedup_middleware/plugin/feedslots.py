@@ -68,8 +68,8 @@ class WatchedSlot:
         self._is_collecting = False  # it has taken an item, and written nothing
         self.is_watched = self._watch_storage()
         kind = slot.exporters.get(slot.format)
-        has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
-        if self._is_packed or not has_lines:
+        self._has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
+        if self._is_packed or not self._has_lines:
             self._watch_writes()
 
     def has_taken(self) -> bool:
@@ -116,7 +116,9 @@ class WatchedSlot:
             return f"the file of a feed can't be written ({error})"
         finally:
             before, self._end = self._end, self._end_of_file()
-            self._is_collecting |= before is not None and self._end == before
+            # An exporter of lines that writes nothing has left the item out.
+            is_written = before is None or self._end != before or self._has_lines
+            self._is_collecting |= not is_written
         return None
 
     @property
@@ -165,11 +167,11 @@ class WatchedSlot:
         return True
 
     def _watch_writes(self) -> None:
-        """Note if a file that can't be read behind a missing piece can't be written, on a full disk
-        say.
+        """Note if a piece is missing in a file that can't be read behind it, because the disk is
+        full, or a field can't be written to XML.
 
         What is packed is lost with a piece of it, rows of other items too, and so is what follows
-        a cut row of pickles, JSON or XML. An item that can't be serialised has written nothing.
+        a cut row of pickles, JSON or XML. Where an item fails before it writes, nothing is missing.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -180,11 +182,13 @@ class WatchedSlot:
             export = exporter.export_item
 
             def export_item(item: Any) -> None:
+                begins = self._end_of_file()
                 try:
                     export(item)
-                except OSError as error:
+                except Exception as error:
                     # With a name it is of a file that is opened for the item.
-                    self.has_failed |= error.filename is None
+                    is_cut = isinstance(error, OSError) and error.filename is None
+                    self.has_failed |= is_cut or self._end_of_file() != begins
                     raise
 
             with contextlib.suppress(Exception):  # of a class of the user's own, which may refuse

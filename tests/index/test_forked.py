@@ -173,8 +173,34 @@ def test_two_event_loops_one_after_the_other(
             copy = attrs.evolve(PAGES[0], key="https://copy.example/")
             assert (await dedup.decide(copy)).outcome == DUPLICATE
 
-    for step in (first, refused, opened):
-        asyncio.run(step())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # of a connection of the first one
+        for step in (first, refused, opened):
+            asyncio.run(step())
+        gc.collect()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_is_left_open_in_an_ended_loop_is_closed(redis_url: str, is_closed: bool) -> None:
+    """A close in the next loop raises no error of its connections, nor does opening there, also
+    where a call that was on its way when it was closed has connected once more."""
+    dedup = Deduplicator(Options(index_url=redis_url))
+
+    async def first() -> None:
+        deciding = asyncio.create_task(dedup.decide(PAGES[0]))
+        await asyncio.sleep(0)
+        if is_closed:
+            await dedup.close()
+        assert (await deciding).outcome == NEW
+
+    async def opened() -> None:
+        async with dedup:
+            assert (await dedup.decide(PAGES[1])).outcome == NEW
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of a connection of the first one
+        asyncio.run(first())
+        if not is_closed:
+            asyncio.run(dedup.close())
+        asyncio.run(opened())
         gc.collect()
