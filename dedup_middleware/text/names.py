@@ -43,8 +43,9 @@ There names have several words, none of which begins a sentence. If more than `M
 names of one word are none either: the record of a page can hold no more than those of several.
 
 Such a run is left out as above, behind one of `CAPITAL_CREDITS` (photo, reporting, author) with
-"by" and punctuation between them at the most, and behind a "by" that begins a sentence. Text that
-is composed before it is folded (see `normalize.compose`) has lost its capitals.
+"by" and punctuation between them at the most, and behind a "by" that begins a sentence. Russian and
+Ukrainian verbs of telling count behind a comma, and before no dative (see `_is_told`). Text that is
+composed before it is folded (see `normalize.compose`) has lost its capitals.
 """
 
 from __future__ import annotations

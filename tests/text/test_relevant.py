@@ -58,8 +58,12 @@ def test_links_are_left_out(links: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["DO NOT DRINK WATER FROM THE LAKE", "FERRY SINKS OFF THE OLD PIER", " * 기본 JDK 기능 외 더 (의존성 없음)"],
-)  # fmt: skip
+    [
+        "DO NOT DRINK WATER FROM THE LAKE",
+        "FERRY SINKS OFF THE OLD PIER",
+        " * 기본 JDK 기능 외 더 (의존성 없음)",
+    ],
+)
 def test_lines_in_capitals_are_compared(line: str) -> None:
     """Most of those between paragraphs are headings of what follows, or warnings."""
     first, rest = ARTICLE.split("\n", 1)
