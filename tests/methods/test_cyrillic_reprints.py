@@ -114,3 +114,19 @@ async def test_ukrainian_words_that_multiply() -> None:
         text.format(count="сто", month="травні", scale=scale) for scale in ("млн", "мільйонів")
     ]
     assert (await verdict(*pages)).outcome == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ("86 процентів", "86%", "near-duplicate"),
+        ("86 процентів", "86", "other-figures"),
+        ("86 метрів", "86 м", "near-duplicate"),
+        ("86 місяців", "86 тижнів", "other-figures"),
+        ("86 літрів", "86 гектарів", "other-figures"),
+    ],
+)
+async def test_ukrainian_units(one: str, other: str, reason: str) -> None:
+    """Units with і are read as a whole."""
+    text = UKRAINIAN.format(count="сто", month="травні") + " На ремонт моста піде {} каменю."
+    assert (await verdict(text.format(one), text.format(other))).reason == reason
