@@ -147,8 +147,12 @@ def _prefixes(name: str) -> NDArray[np.uint32]:
     return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
 
 
-_PUBLISHED, _COUNTED, _AGENCIES, _MONTHS, _EDITORS = map(
-    _prefixes, ("published", "counted-behind", "agencies", "russian-months", "editors")
+_PUBLISHED, _COUNTED, _AGENCIES, _EDITORS = map(
+    _prefixes, ("published", "counted-behind", "agencies", "editors")
+)
+# Whole words: behind 3 stands no month in "3 маршрута", "5 берез" and "12 травмированных".
+_RUSSIAN_MONTHS, _RUSSIAN_SORTS = sorted_table(
+    {pack(word): MONTH for word in (*MONTHS, *word_lists()["russian-months"]) if "а" <= word < "ѐ"}
 )
 _BRACKETS: Final = code_set("(【[")
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
@@ -294,7 +298,10 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
     while numerals.is_digit(codes, digits) and digits <= i + 2:
         digits += 1
     spaces = at(codes, i) == 32 and digits > i + 1 and at(codes, digits) == 32
-    return spaces and _begins_with(codes, digits + 1, _MONTHS)
+    if not spaces:
+        return False
+    month, _ = numerals.word_after(codes, digits + 1)
+    return search(month, _RUSSIAN_MONTHS, _RUSSIAN_SORTS) == MONTH
 
 
 @subkernel

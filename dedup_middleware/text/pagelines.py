@@ -39,6 +39,7 @@ _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
+_AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
@@ -104,7 +105,7 @@ _FORMS: Final = (
         "published posted updated last first",
         rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on|:)? {_DAY}"
         r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
-        r"(?: ?\| ?updated: .{1,40})?",
+        rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}}))?",
     ),
     # how long it takes to read, and what readers clicked
     ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
@@ -171,13 +172,16 @@ _CAPTION: Final = re.compile(
 )
 # A longer one with the credit of an agency, which is also the source of a report where it gives no
 # day: "(AFP/Reuters)". Any numeral but the day is news.
-_WIRE: Final = rf"[^().\d]{{1,60}}(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
+_WIRES: Final = rf"(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
+_WIRE: Final = rf"[^().\d]{{1,60}}{_WIRES}"
 _WIRE_CAPTION: Final = re.compile(
-    r"([^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )[^()\d]{1,60}"
+    r"(?P<said>[^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )(?P<by>[^()\d]{1,60})"
     rf"|(?P<brackets>{_WIRE}))\)\W{{0,3}}"
-    rf"|(.{{1,280}}[.!?”\"’)]) ?(?:(?:photo )?credit: [^.!?\d]{{2,60}}|(?P<end>{_WIRE}))"
+    r"|(?P<told>.{1,280}[.!?”\"’)]) ?(?:photo )?credit: (?P<credit>[^.!?\d]{2,60})"
+    # Without a look at the end first, each quotation mark of a line would be tried.
+    rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )
-_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|?")  # of a picture in a row of them
+_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|")  # of a picture in a row of them
 # What a line that reserves rights says behind its beginning; with other words it is news.
 _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
@@ -316,19 +320,23 @@ def _is_notice(lower: str) -> bool:
     return _reserves(lower) or _CITATION.fullmatch(lower) is not None
 
 
-def _is_caption(lower: str) -> bool:
-    """Whether a line, in lower case, is a caption that ends with its credit.
+def _is_caption(text: str, lower: str) -> bool:
+    """Whether a line, also given in lower case, is a caption that ends with its credit.
 
-    >>> _is_caption("the quay on march 4, 2031 (ann/reuters)"), _is_caption("he left. (ap)")
-    (True, False)
+    >>> lines = "On March 4, 2031 (Ann/Reuters)", "He left. (AP)", "He left. Credit: a spy there"
+    >>> [_is_caption(line, line.lower()) for line in lines]
+    [True, False, False]
     """
     if _CAPTION.fullmatch(lower):
         return True
     found = _WIRE_CAPTION.fullmatch(lower)
-    if found is None:
+    if found is None or len(text) != len(lower):
         return False
-    rest, days = re.subn(_DAY, "", found[1] or found[3])
-    undated = days == 0 and (found["brackets"] or found["end"])
+    named = (text[slice(*found.span(name))] for name in ("by", "credit") if found[name])
+    if not all(map(_is_names, named)):
+        return False
+    rest, days = re.subn(_DAY, "", found["said"] or found["told"] or found["dated"])
+    undated = days == 0 and (found["brackets"] or found["dated"])
     return not undated and not any(map(str.isdigit, rest))
 
 
@@ -348,7 +356,7 @@ def is_page_line(line: str) -> bool:
     credited = ")" in text[-CREDIT_ENDS:] or "credit: " in lower or lower.endswith(AGENCIES)
     if (
         (begins in _NOTICES_BEGIN and _is_notice(lower))
-        or (credited and _is_caption(lower))
+        or (credited and _is_caption(text, lower))
         or _NUMBER_OF.fullmatch(lower)
         or _is_chinese(lower)
     ):

@@ -172,11 +172,9 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
             first += 1
     found = _kinds(raw, first, min(first + _LONGEST_BEGINNING, last), 0)
     longest = first + _LONGEST_SUSPECT
-    capital = end - first > 1 and raw[first + 1] - np.uint32(65) < np.uint32(26)
     digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
     return (
         credited
-        or (capital and raw[end - 1] - np.uint32(65) < np.uint32(26))
         or found & _FORM != 0
         or (found & _NUMBERED != 0 and digit)
         or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
@@ -215,14 +213,14 @@ def suspects(text: str) -> list[int]:
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 # Numerals as papers of one country write them: 5 per cent is 5%, and 6.30am is 6:30 a.m.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
-_CLOCK: Final = re.compile(r"([0-9])\.([0-5]\d) ?([ap])m\b")
+# Only minutes that end with 0 or 5, so that a time is read alike whatever other times are there.
+_CLOCK: Final = re.compile(r"([0-9])\.([0-5][05])([ap])m\b")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
 _LONGEST_HEADLINE: Final = 140
-_LEAST_LOUD: Final = 5  # words of a headline in capitals
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
@@ -265,7 +263,7 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
-    if any(end in text for end in ("0am", "5am", "0pm", "5pm")):  # of most times of day
+    if any(end in text for end in ("0am", "5am", "0pm", "5pm")):
         text = _CLOCK.sub(r"\1:\2 \3.m.", text)
     if _ABOUT in text:
         text = _without_reports(text)
@@ -298,9 +296,7 @@ def _without_lines(text: str) -> str:
     if not looked_at:
         return text
     lines = text.split("\n")
-    page_lines = {
-        place for place in looked_at if is_page_line(lines[place]) or _is_loud_link(lines, place)
-    }
+    page_lines = {place for place in looked_at if is_page_line(lines[place])}
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
@@ -325,22 +321,6 @@ def _without_lines(text: str) -> str:
         return text
     found = "\n".join(kept).rstrip()
     return found if len(found) >= _MOST_SHARE * len(text) else text
-
-
-def _is_loud_link(lines: list[str], place: int) -> bool:
-    """Whether a line is a headline in capitals between two paragraphs: a link to another page.
-
-    >>> lines = ["It is shut.", "", "FERRY SINKS OFF THE OLD PIER", "", "It opens soon."]
-    >>> _is_loud_link(lines, 2), _is_loud_link(lines[1:], 1)
-    (True, False)
-    """
-    line = lines[place].strip()
-    if not line.isupper() or len(line.split()) < _LEAST_LOUD or any(map(str.isdigit, line)):
-        return False
-    before = "\n".join(lines[max(0, place - 2) : place]).strip().split("\n")[-1]
-    behind = "\n".join(lines[place + 1 : place + 3]).strip().split("\n")[0]
-    paragraphs = all(_SENTENCE_END.search(near) and not near.isupper() for near in (before, behind))
-    return paragraphs and _is_headline(line)
 
 
 def _is_link(line: str) -> bool:

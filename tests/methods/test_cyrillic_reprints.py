@@ -53,6 +53,37 @@ async def test_a_sentence_with_a_day_is_no_date_line(line: str) -> None:
     assert (await verdict(report(), line + report())).outcome == "new"
 
 
+@pytest.mark.parametrize(
+    "line", ["Озерск. 12 травмированных. ", "Озерск. 5 берез упало. ", "Озерск, 3 маршрута. "]
+)
+async def test_a_word_that_begins_like_a_month_is_none(line: str) -> None:
+    """The number before it is no day, but news."""
+    assert (await verdict(report(), line + report())).reason == "other-figures"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "names"),
+    [
+        (" Германия передает {} комплексы для защиты городов с воздуха.", ("Украине", "Израилю")),
+        (" Германия, как и Франция, передает {} комплексы с ракетами.", ("Украине", "Израилю")),
+        (" Пишет {} о спасении известный актер и просит наград.", ("Путину", "Собянину")),
+        (" О спасении сообщает {} на своей странице в сети.", ("Собянин", "Беглов")),
+    ],
+)  # fmt: skip
+async def test_who_is_told_or_given_something_is_no_credit(
+    sentence: str, names: tuple[str, str]
+) -> None:
+    """Only behind a comma and before no dative do these verbs tell whose report it is."""
+    one, other = (report() + sentence.format(name) for name in names)
+    assert (await verdict(one, other)).reason == "other-figures"
+
+
+async def test_other_and_friend_are_no_second() -> None:
+    """Russian words that are written like Ukrainian ordinals add no figure to a copy."""
+    copy = report().replace("помощи больницы", "помощи другого врача")
+    assert (await verdict(report(), copy)).outcome == "duplicate"
+
+
 UKRAINIAN = (
     "Повінь на річках краю зруйнувала {count} мостів і пошкодила дороги до гірських сіл. Служби "
     "просять жителів низин не залишати авто біля води й перевірити зливову каналізацію. Громади "
@@ -83,3 +114,19 @@ async def test_ukrainian_words_that_multiply() -> None:
         text.format(count="сто", month="травні", scale=scale) for scale in ("млн", "мільйонів")
     ]
     assert (await verdict(*pages)).outcome == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ("86 процентів", "86%", "near-duplicate"),
+        ("86 процентів", "86", "other-figures"),
+        ("86 метрів", "86 м", "near-duplicate"),
+        ("86 місяців", "86 тижнів", "other-figures"),
+        ("86 літрів", "86 гектарів", "other-figures"),
+    ],
+)
+async def test_ukrainian_units(one: str, other: str, reason: str) -> None:
+    """Units with і are read as a whole."""
+    text = UKRAINIAN.format(count="сто", month="травні") + " На ремонт моста піде {} каменю."
+    assert (await verdict(text.format(one), text.format(other))).reason == reason

@@ -134,6 +134,10 @@ The news of the wreck came to the island much later via AP
 Child tax credit: families with children
 This story is available only for those who saw it, the minister said
 3 of 4 ferries
+3 of 4
+The quay is lost (photo/video of the wreck shows that it burned)
+The ferry was sunk by a torpedo. Credit: the commander who ordered it has confessed
+Posted March 4, 2031 | Updated: The mayor is dead
 Love 0, hate 3
 By Order of the Governor, Schools, Pubs and Libraries Close
 BY DECREE PRESIDENT DISSOLVES PARLIAMENT
