@@ -166,9 +166,10 @@ _RIGHTS: Final = re.compile(
 )
 # How to cite a page; the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
+_LONGEST_CAPTION: Final = 80  # characters of one without a day
 _CAPTION: Final = re.compile(
-    r"\D{0,80}\((?:image|photo|picture|pic|foto|bild|фото|credit)s?(?: credit)?\s*:"
-    r"[^()\d]{1,60}\)\W{0,3}"
+    rf"\D{{0,{_LONGEST_CAPTION}}}"
+    r"\((?:image|photo|picture|pic|foto|bild|фото|credit)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
 )
 # A longer one with the credit of an agency, which is also the source of a report where it gives no
 # day: "(AFP/Reuters)". Any numeral but the day is news.
@@ -335,9 +336,10 @@ def _is_caption(text: str, lower: str) -> bool:
     named = (text[slice(*found.span(name))] for name in ("by", "credit") if found[name])
     if not all(map(_is_names, named)):
         return False
-    rest, days = re.subn(_DAY, "", found["said"] or found["told"] or found["dated"])
-    undated = days == 0 and (found["brackets"] or found["dated"])
-    return not undated and not any(map(str.isdigit, rest))
+    said = found["said"] or found["told"] or found["dated"]
+    rest, days = re.subn(_DAY, "", said)
+    needs_day = found["brackets"] or found["dated"] or len(said) > _LONGEST_CAPTION
+    return bool(days or not needs_day) and not any(map(str.isdigit, rest))
 
 
 def is_page_line(line: str) -> bool:

@@ -32,9 +32,9 @@ def test_references_are_decoded(text: str, expected: str) -> None:
     assert relevant(text) == expected
 
 
-@given(st.text(max_size=200))
+@given(st.text(max_size=200).filter(lambda text: html.unescape(text) == text))
 def test_escaped_text_reads_like_the_text(text: str) -> None:
-    """What a feed escapes once more is the same text."""
+    """What a feed escapes twice is the same text, but for one that shows how references look."""
     assert relevant(html.escape(html.escape(text))) == relevant(html.unescape(html.escape(text)))
 
 
