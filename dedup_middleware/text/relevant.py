@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
+from dedup_middleware.text.chineselines import ARROWS, PAIRS, SENTENCE_ENDS, is_row
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
-from dedup_middleware.text.chineselines import SENTENCE_ENDS, is_row
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -56,6 +56,21 @@ _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _IDEOGRAPHS: Final = (0x4E00, 0xA000)
+_PAIR_BITS: Final = 16
+_ARROW, _PAIR = 1, 2
+
+
+def _signs() -> NDArray[np.uint8]:
+    """A table of what a Chinese row has one of: arrows by code point, pairs by their place."""
+    table = np.zeros(1 << _PAIR_BITS, np.uint8)
+    for code in map(ord, ARROWS):
+        table[code] |= _ARROW
+    for first, second in PAIRS:
+        table[(ord(first) << 5 ^ ord(second)) % table.size] |= _PAIR
+    return table
+
+
+_SIGNS: Final = _signs()
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -136,13 +151,18 @@ def _may_be_address(raw: Codes, first: int, last: int) -> bool:
 
 @subkernel
 def _may_be_row(raw: Codes, first: int, last: int) -> bool:
-    """Whether a line has ideographs, is short, and ends no sentence."""
+    """Whether a line is short, ends no sentence, and has an ideograph and a sign of a row."""
     if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
         return False
+    ideograph, sign, before = False, np.uint8(0), np.uint32(0)
     for i in range(first, last):
-        if np.uint32(_IDEOGRAPHS[0]) <= raw[i] < np.uint32(_IDEOGRAPHS[1]):
-            return True
-    return False
+        code = raw[i]
+        ideograph |= np.uint32(_IDEOGRAPHS[0]) <= code < np.uint32(_IDEOGRAPHS[1])
+        place = (before << np.uint32(5) ^ code) & np.uint32(_SIGNS.size - 1)
+        sign |= _SIGNS[place] & np.uint8(_PAIR)
+        sign |= _SIGNS[code & np.uint32(_SIGNS.size - 1)] & np.uint8(_ARROW)
+        before = code
+    return ideograph and sign != 0
 
 
 @subkernel
