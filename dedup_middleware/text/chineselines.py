@@ -31,7 +31,9 @@ _PERSON: Final = rf"{_NO_LABEL}[{''.join(word_lists()['surnames'])}]{_HAN}{{1,2}
 _PERSONS: Final = rf"{_PERSON}(?:[ 、,，/]{{1,2}}{_PERSON}){{0,5}}"
 # What is from elsewhere (a disease, a fund) has a source, too: the name of a paper ends so, but not
 # as a forecast, a co-operative, a publisher or a stage does, or as what is caught in a net.
-_OF_A_PAPER: Final = r"(?:(?<![落法撒上电天漏入触])[网網]|(?<![预通情海战喜捷举汇])[报報]|(?<![作行版剧诗公])社"
+_OF_A_PAPER: Final = (
+    r"(?:(?<![落法撒上电天漏入触])[网網]|(?<![预通情海战喜捷举汇])[报報]|(?<![作行版剧诗公])社"
+)
 _PAPER: Final = (
     r"[^\d\s，：,:()（）【】\[\]|丨]{0,14}?"
     rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志)》?"
@@ -66,8 +68,8 @@ _BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»�
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
     + (
-        "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 浏览 共有 "
-        "已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社"
+        "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
+        "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
@@ -82,10 +84,12 @@ _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = re.compile(
     r"原标题 ?[:：].{1,60}|[上下]一[条篇页] ?[:：].{1,60}"
     # Behind these verbs headlines go on: 点击链接下载软件被骗.
-    rf"|点击{_HAN}{{0,6}}[，,]?(?:关注|查看|进入)\D{{0,8}}(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{{0,4}}"
+    rf"|点击{_HAN}{{0,6}}[，,]?(?:关注|查看|进入)\D{{0,8}}"
+    r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
     rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
     rf"|图片由{_HAN}{{2,10}}提供"
 )
+_TAKEN: Final = ("摄", "攝", "影")  # what a caption ends with
 # A caption is short, and has no numeral but a day.
 _CAPTION: Final = re.compile(
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
@@ -118,14 +122,11 @@ def is_chinese_line(lower: str) -> bool:
     if len(lower) > LONGEST or lower[-1:] in SENTENCE_ENDS:
         return False
     text = " ".join(lower.strip(_BETWEEN).split())
-    return (
-        _is_row(text)
-        or _WHOLE.fullmatch(text) is not None
-        or ("摄" in text[-2:] or "攝" in text[-2:])
-        and _CAPTION.fullmatch(text) is not None
-        or any(word in text for word in _PATH_WORDS)
-        and _PATH.fullmatch(text) is not None
-    )
+    if _is_row(text) or _WHOLE.fullmatch(text):
+        return True
+    if text[-1:] in _TAKEN:
+        return _CAPTION.fullmatch(text) is not None
+    return _PATH.fullmatch(text) is not None and any(word in text for word in _PATH_WORDS)
 
 
 def is_row(lower: str) -> bool:

@@ -11,6 +11,7 @@ import html
 import itertools
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -246,6 +247,7 @@ _LEAST_LOUD: Final = 5  # words of a headline in capitals
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
+_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
 # A Russian sentence that says which agency or paper reported what stands before it, and no more.
 _ABOUT: Final = "б этом"
 _SOURCE: Final = (
@@ -285,7 +287,7 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
-    if any(end in text for end in ("0am", "5am", "0pm", "5pm")):  # of most times of day
+    if "0am" in text or "0pm" in text or "5am" in text or "5pm" in text:  # of most times of day
         text = _CLOCK.sub(r"\1:\2 \3.m.", text)
     if _ABOUT in text:
         text = _without_reports(text)
@@ -318,19 +320,15 @@ def _without_lines(text: str) -> str:
     if not looked_at:
         return text
     lines = text.split("\n")
-    page_lines = {
-        place for place in looked_at if is_page_line(lines[place]) or _is_loud_link(lines, place)
-    }
+    kinds = {place: _kind_of(lines[place]) for place in looked_at}
+    page_lines = {place for place, kind in kinds.items() if kind or _is_loud_link(lines, place)}
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
         # A long notice of rights makes no gallery of a short page, nor do rows of buttons.
-        of_page = sum(
-            len(line)
-            for place, line in enumerate(lines)
-            if place not in page_lines or not (reserves_rights(line) or is_row(line.lower()))
-        )
-        if sum(map(len, kept)) < _LEAST_SUBJECT * of_page:
+        size = sum(map(len, kept))
+        counted = sum(len(lines[place]) for place in page_lines if kinds[place] != _UNCOUNTED)
+        if size < _LEAST_SUBJECT * (size + counted):
             kept = lines
     if any(_is_link(lines[place]) for place in looked_at):
         kept = [line for line in kept if not _is_link(line)]
@@ -345,6 +343,14 @@ def _without_lines(text: str) -> str:
         return text
     found = "\n".join(kept).rstrip()
     return found if len(found) >= _MOST_SHARE * len(text) else text
+
+
+@lru_cache(maxsize=4096)  # the pages of a site have the same lines
+def _kind_of(line: str) -> int:
+    """Whether a line says nothing of the subject; of those that do not, which make no gallery."""
+    if not is_page_line(line):
+        return _OF_SUBJECT
+    return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
 
 
 def _is_loud_link(lines: list[str], place: int) -> bool:
