@@ -64,21 +64,21 @@ _PART: Final = re.compile(
     rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
 _BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■-—"
-#: one of these pairs of characters, or arrows, is in each such line
+#: one of these pairs of characters is in each such line
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
     + (
         "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
-        "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社"
+        "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
+        "新聞 资讯 正文"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
     + [f"{word}{digit}" for word in "共第" for digit in range(10)]
 )
-ARROWS: Final = ">›»＞"
 _PATH: Final = re.compile(
     rf"(?:[您你]?(?:当前|现在|所在)的?位置 ?[:：] ?)?"
-    rf"{_HAN}{{2,10}}(?: ?[{ARROWS}]{{1,2}} ?{_HAN}{{2,10}}){{1,5}}"
+    rf"{_HAN}{{2,10}}(?: ?[>›»＞]{{1,2}} ?{_HAN}{{2,10}}){{1,5}}"
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = re.compile(
@@ -89,7 +89,7 @@ _WHOLE: Final = re.compile(
     rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
     rf"|图片由{_HAN}{{2,10}}提供"
 )
-_TAKEN: Final = ("摄", "攝", "影")  # what a caption ends with
+TAKEN: Final = "摄攝影"  #: what a caption ends with; no other line has sentences
 # A caption is short, and has no numeral but a day.
 _CAPTION: Final = re.compile(
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
@@ -122,10 +122,12 @@ def is_chinese_line(lower: str) -> bool:
     if len(lower) > LONGEST or lower[-1:] in SENTENCE_ENDS:
         return False
     text = " ".join(lower.strip(_BETWEEN).split())
+    if text[-1:] in TAKEN and _CAPTION.fullmatch(text):
+        return True
+    if "。" in text:
+        return False
     if _is_row(text) or _WHOLE.fullmatch(text):
         return True
-    if text[-1:] in _TAKEN:
-        return _CAPTION.fullmatch(text) is not None
     return _PATH.fullmatch(text) is not None and any(word in text for word in _PATH_WORDS)
 
 

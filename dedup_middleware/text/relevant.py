@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
-from dedup_middleware.text.chineselines import ARROWS, PAIRS, SENTENCE_ENDS, is_row
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
+from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -57,21 +57,20 @@ _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _IDEOGRAPHS: Final = (0x4E00, 0xA000)
-_PAIR_BITS: Final = 16
-_ARROW, _PAIR = 1, 2
+_STOP: Final = ord("。")
+_TAKEN: Final = code_set(TAKEN)
+_CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video", "via"
 
 
-def _signs() -> NDArray[np.uint8]:
-    """A table of what a Chinese row has one of: arrows by code point, pairs by their place."""
-    table = np.zeros(1 << _PAIR_BITS, np.uint8)
-    for code in map(ord, ARROWS):
-        table[code] |= _ARROW
-    for first, second in PAIRS:
-        table[(ord(first) << 5 ^ ord(second)) % table.size] |= _PAIR
+def _pairs() -> NDArray[np.bool_]:
+    """Where the pairs are of which each Chinese line about the page has one."""
+    table = np.zeros(1 << 16, np.bool_)
+    for first, second in map(tuple, PAIRS):
+        table[(ord(first) << 5 ^ ord(second)) % table.size] = True
     return table
 
 
-_SIGNS: Final = _signs()
+_PAIRS: Final = _pairs()
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -134,10 +133,16 @@ def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
 @subkernel
 def _has_credit(raw: Codes, first: int, last: int) -> bool:
     """Whether a line may be a caption with its credit in brackets, or a picture's number."""
-    found = last - first <= _LONGEST_NUMBER and raw[first] - np.uint32(48) < np.uint32(10)
+    if last - first <= _LONGEST_NUMBER and raw[first] - np.uint32(48) < np.uint32(10):
+        return True
+    closed = False
     for i in range(max(first, last - CREDIT_ENDS), last):
-        found |= raw[i] == _CLOSED
-    return found
+        closed |= raw[i] == _CLOSED
+    if closed:
+        for i in range(first, last):
+            if among(np.int64(raw[i]), _CREDITED):
+                return True
+    return False
 
 
 @subkernel
@@ -151,19 +156,19 @@ def _may_be_address(raw: Codes, first: int, last: int) -> bool:
 
 
 @subkernel
-def _may_be_row(raw: Codes, first: int, last: int) -> bool:
-    """Whether a line is short, ends no sentence, and has an ideograph and a sign of a row."""
+def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
+    """Whether a line is short, has an ideograph and a pair of a row, and no sentence unless it is a
+    caption. `end` is where what stands around the line begins."""
     if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
         return False
-    ideograph, sign, before = False, np.uint8(0), np.uint32(0)
+    ideograph, pair, stop, before = False, False, False, np.uint32(0)
     for i in range(first, last):
         code = raw[i]
         ideograph |= np.uint32(_IDEOGRAPHS[0]) <= code < np.uint32(_IDEOGRAPHS[1])
-        place = (before << np.uint32(5) ^ code) & np.uint32(_SIGNS.size - 1)
-        sign |= _SIGNS[place] & np.uint8(_PAIR)
-        sign |= _SIGNS[code & np.uint32(_SIGNS.size - 1)] & np.uint8(_ARROW)
+        pair |= _PAIRS[(before << np.uint32(5) ^ code) & np.uint32(_PAIRS.size - 1)]
+        stop |= code == _STOP
         before = code
-    return ideograph and sign != 0
+    return ideograph and pair and not (stop and not among(np.int64(raw[end - 1]), _TAKEN))
 
 
 @subkernel
@@ -183,10 +188,10 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
         last -= 1
     if first == last or last - first > LONGEST:
         return False
-    credited = _has_credit(raw, first, last) or _may_be_row(raw, first, last)
     end = last
     while first < end and among(np.int64(raw[end - 1]), _AROUNDS):
         end -= 1
+    credited = _has_credit(raw, first, last) or (end > first and _may_be_row(raw, first, last, end))
     if among(np.int64(raw[first]), _OPENINGS):
         last = end
         while first < last and among(np.int64(raw[first]), _AROUNDS):
