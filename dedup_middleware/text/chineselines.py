@@ -63,6 +63,7 @@ _PART: Final = re.compile(
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
     rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
+_MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨]")
 _BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■-—"
 #: one of these pairs of characters is in each such line
 PAIRS: Final = frozenset(
@@ -129,6 +130,16 @@ def is_chinese_line(lower: str) -> bool:
     if _is_row(text) or _WHOLE.fullmatch(text):
         return True
     return _PATH.fullmatch(text) is not None and any(word in text for word in _PATH_WORDS)
+
+
+def maker_of(line: str) -> str | None:
+    """The label of a line that begins with who made something.
+
+    >>> maker_of("（作者：王川）"), maker_of("来源：湖畔网")
+    ('作者', None)
+    """
+    found = _MAKER.match(line.strip(_BETWEEN))
+    return found and found[1]
 
 
 def is_row(lower: str) -> bool:

@@ -21,7 +21,7 @@ from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
-from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row
+from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row, maker_of
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -251,6 +251,7 @@ _LONGEST_HEADLINE: Final = 140
 _LEAST_LOUD: Final = 5  # words of a headline in capitals
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
+_LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
 # A Russian sentence that says which agency or paper reported what stands before it, and no more.
@@ -327,6 +328,8 @@ def _without_lines(text: str) -> str:
     lines = text.split("\n")
     kinds = {place: _kind_of(lines[place]) for place in looked_at}
     page_lines = {place for place, kind in kinds.items() if kind or _is_loud_link(lines, place)}
+    if len(page_lines) >= _LEAST_LISTED:
+        page_lines -= _listed(lines, page_lines)
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
@@ -356,6 +359,21 @@ def _kind_of(line: str) -> int:
     if not is_page_line(line):
         return _OF_SUBJECT
     return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
+
+
+def _listed(lines: list[str], places: set[int]) -> set[int]:
+    """The lines that are a list of who made what (作者：...): several, with one label."""
+    by_maker: dict[str, set[int]] = {}
+    for place in places:
+        maker = maker_of(lines[place])
+        if maker is not None:
+            by_maker.setdefault(maker, set()).add(place)
+    lists = (
+        same
+        for same in by_maker.values()
+        if len({lines[place].strip() for place in same}) >= _LEAST_LISTED
+    )
+    return set().union(*lists)
 
 
 def _is_loud_link(lines: list[str], place: int) -> bool:

@@ -159,6 +159,14 @@ def test_such_lines_are_not_compared() -> None:
     )
 
 
+def test_a_list_of_makers_is_kept() -> None:
+    """Several names behind one label are those of a prize; one name, also said twice, is not."""
+    names = ("陈大文", "周小兰", "王川")
+    prize = f"{ARTICLE}\n" + "\n".join(f"作者：{name}" for name in names)
+    assert relevant(prize) == prize
+    assert relevant(f"作者：王川\n{ARTICLE}\n作者：王川\n（作者：王川）") == ARTICLE
+
+
 async def _is_dropped(stored: str, new: str) -> bool:
     async with Deduplicator(Options(index_url="memory:", hash_key="1")) as dedup:
         verdict = await dedup.decide(Document(key="https://one.example/1", text=stored))
