@@ -19,45 +19,81 @@ LONGEST: Final = 100
 SENTENCE_ENDS: Final = "。！？!?；，"
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
+# What is reviewed has a result, and courts and juries have stages: behind these stands a name only.
+_STAGES: Final = "审核|审校|初审|复审|终审"
 _FROM: Final = "(?:本文|文章|稿件|新闻|新聞|信息|图片)?(?:来源|來源)|稿源|(?:本文)?(?:转自|摘自)"
 _REPORTERS: Final = "记者|記者|通讯员|通訊員|实习生|特派员"
-_NO_LABEL: Final = rf"(?!{_MAKERS}|{_FROM}|{_REPORTERS})"
+_NO_LABEL: Final = rf"(?!{_MAKERS}|{_STAGES}|{_FROM}|{_REPORTERS})"
 _NAME: Final = rf"{_NO_LABEL}{_HAN}{{1,4}}(?!{_HAN}|[:：])"
 _NAMES: Final = rf"{_NAME}(?:[ 、,，/]{{1,2}}{_NAME}){{0,5}}"
 # Without a colon before it a name begins with a surname: of reporters there are headlines, too.
 _PERSON: Final = rf"{_NO_LABEL}[{''.join(word_lists()['surnames'])}]{_HAN}{{1,2}}(?!{_HAN}|[:：])"
 _PERSONS: Final = rf"{_PERSON}(?:[ 、,，/]{{1,2}}{_PERSON}){{0,5}}"
-# What is from elsewhere (a disease, a fund) has a source, too: the name of a paper ends so.
+# What is from elsewhere (a disease, a fund) has a source, too: the name of a paper ends so, but not
+# as a forecast, a co-operative, a publisher or a stage does, or as what is caught in a net.
+_OF_A_PAPER: Final = (
+    r"(?:(?<![落法撒上电天漏入触])[网網]|(?<![预通情海战喜捷举汇])[报報]|(?<![作行版剧诗公])社"
+)
 _PAPER: Final = (
-    r"[^\d\s，：,:()（）【】\[\]|]{0,14}?"
-    r"(?:[网網报報社台臺刊]|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志)》?"
+    r"[^\d\s，：,:()（）【】\[\]|丨]{0,14}?"
+    rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志)》?"
     rf"(?!{_HAN})"
+)
+# Without a label it is short and of fewer kinds: a day and a time are those of a programme, too.
+_NAMED: Final = rf"[^\W\d_]{{1,10}}?{_OF_A_PAPER}|在线)(?!{_HAN})"
+# Who has sent a reporter: a paper, not a prize or an accident.
+_OFFICE: Final = (
+    rf"(?:{_HAN}{{0,6}}?(?:[报報网網社台臺视刊本]|新闻|在线|客户端))?(?:驻{_HAN}{{2,4}}?)?"
+    r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
 )
 _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2}日?)?(?!\d)"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
 _PART: Final = re.compile(
-    rf"(?P<strong>(?:{_MAKERS})(?:\Z| ?[:：/|丨] ?(?:{_NAMES})?)(?:[ (_]?[a-z]{{1,3}}\d{{1,6}})?"
+    rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
+    rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (_]?[a-z]{{1,3}}\d{{1,6}})?"
     rf"|(?:编辑|责编|校对|审校) {_PERSONS}|发布时间 ?[:：] ?{_DAY}"
     rf"|(?:{_FROM})(?:\Z| ?[:：《] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
-    rf"|(?:[文图][/ ])?(?:{_HAN}{{2,6}}?)?(?:首席|见习|特约|实习)?(?:{_REPORTERS})"
+    rf"|(?:[文图][/ ])?{_OFFICE}(?:{_REPORTERS})"
     rf"[ :：/]{{0,2}}{_PERSONS}"
     rf"(?:[ /]{{0,2}}(?:摄影?|文|图|(?:{_HAN}{{2}} ?)?(?:摄影)?报道)(?! ?{_HAN}))?"
     r"|(?:阅读|点击|浏览|评论)(?:次数|数|量)? ?[:：] ?\d{1,8}次?"
-    r"|(?:共有|已有)(?:评论)?\d{1,7}[条人](?:评论)?"
+    r"|(?:共有|已有)(?:评论\d{1,7}|\d{1,7}[条人](?:评论|参与|留言))[条人]?"
     rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
     rf"|(?P<day>{_DAY})|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?!\d))"
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
-    rf"|{_PAPER})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
+    rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
+_MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨]")
 _BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■-—"
+#: one of these pairs of characters is in each such line
+PAIRS: Final = frozenset(
+    [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
+    + (
+        "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
+        "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
+        "新聞 资讯 正文"
+    ).split()
+    + [f"{digit}:" for digit in range(10)]
+    + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
+    + [f"{word}{digit}" for word in "共第" for digit in range(10)]
+)
+_PATH: Final = re.compile(
+    rf"(?:[您你]?(?:当前|现在|所在)的?位置 ?[:：] ?)?"
+    rf"{_HAN}{{2,10}}(?: ?[>›»＞]{{1,2}} ?{_HAN}{{2,10}}){{1,5}}"
+)
+_PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = re.compile(
     r"原标题 ?[:：].{1,60}|[上下]一[条篇页] ?[:：].{1,60}"
-    rf"|(?=.*(?:新闻|新聞|资讯|正文))(?:[您你]?(?:当前|现在|所在)的?位置 ?[:：] ?)?"
-    rf"{_HAN}{{2,10}}(?: ?[>›»＞]{{1,2}} ?{_HAN}{{2,10}}){{1,5}}"
-    r"|点击\D{0,10}(?:关注|查看|下载|进入)\D{0,12}|打开\D{2,8}(?:新闻|客户端|app)\D{0,12}"
+    # Behind these verbs headlines go on: 点击链接下载软件被骗.
+    rf"|点击{_HAN}{{0,6}}[，,]?(?:关注|查看|进入)\D{{0,8}}"
+    r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
+    rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
     rf"|图片由{_HAN}{{2,10}}提供"
-    # A caption is short, and has no numeral but a day.
-    rf"|(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
+)
+TAKEN: Final = "摄攝影"  #: what a caption ends with; no other line has sentences
+# A caption is short, and has no numeral but a day.
+_CAPTION: Final = re.compile(
+    rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
     rf"(?:记者|記者)? ?{_HAN}{{1,3}} ?{_HAN}{{1,3}} ?[摄攝]影?"
 )
 #: beginnings of notices that say whose a page is, and who may copy it
@@ -73,7 +109,9 @@ _LEGAL: Final = re.compile(
     r"授权|授權|版权|版權|侵权|著作权|观点|立场|联系|法律责任|注明|出处|删除|权益|书面|禁止|不得"
     r"|免责|核实|证实|稿件|自媒体|目的"
 )
-_NO_NOTICE: Final = re.compile(r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|\d")
+_NO_NOTICE: Final = re.compile(
+    r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d"
+)
 
 
 def is_chinese_line(lower: str) -> bool:
@@ -84,12 +122,32 @@ def is_chinese_line(lower: str) -> bool:
     """
     if len(lower) > LONGEST or lower[-1:] in SENTENCE_ENDS:
         return False
-    return is_row(lower) or _WHOLE.fullmatch(" ".join(lower.strip(_BETWEEN).split())) is not None
+    text = " ".join(lower.strip(_BETWEEN).split())
+    if text[-1:] in TAKEN and _CAPTION.fullmatch(text):
+        return True
+    if "。" in text:
+        return False
+    if _is_row(text) or _WHOLE.fullmatch(text):
+        return True
+    return _PATH.fullmatch(text) is not None and any(word in text for word in _PATH_WORDS)
+
+
+def maker_of(line: str) -> str | None:
+    """The label of a line that begins with who made something.
+
+    >>> maker_of("（作者：王川）"), maker_of("来源：湖畔网")
+    ('作者', None)
+    """
+    found = _MAKER.match(line.strip(_BETWEEN))
+    return found and found[1]
 
 
 def is_row(lower: str) -> bool:
     """Whether a line, in lower case, has nothing but parts."""
-    text = " ".join(lower.strip(_BETWEEN).split())
+    return _is_row(" ".join(lower.strip(_BETWEEN).split()))
+
+
+def _is_row(text: str) -> bool:
     kinds, place = set[str | None](), 0
     while place < len(text):
         if text[place] in _BETWEEN:

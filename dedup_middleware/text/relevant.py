@@ -11,6 +11,7 @@ import html
 import itertools
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
-from dedup_middleware.text.chineselines import SENTENCE_ENDS, is_row
+from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row, maker_of
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -56,6 +57,20 @@ _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _IDEOGRAPHS: Final = (0x4E00, 0xA000)
+_STOP: Final = ord("。")
+_TAKEN: Final = code_set(TAKEN)
+_CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video", "via"
+
+
+def _pairs() -> NDArray[np.bool_]:
+    """Where the pairs are of which each Chinese line about the page has one."""
+    table = np.zeros(1 << 16, np.bool_)
+    for first, second in map(tuple, PAIRS):
+        table[(ord(first) << 5 ^ ord(second)) % table.size] = True
+    return table
+
+
+_PAIRS: Final = _pairs()
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -118,10 +133,16 @@ def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
 @subkernel
 def _has_credit(raw: Codes, first: int, last: int) -> bool:
     """Whether a line may be a caption with its credit in brackets, or a picture's number."""
-    found = last - first <= _LONGEST_NUMBER and raw[first] - np.uint32(48) < np.uint32(10)
+    if last - first <= _LONGEST_NUMBER and raw[first] - np.uint32(48) < np.uint32(10):
+        return True
+    closed = False
     for i in range(max(first, last - CREDIT_ENDS), last):
-        found |= raw[i] == _CLOSED
-    return found
+        closed |= raw[i] == _CLOSED
+    if closed:
+        for i in range(first, last):
+            if among(np.int64(raw[i]), _CREDITED):
+                return True
+    return False
 
 
 @subkernel
@@ -135,14 +156,19 @@ def _may_be_address(raw: Codes, first: int, last: int) -> bool:
 
 
 @subkernel
-def _may_be_row(raw: Codes, first: int, last: int) -> bool:
-    """Whether a line has ideographs, is short, and ends no sentence."""
+def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
+    """Whether a line is short, has an ideograph and a pair of a row, and no sentence unless it is a
+    caption. `end` is where what stands around the line begins."""
     if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
         return False
+    ideograph, pair, stop, before = False, False, False, np.uint32(0)
     for i in range(first, last):
-        if np.uint32(_IDEOGRAPHS[0]) <= raw[i] < np.uint32(_IDEOGRAPHS[1]):
-            return True
-    return False
+        code = raw[i]
+        ideograph |= np.uint32(_IDEOGRAPHS[0]) <= code < np.uint32(_IDEOGRAPHS[1])
+        pair |= _PAIRS[(before << np.uint32(5) ^ code) & np.uint32(_PAIRS.size - 1)]
+        stop |= code == _STOP
+        before = code
+    return ideograph and pair and not (stop and not among(np.int64(raw[end - 1]), _TAKEN))
 
 
 @subkernel
@@ -162,10 +188,10 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
         last -= 1
     if first == last or last - first > LONGEST:
         return False
-    credited = _has_credit(raw, first, last) or _may_be_row(raw, first, last)
     end = last
     while first < end and among(np.int64(raw[end - 1]), _AROUNDS):
         end -= 1
+    credited = _has_credit(raw, first, last) or (end > first and _may_be_row(raw, first, last, end))
     if among(np.int64(raw[first]), _OPENINGS):
         last = end
         while first < last and among(np.int64(raw[first]), _AROUNDS):
@@ -223,7 +249,9 @@ _MORE: Final = re.compile(  # More Great Lakeside Stories
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # of a text that may be links
+_LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
+_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
 # A Russian sentence that says which agency or paper reported what stands before it, and no more.
 _ABOUT: Final = "б этом"
 _SOURCE: Final = (
@@ -263,7 +291,7 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
-    if any(end in text for end in ("0am", "5am", "0pm", "5pm")):
+    if "0am" in text or "0pm" in text or "5am" in text or "5pm" in text:  # of most times of day
         text = _CLOCK.sub(r"\1:\2 \3.m.", text)
     if _ABOUT in text:
         text = _without_reports(text)
@@ -296,17 +324,17 @@ def _without_lines(text: str) -> str:
     if not looked_at:
         return text
     lines = text.split("\n")
-    page_lines = {place for place in looked_at if is_page_line(lines[place])}
+    kinds = {place: _kind_of(lines[place]) for place in looked_at}
+    page_lines = {place for place, kind in kinds.items() if kind}
+    if len(page_lines) >= _LEAST_LISTED:
+        page_lines -= _listed(lines, page_lines)
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
         # A long notice of rights makes no gallery of a short page, nor do rows of buttons.
-        of_page = sum(
-            len(line)
-            for place, line in enumerate(lines)
-            if place not in page_lines or not (reserves_rights(line) or is_row(line.lower()))
-        )
-        if sum(map(len, kept)) < _LEAST_SUBJECT * of_page:
+        size = sum(map(len, kept))
+        counted = sum(len(lines[place]) for place in page_lines if kinds[place] != _UNCOUNTED)
+        if size < _LEAST_SUBJECT * (size + counted):
             kept = lines
     if any(_is_link(lines[place]) for place in looked_at):
         kept = [line for line in kept if not _is_link(line)]
@@ -321,6 +349,29 @@ def _without_lines(text: str) -> str:
         return text
     found = "\n".join(kept).rstrip()
     return found if len(found) >= _MOST_SHARE * len(text) else text
+
+
+@lru_cache(maxsize=4096)  # the pages of a site have the same lines
+def _kind_of(line: str) -> int:
+    """Whether a line says nothing of the subject; of those that do not, which make no gallery."""
+    if not is_page_line(line):
+        return _OF_SUBJECT
+    return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
+
+
+def _listed(lines: list[str], places: set[int]) -> set[int]:
+    """The lines that are a list of who made what (作者：...): several, with one label."""
+    by_maker: dict[str, set[int]] = {}
+    for place in places:
+        maker = maker_of(lines[place])
+        if maker is not None:
+            by_maker.setdefault(maker, set()).add(place)
+    lists = (
+        same
+        for same in by_maker.values()
+        if len({lines[place].strip() for place in same}) >= _LEAST_LISTED
+    )
+    return set().union(*lists)
 
 
 def _is_link(line: str) -> bool:
