@@ -131,7 +131,7 @@ The minister resigned, and the parliament will elect another one. (AP)
 The minister resigned, and the parliament will elect another one. (AFP/Reuters)
 The minister resigned, and the parliament will elect another one. Agencies/Reuters
 The news of the wreck came to the island much later via AP
-The mayor was arrested for the murder of his wife, and has now confessed to it all. (Photo by Ann/AFP)
+The mayor was arrested for the murder of his wife, and he confessed to all of it. (Photo by Ann/AFP)
 Child tax credit: families with children
 This story is available only for those who saw it, the minister said
 3 of 4 ferries
