@@ -12,6 +12,7 @@ import numpy as np
 from dedup_middleware.text import cutting
 from dedup_middleware.text import normalize as normal_form
 from dedup_middleware.text import trie as dictionary
+from dedup_middleware.text.boundaries import join_signs
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     LETTER,
@@ -201,6 +202,7 @@ def fold(text: str) -> Folded:
         letter = len(part) == 1 and word_classes()[ord(part)] & CLASS_MASK == LETTER
         capitals += [bool(letter and known and part != character)] * len(part)
     codes, flags = fold_text(text, characters())
+    join_signs(codes, flags)
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     trie = folded_trie()
     kinds = np.zeros(codes.size, np.uint8)

@@ -95,6 +95,7 @@ def test_pages_with_many_names_like_the_twin(text: str) -> None:
 @settings(deadline=None, max_examples=300)
 @given(texts)
 @example("中\U0002f800Ab and so on, Cd\U0002f81a ef")
+@example("x C++ł中")
 def test_any_string_like_the_twin(text: str) -> None:
     """So does any string."""
     assert entries_of(text) == plain_names(text)
