@@ -141,14 +141,15 @@ def test_zhou_wants_enough_documents() -> None:
 
 
 def test_zhou_counts_what_was_planted() -> None:
-    """The default rule drops the planted copies and nothing else; MD5 finds none of them."""
+    """The default rule drops the planted copies and nothing else; MD5 finds the two of them that
+    differ in a line about the page alone (声明：... 转载请注明出处), which is not compared."""
     stream = zhou_documents(sources(), classes=2, size=40, planted=20)
     comparers = methods_available(OPTIONS, ["content", "md5"])
     content, md5 = zhou(stream, comparers, OPTIONS)
     assert (content.documents, content.planted) == (80, 20)
     assert content.precision == 1
     assert content.recall > 0.8
-    assert (md5.dropped, md5.precision, md5.recall, md5.f1) == (0, 0, 0, 0)
+    assert (md5.dropped, md5.precision, md5.recall) == (2, 1, 0.1)
 
 
 @pytest.mark.slow
