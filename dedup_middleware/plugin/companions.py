@@ -1,4 +1,4 @@
-"""What accompanies a crawl besides its index: clusters, metrics, journal, the look at fields."""
+"""Parts of a crawl next to its index: clusters, metrics, journal, the check of item fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Companions:
-    """Made before the index is opened, started whether or not it can be used, stopped after it.
+    """Clusters, metrics, journal and field check of a crawl, from its start to its end.
+
+    They are made before the index is opened, started even if that fails, and stopped after it.
 
     :param action: gets the journal
     :ivar field_check: from the start to the end, None: there is none yet

@@ -150,6 +150,7 @@ def test_zhou_counts_what_was_planted() -> None:
     assert content.precision == 1
     assert content.recall > 0.8
     assert (md5.dropped, md5.precision, md5.recall) == (2, 1, 0.1)
+    assert md5.f1 == pytest.approx(0.2 / 1.1)
 
 
 @pytest.mark.slow
