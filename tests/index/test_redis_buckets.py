@@ -169,9 +169,10 @@ async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
     await harness.close()
 
 
-async def test_what_is_measured_is_asked_for_together(redis_server: RedisServer) -> None:
-    """There was an exchange for each hash and each of its large buckets that is looked at."""
-    harness = RedisHarness(redis_server)
+async def test_what_is_measured_is_asked_for_together(own_server: RedisServer) -> None:
+    """There was an exchange for each hash and each of its large buckets that is looked at. The
+    server is a new one: keys of other tests would need further calls of SCAN."""
+    harness = RedisHarness(own_server)
     index = await harness.client()
     assert isinstance(index, RedisIndex)
     for table in range(10):
