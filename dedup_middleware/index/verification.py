@@ -277,14 +277,11 @@ async def _lacking(
 async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[int]:
     """Those of some pages whose generation has gone, perhaps while the tables were read.
 
-    The key table is read first. A page that was not found even there has expired with its row still
-    there, unless its generation is not the oldest one and a page with a lower id has its record.
+    The key table is read first. A page that was not found even there may have expired with its row
+    still there, unless it is in a generation that lives longer than the oldest one.
     """
-    keyed = np.flatnonzero(pages.tables & _KEY_BIT)
-    if not len(keyed):
-        return set(rows[pages.tables[rows] == 0].tolist())
-    first = int(keyed[0])
-    asked = [first, *np.intersect1d(rows, keyed).tolist()]
+    had_key = (pages.tables[rows] & _KEY_BIT) != 0
+    asked = rows[had_key].tolist()
     bucket_keys = [hash_bucket_key(KEY_TABLE, int(pages.keys[row])) for row in asked]
     held = await index.read_buckets(bucket_keys)
     expired = {
@@ -293,7 +290,7 @@ async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[i
         if not _holds(raw, bucket_key, row + pages.first)
     }
     for row in rows[pages.tables[rows] == 0].tolist():
-        if row < first or first in expired or await index.expiring(row + pages.first):
+        if await index.expiring(row + pages.first):
             expired.add(row)
     return expired
 

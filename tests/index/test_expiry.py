@@ -172,6 +172,19 @@ async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
 
 
 @in_time
+async def test_page_is_entered_anew_though_no_other_page_arrived(harness: Harness) -> None:
+    """It was seen again and again, and nothing was stored since: it lives on."""
+    index = await harness.client()
+    page_id = await stored(index, 1, "https://a/1")
+    for _ in range(4):
+        await harness.pass_time(harness.window / 2)
+        if await index.expiring(page_id):
+            assert await index.refresh(page_id, bucket_keys_of(1, SIMHASH, (5 << 40, 6 << 50)))
+            page_id = (await found(index))[-1]
+        assert await found(index) != []
+
+
+@in_time
 async def test_pages_that_have_expired_are_no_damage(harness: Harness) -> None:
     """Nothing was stored since, so their rows are still there."""
     index = await harness.client()

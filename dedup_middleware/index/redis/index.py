@@ -219,12 +219,15 @@ class RedisIndex(ServerIndex):
         self._report_scanned(scanned)
 
     async def expiring(self, page_id: int) -> bool:
+        if not self._window.seconds:
+            return False
         oldest = self.moment().oldest
         if self._expiring[0] != oldest or not self._expiring[1]:
             firsts = await expiry.first_numbers(self)
             later = [first for generation, (first, _) in firsts.items() if generation > oldest]
             self._expiring = oldest, min(later, default=0)
-        return page_id < self._expiring[1]
+        first = self._expiring[1]
+        return not first or page_id < first
 
     def _home_of(self, _: int) -> int:
         return 0

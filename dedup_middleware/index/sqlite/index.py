@@ -85,10 +85,13 @@ class SQLiteIndex(SQLiteFile):
         await load(pages, lambda: SQLiteSteps(self))
 
     async def expiring(self, page_id: int) -> bool:
+        if not self._window.seconds:
+            return False
         oldest, first = self._expiring
         if oldest != self._window.at(self._clock()).oldest or not first:
             self._expiring = await self._do(lambda db, at: (at.oldest, tables.first_later(db, at)))
-        return page_id < self._expiring[1]
+        first = self._expiring[1]
+        return not first or page_id < first
 
     async def commit(self, claim: Claim) -> bool:
         return bool(await self._batcher.submit(Step(_COMMIT, claim)))
