@@ -11,9 +11,8 @@ from dedup_middleware.base.errors import DedupError
 class LoopGuard:
     """Refuses calls in a forked process, or in another event loop than the one that is used.
 
-    Processes that share a connection take each other's replies. A loop is not woken by what another
-    one does, and what belongs to one that has ended (connections, the task that extends leases) is
-    of no use.
+    Processes that share a connection read each other's replies. A loop is not woken by callbacks of
+    another one, and connections and tasks of a loop that has ended do not work any more.
     """
 
     def __init__(self) -> None:

@@ -217,7 +217,7 @@ async def _compact_buckets(index: ClusterShards, living: Living, report: Progres
 
 
 async def remove_expired(index: ClusterShards, oldest: int) -> None:
-    """Remove all generations before ``oldest``; what can't be reached is left to the next time."""
+    """Remove all generations before ``oldest``; where a node is down, the next call does."""
     try:
         found = await states(index)
         for shard, one in enumerate(found):

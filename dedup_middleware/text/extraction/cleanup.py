@@ -1,5 +1,4 @@
-"""What a line says about itself: legal notice, menu, note, headline, or perhaps a report; and how a
-body is rid of lines that depend on the page around it.
+"""Removes lines about the page from a body: legal notices, menus, notes, the repeated headline.
 
 Templates name their boxes as they like, but all sites word their notices alike. Only the weight of
 a block depends on `is_notice` and `is_menu`, never the words of a body: a report on copyright loses
@@ -31,7 +30,7 @@ _MENU_PARTS = 4
 _MENU_ENTRY = 24
 _MENU_SIZE = 2_000
 
-# Lines that outlets put before and behind a body: date, source, author, editor, tools. They differ
+# Lines that sites put before and behind a body: date, source, author, editor, buttons. They differ
 # between reprints, and their dates would count as figures of the report.
 _NOTE = re.compile(
     r"""[\s(（\[【|>·\-—]*(?:
@@ -75,7 +74,7 @@ def is_notice(text: str, weight: int) -> bool:
         return False
     lowered = text.lower()
     words = 0
-    # A generator would take twice the time, and all blocks come by here.
+    # A generator would take twice the time, and every block of a page is checked here.
     for word in _LEGAL_ASCII if lowered.isascii() else _LEGAL:
         if word in lowered:
             words += 1

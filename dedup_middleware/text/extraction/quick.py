@@ -53,15 +53,14 @@ _FIELDS = frozenset(("td", "th", "li", "dd", "dt"))
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
 _DISCUSSION = 0.5
-# Less of the prose than this left by names, and this much weight lost, and names count no more.
+# Names are ignored if they leave less of the prose than this and drop this much weight.
 _NAMES_LIE = 0.25
 _NAMES_LEAST = 300
 _MOST = 0.75
 # Paragraphs that introduce a report.
 _LEAD = 2
-# A body below this weight is in doubt.
+# A body below this weight is in doubt, and below the second one if there is hardly any other prose.
 _LEAST = 600
-# Down to this weight it is not when there is hardly any other prose on the page.
 _SHORT = 240
 # A line that is the whole body weighs at least this, a sentence of some words.
 _CAPTION = 24
@@ -138,7 +137,7 @@ class Dropped:
         self._known = {0: False}
 
     def __getitem__(self, index: int) -> bool:
-        # Few of the containers are ever asked for, so that most names need no look.
+        # Names are looked up for few of the containers only.
         path: list[int] = []
         known, parent = self._known, self._page.parent
         while index not in known:
