@@ -180,7 +180,7 @@ async def test_page_is_entered_anew_though_no_other_page_arrived(harness: Harnes
         await harness.pass_time(harness.window / 2)
         if await index.expiring(page_id):
             assert await index.refresh(page_id, bucket_keys_of(1, SIMHASH, (5 << 40, 6 << 50)))
-            page_id = (await found(index))[-1]
+            (page_id,) = {*await found(index)} - {page_id}
         assert await found(index) != []
 
 
