@@ -70,6 +70,8 @@ class Feeds:
         self._has_warned = False  # that items are stored at the end of a feed
         self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
+        # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
+        self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
         self._slots: dict[FeedSlot, WatchedSlot] = {}  # those of the exporter
         self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # that have taken items
@@ -91,6 +93,7 @@ class Feeds:
         if self._exporter is None:
             return Exported()
         slots = self._exporter.slots
+        is_through, self._list = slots is not self._list, slots
         self._watch(slots)
         # An item that fills a batch is in a slot that the exporter has replaced by now, and an
         # exporter of the user's own may make a slot for it.
@@ -103,11 +106,8 @@ class Feeds:
             if not faults and _have_failed(took) and not self._has_storage:
                 faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
-        try:
-            is_wanted = any(slot.filter.accepts(item) for slot in slots)
-        except Exception:  # the exporter has failed with it, too
-            is_wanted = True
-        if is_wanted:
+        # A filter may count what it is asked, so it is not asked again without need.
+        if not is_through and _is_wanted(item, slots):
             return Exported((), FAILED)
         return Exported((), None if self._has_storage else LEFT_OUT)
 
@@ -144,14 +144,17 @@ class Feeds:
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
         # Of a file that can't be finished, say one that is packed, the storage does not hear.
-        if one is not None and one.is_watched and not one.was_sent:
+        if one is not None and one.is_watched and not one.was_stored:
             one.has_failed = True
         if one is not None and not one.has_failed:
-            one.is_stored = True
-            del self._not_stored[slot]
-            for took in [took for took in self._pages if one in took]:
-                self._stored += len(self._pages.pop(took))
+            self._note_stored(one)
         await self.forget_failed()
+
+    def _note_stored(self, one: WatchedSlot) -> None:
+        one.is_stored = True
+        del self._not_stored[one.slot]
+        for took in [took for took in self._pages if one in took]:
+            self._stored += len(self._pages.pop(took))
 
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
@@ -182,6 +185,10 @@ class Feeds:
         Feeds are stored when the pipelines are closed, so the pages count as stored by then. Those
         that nothing has are forgotten.
         """
+        # An exporter of the user's own may close slots without a signal.
+        for one in [one for one in self._not_stored.values() if one.was_stored]:
+            if not one.has_failed:
+                self._note_stored(one)
         counts = {} if self._stats is None else self._stats.get_stats()
         committed = self.count_committed()
         # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
@@ -245,6 +252,13 @@ class Feeds:
             return await index.forget_wholly(page_ids)
         finally:
             await index.close()
+
+
+def _is_wanted(item: Any, slots: Iterable[FeedSlot]) -> bool:
+    try:
+        return any(slot.filter.accepts(item) for slot in slots)
+    except Exception:  # the exporter has failed with it, too
+        return True
 
 
 def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
