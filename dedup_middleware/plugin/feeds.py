@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from dedup_middleware.core.deduplicator import Deduplicator
+    from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Exported:
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
+    :param reports: of this crawl
     :param deduplicator: returns that of the pipeline; None: it is closed
     :param has_storage: whether something else may store what no feed takes
     """
@@ -59,11 +61,12 @@ class Feeds:
         self,
         crawler: Crawler,
         options: Options,
+        reports: Reports,
         deduplicator: Callable[[], Deduplicator | None],
         *,
         has_storage: bool,
     ) -> None:
-        self._stats = crawler.stats
+        self._stats, self._reports = crawler.stats, reports
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
@@ -77,7 +80,7 @@ class Feeds:
         self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # that have taken items
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
-        self._committed = self._stored = self._forgotten = 0  # pages
+        self._stored = self._forgotten = 0  # pages
         self._began = Beginning()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
@@ -158,7 +161,6 @@ class Feeds:
 
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
-        self._committed += 1
         if self._has_storage or not slots:
             return
         if any(one.is_stored for one in slots):
@@ -167,11 +169,6 @@ class Feeds:
         self._pages.setdefault(slots, array("Q")).append(page_id)
         if _have_failed(slots):  # while it was being committed
             await self.forget_failed()
-
-    def count_committed(self) -> int:
-        """Pages of this crawl that the index calls stored, also where the stats count nothing."""
-        known = None if self._stats is None else self._stats.get_value("dedup/committed")
-        return self._committed if known is None else known
 
     async def forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
@@ -189,12 +186,13 @@ class Feeds:
         for one in [one for one in self._not_stored.values() if one.was_stored]:
             if not one.has_failed:
                 self._note_stored(one)
-        counts = {} if self._stats is None else self._stats.get_stats()
-        committed = self.count_committed()
+        committed = self._reports.value("committed")
         # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
         # fails; of what can't be watched, only Scrapy's count is known.
         failed = any(slot.itemcount for slot in self._not_stored) or (
-            not self._is_watching and any(name.startswith(_FAILED_FEEDS) for name in counts)
+            not self._is_watching
+            and self._stats is not None
+            and any(name.startswith(_FAILED_FEEDS) for name in self._stats.get_stats())
         )
         if not committed or not failed:
             return

@@ -152,7 +152,7 @@ class Exporter:
         self._server = None
 
     def stats(self) -> dict[str, Any]:
-        """A copy of the stats, made in one step: the crawl adds stats meanwhile."""
+        """A copy of the stats: the crawl adds stats meanwhile."""
         return dict(self._stats.get_stats())
 
 
