@@ -147,10 +147,10 @@ class Feeds:
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
         # Of a file that can't be finished, say one that is packed, the storage does not hear.
-        if one is not None and one.is_watched and not one.was_stored:
-            one.has_failed = True
-        if one is not None and not one.has_failed:
-            self._note_stored(one)
+        if one is not None:
+            one.has_failed |= one.is_watched and not one.was_stored
+            if not one.has_failed:
+                self._note_stored(one)
         await self.forget_failed()
 
     def _note_stored(self, one: WatchedSlot) -> None:
