@@ -171,11 +171,11 @@ class Action:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
             if not page.read().is_unread:
                 raise Dropped(verdict, log_level=options.drop_log_level)
-        elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
+        if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 
     def _unchecked(self, verdict: Verdict) -> None:
-        if self._options.on_error == "drop":
+        if self._options.on_error == "drop" and self._options.action != "mark":
             raise Dropped(verdict, log_level="WARNING")
         if self._options.on_error != "close" or self._closing is not None:
             return
