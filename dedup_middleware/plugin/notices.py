@@ -104,9 +104,9 @@ async def log_contents(index: Index, options: Options, settings: BaseSettings) -
     if overwritten and options.action == "drop" and options.revisit == "drop":
         logger.warning(
             "The feed %s is overwritten, and pages of earlier crawls are dropped as revisits "
-            '(DEDUP_REVISIT=drop): it will only hold what is new. Append with -o ("overwrite": '
-            "False for FTP; S3 and GCS can't), put %%(time)s into its name, set DEDUP_REVISIT=keep, "
-            "or begin anew with -s DEDUP_RESET=1",
+            "(DEDUP_REVISIT=drop): it will only hold what is new. Append with -o (FTP needs "
+            "'overwrite': False, S3 and GCS can't), put %%(time)s into its name, set "
+            "DEDUP_REVISIT=keep, or begin anew with -s DEDUP_RESET=1",
             overwritten,
         )
 
