@@ -109,8 +109,10 @@ class Feeds:
             if not faults and _have_failed(took) and not self._has_storage:
                 faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
-        # A filter may count what it is asked, so it is not asked again without need.
-        if not is_through and _is_wanted(item, slots):
+        failed = not is_through  # a filter may count what it is asked, so it is asked only then
+        with contextlib.suppress(Exception):  # it fails again
+            failed = failed and any(slot.filter.accepts(item) for slot in slots)
+        if failed:
             return Exported((), FAILED)
         return Exported((), None if self._has_storage else LEFT_OUT)
 
@@ -250,13 +252,6 @@ class Feeds:
             return await index.forget_wholly(page_ids)
         finally:
             await index.close()
-
-
-def _is_wanted(item: Any, slots: Iterable[FeedSlot]) -> bool:
-    try:
-        return any(slot.filter.accepts(item) for slot in slots)
-    except Exception:  # the exporter has failed with it, too
-        return True
 
 
 def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
