@@ -159,7 +159,7 @@ class Action:
         options = self._options
         outcome = verdict.outcome
         if options.action == "mark":
-            if not mark(page.adapter, verdict, page.names):
+            if not mark(page.adapter, verdict, page.names) and page.names.mark is not None:
                 self._reports.warn_once(
                     "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
                     "DEDUP_MARK_FIELD",
