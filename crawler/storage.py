@@ -23,6 +23,7 @@ from scrapy.utils.asyncio import run_in_thread
 
 from dedup_middleware import Document, Options
 from dedup_middleware.core.holding import make_comparison
+from dedup_middleware.plugin.reports import fail
 from dedup_middleware.plugin.settings import options_from_settings
 from dedup_middleware.plugin.signals import dedup_superseded
 
@@ -186,6 +187,7 @@ class SqliteStorage:
         self._options = options
         self._store: ArticleStore | None = None
         self._adds_nothing: Comparison | None = None
+        self._crawler: Crawler | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -196,6 +198,7 @@ class SqliteStorage:
             settings.getbool("NEWS_STORE_HTML"),
             options_from_settings(settings),
         )
+        storage._crawler = crawler
         crawler.signals.connect(storage.superseded, dedup_superseded)
         return storage
 
@@ -210,6 +213,8 @@ class SqliteStorage:
                 self._path,
                 error,
             )
+            if self._crawler is not None:
+                fail(self._crawler)  # Scrapy's exit code is 1
             raise CloseSpider("storage_unavailable") from error
 
     async def close_spider(self) -> None:

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -15,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware import Deduplicator, Options
+from dedup_middleware.core import deduplicator as core
+from dedup_middleware.core import settlement
 from dedup_middleware.core.availability import Breaker, Unsettled, stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Candidates, Claim, Claimed
@@ -468,3 +471,47 @@ def test_some_of_many_pages_are_named(caplog: pytest.LogCaptureFixture) -> None:
     named = [one for one in caplog.messages if one.startswith("Stored without a check: ")]
     assert named == [f"Stored without a check: 'https://a/{number}\\n'" for number in range(100)]
     assert counts.of["unchecked/forgotten"] == 150
+
+
+async def test_a_claim_that_was_lost_is_kept_no_longer_than_its_verdict() -> None:
+    """Whoever never asks for the page id that it got instead would fill the memory."""
+    dedup = deduplicator(ScriptedIndex(), Counts())
+    await dedup.open()
+    verdict = await dedup.decide(page("a/1", TEXTS[1]))
+    assert verdict.claim is not None
+    await dedup._index.release(verdict.claim)
+    assert await dedup.commit(verdict)
+    assert dedup.page_id_of(verdict.claim) != verdict.claim.page_id
+    assert len(dedup._settlement._anew) == 1
+    del verdict
+    assert len(dedup._settlement._anew) == 0
+    await dedup.close()
+
+
+async def test_closing_waits_once_for_an_index_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a claim that is open, and a page that is remembered."""
+    now, down = [1000.0], [False]
+    longest = OPTIONS.timeout * (1 + OPTIONS.retries)
+
+    def clock() -> float:
+        now[0] += 0.01
+        return now[0]
+
+    def fails() -> bool:
+        now[0] += longest * down[0]
+        return down[0]
+
+    clocks = SimpleNamespace(monotonic=clock, perf_counter=clock)
+    monkeypatch.setattr(settlement, "time", clocks)
+    monkeypatch.setattr(core, "time", clocks)
+    monkeypatch.setattr(settlement, "_POLL", 0.0)
+    dedup = Deduplicator(OPTIONS, index=ScriptedIndex(fails), count=Counts())
+    dedup._outage.breaker = Breaker(clock)
+    await dedup.open()
+    committed, opened = [await dedup.decide(page(f"a/{i}", TEXTS[i])) for i in range(2)]
+    down[0] = True
+    assert await dedup.commit(committed)
+    assert opened.claim is not None
+    began = now[0]
+    await dedup.close()
+    assert now[0] - began < 1.5 * longest

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import pytest
 from scrapy.exporters import JsonLinesItemExporter
-from scrapy.extensions.feedexport import FileFeedStorage, ItemFilter
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage, ItemFilter
+from scrapy.utils.defer import ensure_awaitable
 from twisted.internet.defer import Deferred, fail, succeed
 
 from dedup_middleware.plugin import feedslots
@@ -211,3 +212,51 @@ async def test_a_feed_is_not_looked_into_for_each_item_that_it_leaves_out(
     }
     await crawl(_pages(0), {}, **settings)
     assert len(looked) == 2
+
+
+class EveryThird(ItemFilter):
+    """Counts what it is asked."""
+
+    asked = 0
+
+    def accepts(self, item: Any) -> bool:  # noqa: ARG002
+        self.asked += 1
+        return self.asked % 3 == 0
+
+
+async def test_a_filter_is_asked_once_for_each_item(tmp_path: Path) -> None:
+    """One that takes a sample takes the same with the plugin as without it."""
+    out = tmp_path / "sample.jl"
+    feeds = {str(out): {"format": "jsonlines", "item_filter": EveryThird}}
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        for seed in range(9):
+            yield {"url": f"https://a.example/{seed}", "text": article(seed)}
+
+    crawled = await crawl(source, {}, FEEDS=feeds, CONCURRENT_ITEMS=1)
+    assert len(out.read_text().splitlines()) == 3
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (3, 6)
+
+
+class QuietExporter(FeedExporter):
+    """Closes its slots without the signal of it."""
+
+    async def _close_slot(self, slot: Any, spider: Any) -> None:  # noqa: ARG002
+        slot.finish_exporting()
+        with contextlib.suppress(PermissionError):
+            await ensure_awaitable(slot.storage.store(self._get_file(slot)))
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_slot_whose_file_was_stored_has_not_failed(
+    lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also if nothing says that the slot is closed."""
+    feeds = {str(tmp_path / "out.jl"): {"format": "jsonlines"}}
+    settings = failing(tmp_path, "at storing") | {
+        "FEEDS": {"lost:out": {"format": "jsonlines"}} if lost else feeds,
+        "EXTENSIONS": {FeedExporter: None, QuietExporter: 0},
+    }
+    await crawl(three_pages, {}, **settings)
+    said = [line for line in caplog.messages if "could not be stored" in line]
+    assert bool(said) is lost

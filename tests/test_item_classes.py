@@ -278,3 +278,19 @@ def test_wrong_class_ends_the_crawl_at_its_start(tmp_path: Path) -> None:
     (said,) = [line for line in done.stderr.splitlines() if " ERROR: " in line]
     assert "DEDUP_ITEMS='shop.items.Article' can't be used" in said
     assert "Traceback" not in done.stderr
+
+
+async def test_a_class_without_a_field_for_the_verdict_is_not_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """None for its mark says so; a class that just lacks the field is."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/1", "text": article(1)}
+        yield Quote(author="a", text=article(2))
+
+    parts: dict[Any, Any] = {dict: {"mark": None}, Quote: {"key": None}}
+    crawled = await crawl(source, {}, DEDUP_ACTION="mark", DEDUP_ITEMS=parts)
+    assert [dict(one).get("dedup") for one in crawled.scraped] == [None, None]
+    (said,) = [line for line in caplog.messages if "for the verdict" in line]
+    assert "Quote has no field 'dedup'" in said

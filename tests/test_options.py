@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import pickle
 from pathlib import Path
 
 import attrs
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
-from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.errors import OptionsError, named_as_given
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password, setting_name
 from dedup_middleware.core.fingerprinter import Fingerprinter
@@ -184,3 +186,14 @@ def test_words_of_the_user_are_known(tmp_path: Path) -> None:
     path.write_text("云泊晨报社 9000\n", encoding="utf-8")
     with_words = Fingerprinter(Options(user_dictionary=str(path)))
     assert with_words.parameters != Fingerprinter(Options()).parameters
+
+
+def test_an_error_can_be_sent_to_another_process() -> None:
+    """As those of workers are, with the names of the command line if it has them."""
+    error = OptionsError("DEDUP_BANDS", 0, "use 1 to 64")
+    with contextlib.suppress(OptionsError), named_as_given({"DEDUP_BANDS": "--bands"}):
+        raise error
+    sent = pickle.loads(pickle.dumps(error))
+    assert type(sent) is OptionsError
+    assert (str(sent), vars(sent)) == (str(error), vars(error))
+    assert str(sent).startswith("--bands=0 ")

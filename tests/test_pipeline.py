@@ -357,13 +357,16 @@ UNREACHABLE = "redis://user:secret@127.0.0.1:1/0"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "passes"), [("keep", True), ("drop", False)])
+@pytest.mark.parametrize(
+    ("policy", "action", "passes"),
+    [("keep", "drop", True), ("drop", "drop", False), ("drop", "mark", True)],
+)
 async def test_index_that_is_away(
-    policy: str, passes: bool, caplog: pytest.LogCaptureFixture
+    policy: str, action: str, passes: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without the index items are kept or dropped as the setting says, and no secret is logged."""
     unreachable = {"DEDUP_INDEX_URL": UNREACHABLE, "DEDUP_TIMEOUT": 0.2}
-    crawl = Crawl(make_crawler(**unreachable, DEDUP_ON_ERROR=policy))
+    crawl = Crawl(make_crawler(**unreachable, DEDUP_ON_ERROR=policy, DEDUP_ACTION=action))
     await crawl.pipeline.open_spider()
     for number in range(3):
         assert isinstance(await crawl.item(item(f"a/{number}", number)), dict) is passes

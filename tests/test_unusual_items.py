@@ -223,7 +223,10 @@ class Slow:
 
 
 @pytest.mark.services
-async def test_spider_that_yields_items_from_the_start_is_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("action", ["drop", "mark"])
+async def test_spider_that_yields_items_from_the_start_is_closed(
+    action: str, tmp_path: Path
+) -> None:
     """With DEDUP_ON_ERROR=close the crawl ends although the last item under way is of start()."""
     with running_redis(tmp_path) as server:
 
@@ -237,6 +240,7 @@ async def test_spider_that_yields_items_from_the_start_is_closed(tmp_path: Path)
         own = {
             "DEDUP_INDEX_URL": server.url,
             "DEDUP_ON_ERROR": "close",
+            "DEDUP_ACTION": action,
             "DEDUP_TIMEOUT": 0.5,
             "DEDUP_RETRIES": 0,
             "ITEM_PIPELINES": {Slow: 900},

@@ -20,6 +20,7 @@ from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.plugin.logformatter import DropLogFormatter
+from dedup_middleware.plugin.notices import log_contents
 from dedup_middleware.tools.commands.context import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
@@ -204,6 +205,33 @@ async def test_start_says_what_the_index_holds(
     assert (await again(DEDUP_RESET=1)).stat("new") == 3
     assert "3 pages of earlier crawls are forgotten" in caplog.text
     assert "is overwritten" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("place", "feed", "is_replaced"),
+    [
+        ("s3://bucket/out.jl", {}, True),
+        ("gs://bucket/out.jl", {"overwrite": False}, True),  # neither can append
+        ("s3://bucket/%(time)s.jl", {}, False),
+        ("ftp://user:secret@host/out.jl", {}, True),
+        ("ftp://user:secret@host/out.jl", {"overwrite": False}, False),
+        ("stdout:", {}, False),
+    ],
+)
+async def test_feeds_elsewhere_are_overwritten_unless_they_append(
+    place: str,
+    feed: dict[str, Any],
+    is_replaced: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As Scrapy's storages do if nothing is said."""
+    options = Options(index_url=f"sqlite:{tmp_path / 'i.db'}")
+    async with Deduplicator(options) as dedup:
+        await dedup.commit(await dedup.decide(Document("a", text=article(1))))
+        await log_contents(dedup._index, options, Settings({"FEEDS": {place: feed}}))
+    assert ("is overwritten" in caplog.text) is is_replaced
+    assert "secret" not in caplog.text
 
 
 async def test_bytes_in_a_json_feed_are_warned_of_once(

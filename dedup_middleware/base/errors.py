@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 
 class DedupError(Exception):
@@ -24,6 +25,9 @@ class OptionsError(DedupError, ValueError):
         self.setting = setting
         self.value = value
         self.fix = fix
+
+    def __reduce__(self) -> tuple[Any, ...]:  # workers of a batch send it to their parent
+        return type(self), (self.setting, self.value, self.fix), {"args": self.args}
 
 
 class IndexUnavailableError(DedupError):

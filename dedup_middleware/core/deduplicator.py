@@ -249,9 +249,9 @@ class Deduplicator:
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(self._settlement.stop)
-            # As long as one call may take to an index that hangs.
-            longest = self.options.timeout * (1 + self.options.retries)
-            steps.push_async_callback(self._settlement.catch_up_at_last, longest)
+            # As long as one call may take to an index that hangs, the call before included.
+            ends = time.monotonic() + self.options.timeout * (1 + self.options.retries)
+            steps.push_async_callback(self._settlement.catch_up_at_last, ends)
             # First: a remembered copy of such a page would wait for its claim until the time-out.
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)

@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
@@ -206,8 +207,8 @@ class Settlement:
     _pending_wait: float
     _count: Count
     backlog: Backlog = attrs.field(init=False, factory=Backlog)
-    # Claims by those that were lost in their place, until someone asks for them.
-    _anew: dict[Claim, Claim] = attrs.field(init=False, factory=dict)
+    # Claims by those that were lost in their place, for as long as someone has these.
+    _anew: WeakKeyDictionary[Claim, Claim] = attrs.field(init=False, factory=WeakKeyDictionary)
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
     _has_ended: bool = attrs.field(init=False, default=False)
@@ -257,13 +258,12 @@ class Settlement:
                     break
                 await self._enter_next()
 
-    async def catch_up_at_last(self, seconds: float) -> None:
-        """Enter the pages that are remembered, also if the index comes back in so many seconds.
+    async def catch_up_at_last(self, ends: float) -> None:
+        """Enter the pages that are remembered, also if the index comes back until that moment.
 
         Without an entry copies of a page are stored again, and a text that storage has replaced
         still counts as stored. A server that fails over when a crawl ends is back soon.
         """
-        ends = time.monotonic() + seconds
         await self.catch_up()
         while len(self.backlog) and not self._outage.breaker.closed and time.monotonic() < ends:
             await asyncio.sleep(_POLL)
@@ -360,7 +360,7 @@ class Settlement:
 
     def page_id_of(self, claim: Claim) -> int:
         """See :meth:`.Deduplicator.page_id_of`."""
-        return self._anew.pop(claim, claim).page_id
+        return self._anew.get(claim, claim).page_id
 
     async def release(self, verdict: Verdict) -> None:
         """See :meth:`.Deduplicator.release`."""

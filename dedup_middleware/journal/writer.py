@@ -209,7 +209,7 @@ class JournalWriter:
             self._counts["error"] += 1
         if not self._failed:
             # Once, not every two seconds of an outage.
-            logger.warning("Dropped pages wait to be written to the journal: %s", error)
+            logger.warning("Entries of the journal wait to be written: %s", error)
         self._failed = True
 
 

@@ -159,7 +159,7 @@ class Action:
         options = self._options
         outcome = verdict.outcome
         if options.action == "mark":
-            if not mark(page.adapter, verdict, page.names):
+            if not mark(page.adapter, verdict, page.names) and page.names.mark is not None:
                 self._reports.warn_once(
                     "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
                     "DEDUP_MARK_FIELD",
@@ -171,11 +171,11 @@ class Action:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
             if not page.read().is_unread:
                 raise Dropped(verdict, log_level=options.drop_log_level)
-        elif outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
+        if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 
     def _unchecked(self, verdict: Verdict) -> None:
-        if self._options.on_error == "drop":
+        if self._options.on_error == "drop" and self._options.action != "mark":
             raise Dropped(verdict, log_level="WARNING")
         if self._options.on_error != "close" or self._closing is not None:
             return

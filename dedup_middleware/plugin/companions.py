@@ -53,7 +53,7 @@ class Companions:
             self._clusters = ClusterFile(options, spider, crawl, self._reports.count)
         if options.metrics_port:
             host, port = options.metrics_host, options.metrics_port
-            self._exporter = Exporter(self._crawler.stats, spider, host, port)
+            self._exporter = Exporter(self._reports.get_stats, spider, host, port)
 
     async def start(self) -> None:
         """Start them."""

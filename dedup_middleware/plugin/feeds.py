@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy.extensions.feedexport import FeedSlot
 
     from dedup_middleware.core.deduplicator import Deduplicator
+    from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Exported:
 class Feeds:
     """The feeds of one crawl; keep the object for as long as it runs.
 
+    :param reports: of this crawl
     :param deduplicator: returns that of the pipeline; None: it is closed
     :param has_storage: whether something else may store what no feed takes
     """
@@ -59,23 +61,26 @@ class Feeds:
         self,
         crawler: Crawler,
         options: Options,
+        reports: Reports,
         deduplicator: Callable[[], Deduplicator | None],
         *,
         has_storage: bool,
     ) -> None:
-        self._stats = crawler.stats
+        self._stats, self._reports = crawler.stats, reports
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
         self._has_warned = False  # that items are stored at the end of a feed
         self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
+        # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
+        self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
         self._slots: dict[FeedSlot, WatchedSlot] = {}  # those of the exporter
         self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # that have taken items
         # Page ids by the slots that have taken the pages, of which none is stored yet.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
-        self._committed = self._stored = self._forgotten = 0  # pages
+        self._stored = self._forgotten = 0  # pages
         self._began = Beginning()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
@@ -91,6 +96,7 @@ class Feeds:
         if self._exporter is None:
             return Exported()
         slots = self._exporter.slots
+        is_through, self._list = slots is not self._list, slots
         self._watch(slots)
         # An item that fills a batch is in a slot that the exporter has replaced by now, and an
         # exporter of the user's own may make a slot for it.
@@ -103,11 +109,10 @@ class Feeds:
             if not faults and _have_failed(took) and not self._has_storage:
                 faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
-        try:
-            is_wanted = any(slot.filter.accepts(item) for slot in slots)
-        except Exception:  # the exporter has failed with it, too
-            is_wanted = True
-        if is_wanted:
+        failed = not is_through  # a filter may count what it is asked, so it is asked only then
+        with contextlib.suppress(Exception):  # it fails again
+            failed = failed and any(slot.filter.accepts(item) for slot in slots)
+        if failed:
             return Exported((), FAILED)
         return Exported((), None if self._has_storage else LEFT_OUT)
 
@@ -144,18 +149,20 @@ class Feeds:
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
         # Of a file that can't be finished, say one that is packed, the storage does not hear.
-        if one is not None and one.is_watched and not one.was_sent:
-            one.has_failed = True
-        if one is not None and not one.has_failed:
-            one.is_stored = True
-            del self._not_stored[slot]
-            for took in [took for took in self._pages if one in took]:
-                self._stored += len(self._pages.pop(took))
+        if one is not None:
+            one.has_failed |= one.is_watched and not one.was_stored
+            if not one.has_failed:
+                self._note_stored(one)
         await self.forget_failed()
+
+    def _note_stored(self, one: WatchedSlot) -> None:
+        one.is_stored = True
+        del self._not_stored[one.slot]
+        for took in [took for took in self._pages if one in took]:
+            self._stored += len(self._pages.pop(took))
 
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it can't be."""
-        self._committed += 1
         if self._has_storage or not slots:
             return
         if any(one.is_stored for one in slots):
@@ -164,11 +171,6 @@ class Feeds:
         self._pages.setdefault(slots, array("Q")).append(page_id)
         if _have_failed(slots):  # while it was being committed
             await self.forget_failed()
-
-    def count_committed(self) -> int:
-        """Pages of this crawl that the index calls stored, also where the stats count nothing."""
-        known = None if self._stats is None else self._stats.get_value("dedup/committed")
-        return self._committed if known is None else known
 
     async def forget_failed(self) -> None:
         """Forget the pages that only failed slots have, so that copies that come later in this
@@ -182,12 +184,17 @@ class Feeds:
         Feeds are stored when the pipelines are closed, so the pages count as stored by then. Those
         that nothing has are forgotten.
         """
-        counts = {} if self._stats is None else self._stats.get_stats()
-        committed = self.count_committed()
+        # An exporter of the user's own may close slots without a signal.
+        for one in [one for one in self._not_stored.values() if one.was_stored]:
+            if not one.has_failed:
+                self._note_stored(one)
+        committed = self._reports.value("committed")
         # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
         # fails; of what can't be watched, only Scrapy's count is known.
         failed = any(slot.itemcount for slot in self._not_stored) or (
-            not self._is_watching and any(name.startswith(_FAILED_FEEDS) for name in counts)
+            not self._is_watching
+            and self._stats is not None
+            and any(name.startswith(_FAILED_FEEDS) for name in self._stats.get_stats())
         )
         if not committed or not failed:
             return

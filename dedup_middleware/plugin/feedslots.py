@@ -57,12 +57,12 @@ class WatchedSlot:
         attribute
     :ivar has_failed: it could not be stored
     :ivar is_stored: all that it has taken is stored
-    :ivar was_sent: its storage got its file
+    :ivar was_stored: its storage got its file, and did not fail
     """
 
     def __init__(self, slot: FeedSlot) -> None:
         self.slot = slot
-        self.has_failed = self.is_stored = self.was_sent = False
+        self.has_failed = self.is_stored = self.was_stored = False
         self._count = 0  # items that it had taken when it was last looked at
         self._end: int | None = _UNKNOWN  # where its file ended then
         self._is_collecting = False  # it has taken an item, and written nothing
@@ -244,16 +244,17 @@ class _Store:
         for one in own:  # a storage that calls this from its own method says it once
             self.awaited.discard(one)
         slots = own or waiting
-        for one in slots:
-            one.was_sent = True
         try:
             made = self._store(file)
         except BaseException:
-            _note_failed(slots)
+            _note(slots, failed=True)
             raise
         if isinstance(made, Deferred):
-            return made.addErrback(_failed_later, slots)
-        return _awaited(made, slots) if inspect.isawaitable(made) else made
+            return made.addBoth(_ended, slots)
+        if inspect.isawaitable(made):
+            return _awaited(made, slots)
+        _note(slots, failed=False)
+        return made
 
 
 def _file_of(slot: FeedSlot) -> IO[bytes] | None:
@@ -261,19 +262,22 @@ def _file_of(slot: FeedSlot) -> IO[bytes] | None:
     return file.file if isinstance(file, PostProcessingManager) else file
 
 
-def _note_failed(slots: Sequence[WatchedSlot]) -> None:
+def _note(slots: Sequence[WatchedSlot], *, failed: bool) -> None:
     for one in slots:
-        one.has_failed = True
+        one.has_failed |= failed
+        one.was_stored |= not failed
 
 
-def _failed_later(failure: Failure, slots: Sequence[WatchedSlot]) -> Failure:
-    _note_failed(slots)
-    return failure
+def _ended(result: Any, slots: Sequence[WatchedSlot]) -> Any:
+    _note(slots, failed=isinstance(result, Failure))
+    return result
 
 
 async def _awaited(made: Awaitable[Any], slots: Sequence[WatchedSlot]) -> Any:
     try:
-        return await made
+        result = await made
     except BaseException:
-        _note_failed(slots)
+        _note(slots, failed=True)
         raise
+    _note(slots, failed=False)
+    return result

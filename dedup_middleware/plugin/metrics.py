@@ -9,7 +9,7 @@ import logging
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dedup_middleware.base.errors import OptionsError
@@ -103,11 +103,13 @@ class Exporter:
     largest quantile is taken. Counters of a crawl that has ended stay until the last crawl of the
     port ends, since Prometheus takes a counter that becomes smaller for one that began anew.
 
-    :param stats: gives the stats; called from another thread
+    :param stats: returns a copy of the stats; called from another thread
     :raises OptionsError: the package prometheus-client is missing
     """
 
-    def __init__(self, stats: Any, spider: str, host: str, port: int) -> None:
+    def __init__(
+        self, stats: Callable[[], Mapping[str, float]], spider: str, host: str, port: int
+    ) -> None:
         try:
             import prometheus_client  # noqa: F401
         except ImportError:
@@ -116,7 +118,7 @@ class Exporter:
                 port,
                 "install prometheus-client (pip install 'dedup-middleware[metrics]'), or use 0",
             ) from None
-        self._stats = stats
+        self.stats = stats
         self.spider = spider
         self._address = host, port
         self._server: _Server | None = None
@@ -150,10 +152,6 @@ class Exporter:
                 del _servers[self._address]
                 self._server.close()
         self._server = None
-
-    def stats(self) -> dict[str, Any]:
-        """A copy of the stats, made in one step: the crawl adds stats meanwhile."""
-        return dict(self._stats.get_stats())
 
 
 class _Server:

@@ -104,7 +104,8 @@ async def log_contents(index: Index, options: Options, settings: BaseSettings) -
     if overwritten and options.action == "drop" and options.revisit == "drop":
         logger.warning(
             "The feed %s is overwritten, and pages of earlier crawls are dropped as revisits "
-            "(DEDUP_REVISIT=drop): it will only hold what is new. Append with -o, set "
+            "(DEDUP_REVISIT=drop): it will only hold what is new. Append with -o (FTP needs "
+            "'overwrite': False, S3 and GCS can't), put %%(time)s into its name, set "
             "DEDUP_REVISIT=keep, or begin anew with -s DEDUP_RESET=1",
             overwritten,
         )
@@ -121,7 +122,12 @@ async def _newest(index: Index) -> str | None:
 
 def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
     for place, feed in feeds.items():
-        if isinstance(feed, Mapping) and feed.get("overwrite") and _may_exist(str(place)):
+        if not isinstance(feed, Mapping):
+            continue
+        # What Scrapy's storages do if nothing is said; those of buckets can't append at all.
+        kind = urlsplit(str(place)).scheme
+        is_replaced = kind in ("s3", "gs") or feed.get("overwrite", kind in ("ftp", "ftps"))
+        if is_replaced and _may_exist(str(place)):
             yield shown_place(str(place))
 
 

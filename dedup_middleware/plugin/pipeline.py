@@ -178,7 +178,11 @@ class DedupPipeline:
 
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
         self._feeds = Feeds(
-            self.crawler, self.options, lambda: self._deduplicator, has_storage=has_storage
+            self.crawler,
+            self.options,
+            self._reports,
+            lambda: self._deduplicator,
+            has_storage=has_storage,
         )
         if not self.options.index_url.startswith("memory:"):
             self._close_failures = CloseFailures(self.crawler)
@@ -215,7 +219,7 @@ class DedupPipeline:
             await self.close_spider()
         finally:
             if self._close_failures is not None:
-                self._close_failures.end(self._feeds.count_committed())
+                self._close_failures.end(int(self._reports.value("committed")))
 
     async def _close(self) -> None:
         try:

@@ -65,12 +65,13 @@ PERCENTILES = (50, 95, 99)
 class Reports:
     """Counts, times of the stages, errors and warnings of one crawl.
 
-    :param stats: the crawl's, if it has any
+    :param stats: the crawl's, if it has any; its class may be the user's own, and fail
     :ivar is_opening: calls of the index are not counted yet, because the stats are about pages
     """
 
     def __init__(self, stats: StatsCollector | None) -> None:
         self._stats = stats
+        self._told: dict[str, float] = {}  # what the crawl's own stats were told, if they took it
         self._warned: set[object] = set()
         self.is_opening = False
         self._stages = {stage: Histogram() for stage in STAGES}
@@ -86,8 +87,27 @@ class Reports:
             return
         if kind == "seconds":
             self._stages[stage].add(n)
-        if self._stats is not None:
-            self._stats.inc_value(f"dedup/{name}", n)  # type: ignore[arg-type]
+        self._told[f"dedup/{name}"] = self.value(name) + n
+        self._tell("inc_value", f"dedup/{name}", n)
+
+    def value(self, name: str) -> float:
+        """What was counted in this crawl; a collector may share its stats with other crawls."""
+        return self._told.get(f"dedup/{name}", 0)
+
+    def get_stats(self) -> dict[str, float]:
+        """A copy of the stats of the plugin, made in one step; called from any thread."""
+        return self._told.copy()
+
+    def _tell(self, method: str, name: str, value: float) -> None:
+        try:
+            if self._stats is not None:
+                getattr(self._stats, method)(name, value)
+        except Exception as error:  # say of one that takes no fractions, or whose server is away
+            self.warn_once(
+                "STATS_CLASS: %s.%s failed with %s=%r (%r), so the stats of the crawl lack values "
+                "of the plugin; nothing else depends on them",
+                type(self._stats).__name__, method, name, value, error, key="stats",
+            )  # fmt: skip
 
     def failure(self, what: str) -> None:
         """Count and log the exception that is being handled.
@@ -110,7 +130,7 @@ class Reports:
         :param before: called before the stats are read
         """
         self._interval, self._before = interval, before
-        if interval > 0 and self._stats is not None:
+        if interval > 0:
             self._task = asyncio.create_task(self._repeat())
 
     async def _repeat(self) -> None:
@@ -129,20 +149,17 @@ class Reports:
 
     def _publish(self) -> None:
         self._before()
-        if self._stats is None:
-            return
         for stage, histogram in self._stages.items():
             if histogram.count:
                 for share in PERCENTILES:
                     name = f"dedup/seconds/{stage}/p{share}"
-                    self._stats.set_value(name, round(histogram.percentile(share), 6))
+                    self._told[name] = round(histogram.percentile(share), 6)
+                    self._tell("set_value", name, self._told[name])
 
     def _line(self) -> str:
         """The numbers of the crawl so far and of the last interval."""
-        assert self._stats is not None
         pages, dropped, unchecked = (
-            int(self._stats.get_value(f"dedup/{name}", 0))
-            for name in ("pages", "dropped", "unchecked")
+            int(self.value(name)) for name in ("pages", "dropped", "unchecked")
         )
         rate = ""
         if self._interval > 0:

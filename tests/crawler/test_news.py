@@ -323,18 +323,27 @@ def test_no_page_takes_the_place_of_another(tmp_path: Path) -> None:
     assert [text[:10] for text in said] == ["The bridge", "Buy the ne", "The tunnel"]
 
 
-@pytest.mark.parametrize("argument", ["start=one.example", "page=3"])
-def test_a_bad_argument_ends_in_order(tmp_path: Path, argument: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said", "reason"),
+    [
+        (["-a", "start=one.example"], "-a start=one.example can't be used", "bad_argument"),
+        (["-a", "page=3"], "-a page=3 can't be used", "bad_argument"),
+        (["-s", "NEWS_DB=."], "NEWS_DB='.' can't be used", "storage_unavailable"),
+    ],
+)
+def test_what_can_not_be_used_ends_the_crawl_in_order(
+    tmp_path: Path, arguments: list[str], said: str, reason: str
+) -> None:
     """One line says what is wrong, and the exit code is 1; nothing is fetched, no table, no
     traceback."""
     (tmp_path / "scrapy.cfg").write_text((ROOT / "scrapy.cfg").read_text())
     done = run(
-        ["-m", "scrapy", "crawl", "news", "-a", argument, "-s", "ADDONS={}"],
+        ["-m", "scrapy", "crawl", "news", *arguments, "-s", "ADDONS={}"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )
     assert done.returncode == 1
-    assert f"-a {argument} can't be used" in done.stderr
-    assert "Closing spider (bad_argument)" in done.stderr
+    assert said in done.stderr
+    assert f"({reason})" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
