@@ -6,8 +6,10 @@ import contextlib
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -27,6 +29,7 @@ from tests.test_sharing import crawl_sample, finish, stored
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docker-compose.yml"
 CLUSTER = ROOT / "docker-compose.cluster.yml"
+NEEDS_TOOL = pytest.mark.skipif(shutil.which("redis-cli") is None, reason="needs redis-cli")
 PASSWORD = "a password/with:odd@characters"
 
 
@@ -55,8 +58,36 @@ def test_redis_is_reached_from_this_machine_alone(compose: dict[str, Any]) -> No
     assert all(port.startswith("127.0.0.1:") for port in redis["ports"])
     for service in compose["services"].values():
         assert service["environment"]["DEDUP_REDIS_PASSWORD"].startswith("${DEDUP_REDIS_PASSWORD:?")
-    assert redis["healthcheck"]["test"] == ["CMD", "redis-cli", "ping"]
     assert compose["services"]["crawler"]["depends_on"]["redis"]["condition"] == "service_healthy"
+
+
+class Loading(socketserver.StreamRequestHandler):
+    """Answers as a server of Redis that loads its data."""
+
+    def handle(self) -> None:
+        while self.rfile.readline():
+            self.wfile.write(b"-LOADING Redis is loading the dataset in memory\r\n")
+
+
+@NEEDS_TOOL
+@pytest.mark.services
+def test_a_server_that_loads_its_data_is_not_ready(tmp_path: Path) -> None:
+    """Crawlers that are started then would store all pages unchecked."""
+    for file, name in ((FILE, "redis"), (CLUSTER, "node-1")):
+        service = yaml.safe_load(file.read_text(encoding="utf-8"))["services"][name]
+        assert service["healthcheck"]["test"] == ["CMD", "redis-cli", "-e", "ping"]
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Loading) as loading:
+        threading.Thread(target=loading.serve_forever).start()
+        assert is_ready(loading.server_address[1]) is False
+        loading.shutdown()
+    with running_redis(tmp_path) as server:
+        assert is_ready(server.port)
+
+
+def is_ready(port: int) -> bool:
+    """Whether the check of the compose files succeeds."""
+    check = ["redis-cli", "-p", str(port), "-e", "ping"]
+    return subprocess.run(check, check=False, timeout=60).returncode == 0
 
 
 def test_nodes_of_the_cluster_are_alike_and_named_in_the_address() -> None:
@@ -111,13 +142,12 @@ done
 PROGRAMS = {"getent": 'echo "${words[1]}"', "redis-cli": 'exec %s -p %d "${words[@]}"'}
 
 
+@NEEDS_TOOL
 def test_nodes_are_joined_again_when_they_are_started_again(tmp_path: Path) -> None:
     """A cluster that exists is not made anew, also in the seconds in which its state is not known
     yet, and its nodes find each other when they have got other addresses."""
     services = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["services"]
     port, tool = cluster_port(), shutil.which("redis-cli")
-    if tool is None:
-        pytest.skip("the join of the nodes is a script of redis-cli")
     command = services["join"]["command"][-1].replace("$$", "$").replace("6379", str(port))
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
