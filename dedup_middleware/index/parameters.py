@@ -200,17 +200,24 @@ REPLACED = (
 )
 
 
-def differences(stored: Parameters, wanted: Parameters) -> list[str]:
-    """Lines that name each parameter in which two indexes differ.
+def differences(
+    stored: Parameters,
+    wanted: Parameters,
+    has: str = "the index has",
+    asks: str = "the settings ask for",
+) -> list[str]:
+    """Lines that name each parameter in which two indexes differ, with the settings that it is made
+    of.
 
-    >>> differences({"w": "3", "bands": "8"}, {"w": "2", "bands": "8"})
-    ["w: the index has '3', the settings ask for '2'"]
+    >>> differences({"min_features": "3", "bands": "8"}, {"min_features": "2", "bands": "8"})
+    ["min_features: the index has '3', the settings ask for '2' (DEDUP_MIN_FEATURES)"]
     """
-    return [
-        f"{name}: the index has {stored.get(name)!r}, the settings ask for {wanted.get(name)!r}"
-        for name in sorted({*stored, *wanted})
-        if stored.get(name) != wanted.get(name)
-    ]
+    lines = []
+    for name in sorted({*stored, *wanted}):
+        if stored.get(name) != wanted.get(name):
+            line = f"{name}: {has} {stored.get(name)!r}, {asks} {wanted.get(name)!r}"
+            lines.append(f"{line} ({_SETTINGS[name]})" if name in _SETTINGS else line)
+    return lines
 
 
 def replaced(where: str) -> IndexReplacedError:
@@ -237,7 +244,7 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
     if wanted is None:
         return dict(stored)
     # The key is the index's own: one that is given counts for a new index only.
-    lines = _lines(_keyless(stored), _keyless(wanted))
+    lines = differences(_keyless(stored), _keyless(wanted))
     if lines:
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
@@ -251,21 +258,12 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
     return dict(stored)
 
 
-def _lines(stored: Parameters, wanted: Parameters) -> list[str]:
-    """Differences, each with the settings that the parameter is made of."""
-    lines = []
-    for line in differences(stored, wanted):
-        setting = _SETTINGS.get(line.partition(":")[0])
-        lines.append(f"{line} ({setting})" if setting else line)
-    return lines
-
-
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
     """A line for each difference of parameters by which pages of two indexes are not comparable.
 
     Hash key, window, number of parts, and whether addresses are kept may differ.
     """
-    return _lines(_of_pages(stored), _of_pages(wanted))
+    return differences(_of_pages(stored), _of_pages(wanted))
 
 
 def _of_pages(parameters: Parameters) -> dict[str, str]:

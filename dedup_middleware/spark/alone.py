@@ -10,7 +10,6 @@ that dies ends the job, as it does in any step where Spark runs on one machine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -38,12 +37,14 @@ from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.stages import Job, Work
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
+    CLUSTERS,
     COPY,
     EDGES,
     MATCHES,
     OWN,
     judge_pairs,
     match_pages,
+    with_kept,
 )
 
 #: columns that candidates are found by
@@ -72,14 +73,8 @@ _NAMED = {"order": "int64", "key": "string", "match": "int64", "match_key": "str
 DUPLICATES = pa.schema(
     {**_NAMED, **{field.name: field.type for field in MATCHES if field.name not in _NAMED}}
 )
-CLUSTERS = pa.schema({
-    "cluster": "int64", "order": "int64", "stored": "string", "stored_host": "string",
-    "kind": "string", "key": "string", "host": "string", "reason": "string",
-    "similarity": "float64",
-})  # fmt: skip
-#: the host of an address, as Java and Python read it
-HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?\[?((?<=\[)[^/?#\]]+|[^/?#:\[\]]+)"
-_HOST = re.compile(HOST)
+_MEMBERS = {"match": "cluster", "match_key": "stored", "outcome": "kind", "order": "order",
+            "key": "key", "reason": "reason", "similarity": "similarity"}  # fmt: skip
 
 
 def matches(
@@ -254,30 +249,15 @@ def duplicates(
 
 
 def clusters(duplicates: Sequence[Path]) -> Any:
-    """Kept pages, each with all that were dropped for it, a table of :data:`CLUSTERS`."""
-    names = {"match": "cluster", "match_key": "stored", "outcome": "kind", "order": "order",
-             "key": "key", "reason": "reason", "similarity": "similarity"}  # fmt: skip
-    found = _read(duplicates, list(names))
+    """Kept pages, each with all that were dropped for it, a table of :data:`.CLUSTERS`."""
+    found = _read(duplicates, list(_MEMBERS))
     found = found.filter(pa.compute.is_valid(found.column("match")))
-    found = found.rename_columns(list(names.values()))
-    _, firsts = np.unique(words(found.column("cluster")), return_index=True)
-    orders, keys = (found.column(name).take(pa.array(firsts)) for name in ("cluster", "stored"))
-    kept = _rows(CLUSTERS, cluster=orders, order=orders, stored=keys, key=keys, kind="kept")
-    theirs = _rows(CLUSTERS, **{name: found.column(name) for name in found.column_names})
-    every = pa.concat_tables([kept, theirs])
-    for name, own in (("stored", "stored_host"), ("key", "host")):
-        hosts = pa.array([_host(key) for key in every.column(name).to_pylist()], pa.string())
-        every = every.set_column(CLUSTERS.get_field_index(own), own, hosts)
-    return every
+    found = found.rename_columns(list(_MEMBERS.values())).sort_by("cluster")
+    return pa.Table.from_batches(with_kept(found.to_batches()), CLUSTERS)
 
 
 def _read(files: Sequence[Path], columns: Sequence[str]) -> Any:
     return pa.concat_tables(pq.read_table(file, columns=list(columns)) for file in files)
-
-
-def _host(key: str | None) -> str:
-    found = _HOST.match(key or "")
-    return found[1].lower() if found else ""
 
 
 _MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes

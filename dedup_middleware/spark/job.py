@@ -301,7 +301,7 @@ def with_key_of(options: Options, path: str) -> Options:
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}
-    lines = differences(theirs, own)
+    lines = differences(theirs, own, "the file has")
     if lines:
         raise IndexRefusedError(
             f"the pages of {path} can't be compared with new ones, it was made with other "

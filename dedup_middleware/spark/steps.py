@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import attrs
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -37,6 +37,7 @@ from dedup_middleware.spark.signing import (
 from dedup_middleware.spark.stages import BATCH_BYTES, Job, Stages, in_parts
 from dedup_middleware.spark.verdicts import (
     CANDIDATE,
+    CLUSTERS,
     COPY,
     EDGES,
     MATCHES,
@@ -45,6 +46,7 @@ from dedup_middleware.spark.verdicts import (
     judge_pairs,
     match_pages,
     near_pages,
+    with_kept,
 )
 
 _RECORDS = 2_000_000  # of blocks, in one partition
@@ -352,12 +354,11 @@ class Steps:
         )  # fmt: skip
         if self.job.near:
             found = found.unionByName(self._near())
-        own = found.select("cluster", "stored").distinct()
-        own = own.selectExpr("*", "cluster AS order", "'kept' AS kind", "stored AS key")
-        return own.unionByName(found, allowMissingColumns=True).select(
-            "cluster", "order", "stored", _host("stored").alias("stored_host"), "kind", "key",
-            _host("key").alias("host"), "reason", "similarity",
-        )  # fmt: skip
+        return (
+            found.repartition("cluster")
+            .sortWithinPartitions("cluster")
+            .mapInArrow(with_kept, from_arrow_schema(CLUSTERS))
+        )
 
     def _near(self) -> DataFrame:
         """Near misses, by :func:`.near_pages`, with the columns of clusters."""
@@ -423,8 +424,3 @@ class Steps:
 def _folder(files: Sequence[Path]) -> Path:
     """Where :mod:`.alone` has its files, by those of pages."""
     return files[0].parents[1] / "alone"
-
-
-def _host(column: str) -> Column:
-    """The host of an address, empty if it is none; as :func:`~..journal.entries.host_of`."""
-    return F.lower(F.regexp_extract(F.coalesce(column, F.lit("")), alone.HOST, 1))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import Ranking, names_of, rank
+from dedup_middleware.journal.entries import host_of
 from dedup_middleware.journal.writer import NEAR, SUPERSEDES
 from dedup_middleware.methods.base import COMMON, Judgement, Method
 from dedup_middleware.methods.choose import choose_method
@@ -335,3 +336,28 @@ def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
             yield from batches_of(found, _ROWS, NEAR_MISSES)
 
     return work
+
+
+CLUSTERS = pa.schema({
+    "cluster": "int64", "order": "int64", "stored": "string", "stored_host": "string",
+    "kind": "string", "key": "string", "host": "string", "reason": "string",
+    "similarity": "float64",
+})  # fmt: skip
+
+
+def with_kept(batches: Iterable[Any]) -> Iterator[Any]:
+    """For ``mapInArrow`` over members of clusters, sorted by cluster: :data:`CLUSTERS`, where each
+    cluster begins with its kept page, whose order and key its members name."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        before = None
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            cluster, stored, key = row["cluster"], row["stored"], row["key"]
+            host = host_of(stored or "")
+            if cluster != before:
+                yield cluster, cluster, stored, host, "kept", stored, host, None, None
+                before = cluster
+            own = host_of(key), row["reason"], row["similarity"]
+            yield cluster, row["order"], stored, host, row["kind"], key, *own
+
+    return batches_of(rows(), _ROWS, CLUSTERS)

@@ -254,6 +254,7 @@ async def test_other_window(redis_server: RedisServer, tmp_path: Path) -> None:
     [
         ({"shingle_width": "2"}, r"shingle_width: the index has '2', the file has '3'"),
         ({"more": "x"}, r"more: the index has 'x', the file has None"),
+        ({"minhash": "7"}, r"the index has '7', the file has None \(DEDUP_NUM_PERM\)"),
         ({"hash_key": "ff" * 16}, r"hash_key: the index has 'its own', the file has 'another one'"),
     ],
 )

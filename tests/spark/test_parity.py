@@ -21,9 +21,9 @@ from dedup_middleware.spark import Job, Result, deduplicate
 from dedup_middleware.spark.columns import to_places
 from dedup_middleware.spark.job import start
 from dedup_middleware.spark.signing import BASE, Source
-from dedup_middleware.spark.steps import _host
 from tests.golden import FILE, KEY, documents, stored, vectors
 from tests.spark.streams import Row, Seen, crawled, stream
+from tests.texts import article
 
 OPTIONS = Options(hash_key="5")
 STORED = json.loads(FILE.read_text(encoding="utf-8"))
@@ -168,15 +168,21 @@ async def test_clusters_are_those_of_the_crawl(
         )
 
 
-def test_hosts_of_addresses_are_those_of_the_journal(spark: SparkSession) -> None:
-    """Spark reads hosts by an expression of its own, which has to find the same ones."""
+@pytest.mark.parametrize("alone", [0, 10**6])
+def test_hosts_of_addresses_are_those_of_the_journal(
+    spark: SparkSession, output: str, alone: int
+) -> None:
+    """Also of keys that are no proper addresses, whether Spark or one process makes the table."""
     keys = [
         "https://www.News.example:8080/a?b#c", "http://u:p@news.example/", "isbn 1",
-        "http://[2001:DB8::1]:8080/a", "http://u@[::1]/", "text:00ff", "",
+        "http://[2001:DB8::1]:8080/a", "http://u@[::1]/", "text:00ff", "http://u@p@news.example/",
+        "//news.example/1", "http://[::1", " https://news.example/2",
     ]  # fmt: skip
-    rows = spark.createDataFrame([(key,) for key in keys], "key string")
-    hosts = [row[0] for row in rows.select(_host("key")).collect()]
-    assert hosts == [host_of(key) for key in keys]
+    text = article(7, 10)
+    rows = spark.createDataFrame([(key, text) for key in keys], "url string, text string")
+    clusters = deduplicate(rows, OPTIONS, Job(output=output, alone=alone)).clusters.collect()
+    assert {row["key"]: row["host"] for row in clusters} == {key: host_of(key) for key in keys}
+    assert {row["stored_host"] for row in clusters} == {"www.news.example"}
 
 
 @pytest.mark.parametrize("method", ["content", "simhash", "weighted-simhash", "minhash"])

@@ -294,9 +294,7 @@ def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> No
     own = _comparable(stored)
     if own.get(HASH_KEY) != wanted.get(HASH_KEY):
         own[HASH_KEY], wanted = "its own", {**wanted, HASH_KEY: "another one"}
-    lines = [
-        line.replace("the settings ask for", f"the {kind} has") for line in differences(own, wanted)
-    ]
+    lines = differences(own, wanted, asks=f"the {kind} has")
     if lines:
         raise IndexRefusedError(
             f"the pages of {name} can't be compared with those of this index, which was "

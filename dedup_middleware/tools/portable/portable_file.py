@@ -273,13 +273,11 @@ def read_portable(path: str | Path) -> Portable:
     with _explained(path):
         content, parameters = _texts(known["content"]), _texts(known["parameters"])
         stated, fingerprint, checksum = known["rows"], known["fingerprint"], known["checksum"]
-    lines = "\n  ".join(differences(content, content_layout()))
+    lines = differences(content, content_layout(), "the file has", "this version knows")
     if lines:
-        lines = lines.replace("the index has", "the file has")
-        lines = lines.replace("the settings ask for", "this version knows")
         raise IndexRefusedError(
             f"{path} was made by another version of dedup-middleware, which keeps other fields of "
-            f"a page:\n  {lines}\nUse the version that made it."
+            "a page:\n  " + "\n  ".join(lines) + "\nUse the version that made it."
         )
     _check_columns(columns, path)
     if stated != str(rows):
