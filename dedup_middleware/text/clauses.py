@@ -141,13 +141,17 @@ def polarity() -> Polarity:
 
 
 #: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
-#: written as a word
+#: written as a word, plus 1024 for a unit of time, which is none behind one with 2048 (this week)
 STOP: Final = 1
 NUMBER: Final = 512
+SPAN: Final = 1024
+POINTER: Final = 2048
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
-#: names of months, and numerals written as words, which no shipped list leaves out
-NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"])
+_SPANS: Final = frozenset(word_lists()["spans"])
+_POINTERS: Final = frozenset(word_lists()["pointers"])
+#: names of months, numerals written as words and units of time, which no shipped list leaves out
+NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"], _SPANS)
 #: numerals in Chinese, where they are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
 
@@ -176,7 +180,8 @@ def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     for words in stop_words().values() if stops else ():
         kinds.update({word: kinds.get(word, 0) | STOP for word in words})
-    kinds.update({word: kinds.get(word, 0) | NUMBER for word in NUMBER_WORDS})
+    for words, bit in ((NUMBER_WORDS, NUMBER), (_SPANS, SPAN), (_POINTERS, POINTER)):
+        kinds.update({word: kinds.get(word, 0) | bit for word in words})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
 
 
@@ -227,7 +232,7 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
-TURNING: Final = 1024
+TURNING: Final = 4096
 SPACE, HYPHEN = map(ord, " -")
 LONG: Final = 32  # characters of what is hashed at once
 

@@ -30,8 +30,8 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
-_KIND_BITS: Final = np.uint64(10)
-_KIND: Final = np.uint64(1023)
+_KIND_BITS: Final = np.uint64(12)
+_KIND: Final = np.uint64(4095)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.

@@ -237,10 +237,10 @@ def suspects(text: str) -> list[int]:
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Numerals as papers of one country write them: 5 per cent is 5%, and 6.30am is 6:30 a.m.
+# Numerals as papers of one country write them: 5 per cent is 5%, 6.30am and 6.30 a.m. are 6:30 a.m.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
-# Only minutes that end with 0 or 5, so that a time is read alike whatever other times are there.
-_CLOCK: Final = re.compile(r"([0-9])\.([0-5][05])([ap])m\b")
+# It begins with the point, which is looked for faster than a digit.
+_CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
@@ -291,8 +291,7 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
-    if "0am" in text or "0pm" in text or "5am" in text or "5pm" in text:  # of most times of day
-        text = _CLOCK.sub(r"\1:\2 \3.m.", text)
+    text = _CLOCK.sub(r":\1 \2.m.", text)
     if _ABOUT in text:
         text = _without_reports(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))

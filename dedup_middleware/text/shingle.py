@@ -50,6 +50,8 @@ from dedup_middleware.text.clauses import (
     LONG,
     NAME,
     NUMBER,
+    POINTER,
+    SPAN,
     STOP,
     TURNING,
     TURNS,
@@ -102,6 +104,7 @@ def _hash_tokens(
         else:
             hashes[token] = hash_token(text.codes, first, last, keys)
         prefetch(text.kinds, bucket_of(text.kinds, hashes[token]))
+    pointed = np.uint64(0)
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         kind = kind_or_place(text.kinds, hashes[token], cut.sorts[token])
@@ -109,6 +112,9 @@ def _hash_tokens(
         if end < last and end - first < np.uint64(LONG):
             # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
             kind = kind_of(text.kinds, hash_slice(text, first, end)) & ~np.uint64(STOP)
+        kind &= ~np.uint64(NUMBER) if pointed & kind else ~np.uint64(0)
+        if not text.flags[first] & SEPARATES:
+            pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
@@ -269,7 +275,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 19
+FORMAT: Final = 20
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
