@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
+from dedup_middleware.text.attributions import without_attributions
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row, maker_of
@@ -241,6 +242,8 @@ _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Z
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 # Only minutes that end with 0 or 5, so that a time is read alike whatever other times are there.
 _CLOCK: Final = re.compile(r"([0-9])\.([0-5][05])([ap])m\b")
+# Behind a Russian preposition both are written: в 16.40 and в 16:40.
+_HOUR: Final = re.compile(r"\.(?:(?<=\b[ВКСвкс] \d\.)|(?<=\b[ВКСвкс] \d\d\.))(?=[0-5]\d(?!\.?\d))")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
@@ -252,21 +255,6 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
-# A Russian sentence that says which agency or paper reported what stands before it, and no more.
-_ABOUT: Final = "б этом"
-_SOURCE: Final = (
-    r"тасс|итар-тасс|риа новости|интерфакс|лента\.ру|lenta\.ru|газета\.ru|рбк|регнум|regnum|росбалт"
-    r"|коммерсантъ?|ведомости|известия|российская газета|газета|агентство|издание|reuters|рейтер"
-    r"|the associated press|associated press|ap|afp|франс пресс|france[ -]presse|bloomberg"
-)
-_REPORTED: Final = re.compile(
-    r"(?:(?<=[.!?»\"”])[ \t]|^)об этом (?:сообща[ею]т|сообщил[аио]?|переда[её]т|пишет|говорится в)"
-    r"(?: (?:ия|иа|агентств[оа]|корреспондент|газета|издание|сообщении))?"
-    rf" [«\"“]?(?:{_SOURCE})[»\"”]?"
-    r"(?: со ссылкой на (?:пресс-службу|(?:свой |собственный )?источник|источники))?"
-    r"\.(?=\s|$)",
-    re.IGNORECASE | re.MULTILINE,
-)
 # An invitation to read the rest, behind the dots of a text that was cut.
 _MORE_OF_IT: Final = re.compile(
     r"(?:\.{3,}|…|[\[(](?:\.{3}|…)[\])])\s*(?:read more|continue reading|weiterlesen"
@@ -293,23 +281,14 @@ def relevant(text: str) -> str:
         text = _PER_CENT.sub("%", text)
     if "0am" in text or "0pm" in text or "5am" in text or "5pm" in text:  # of most times of day
         text = _CLOCK.sub(r"\1:\2 \3.m.", text)
-    if _ABOUT in text:
-        text = _without_reports(text)
+    if "о" in text:  # of other alphabets the search for this letter is all that it costs
+        text = _HOUR.sub(":", text)
+        found = without_attributions(text)
+        text = found if len(found) >= _MOST_SHARE * len(text) else text
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
     if more is not None and more.start() >= _MOST_SHARE * len(text):
         text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
-
-
-def _without_reports(text: str) -> str:
-    """The text without sentences that name nothing but who reported it; as it is if that were more
-    than half of it.
-
-    >>> _without_reports("Мост закрыт до мая. Об этом сообщает ТАСС. Объезд найден.")
-    'Мост закрыт до мая. Объезд найден.'
-    """
-    found = _REPORTED.sub("", text)
-    return found if len(found) >= _MOST_SHARE * len(text) else text
 
 
 def _without_lines(text: str) -> str:

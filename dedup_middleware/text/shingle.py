@@ -175,6 +175,8 @@ def keep_words(
                 turn += turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
+                if last - first > _STEM and codes[first] - _CYRILLIC < _CYRILLIC_LETTERS:
+                    value = hash_slice(text, first, first + _STEM)  # another case of a word
                 words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
                 turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
@@ -187,6 +189,8 @@ def keep_words(
     return np.int64(kept), exact, np.int64(written)
 
 
+# Of a word in Cyrillic letters so many count in a clause: a negation changes the case of others.
+_STEM, _CYRILLIC, _CYRILLIC_LETTERS = np.uint64(5), np.uint32(ord("а")), np.uint32(48)
 _NEWLINE = np.uint32(ord("\n"))
 _RESULT = Tuple(
     (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U64, U8)
@@ -269,7 +273,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 19
+FORMAT: Final = 20
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
