@@ -228,7 +228,8 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 1024
-SPACE, HYPHEN = map(ord, " -")
+SPACE, HYPHEN, _CYRILLIC = map(ord, " -а")
+_CYRILLIC_LETTERS, _STEM = 48, 5
 LONG: Final = 32  # characters of what is hashed at once
 
 
@@ -283,6 +284,18 @@ def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
 def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
     """What a word adds to the turn of its clause, from its polarity and its hash."""
     return TURNS[polar] + (value if polar == np.uint64(NAME) else np.uint64(0))
+
+
+@subkernel
+def stem_hash(
+    text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64, counts: bool
+) -> np.uint64:
+    """What a word in no list adds to the words of its clause if it `counts`: its hash, or in Cyrillic
+    letters that of the first five, since a negation changes the case of other words."""
+    cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
+    if counts & cyrillic & (last - first > np.uint64(_STEM)):
+        value = hash_slice(text, first, first + np.uint64(_STEM))
+    return value if counts else np.uint64(0)
 
 
 @subkernel

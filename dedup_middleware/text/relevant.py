@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
-from dedup_middleware.text.attributions import without_attributions
 from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN, is_row, maker_of
@@ -255,6 +254,41 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
+# Russian and Ukrainian sentences and clauses that say which medium or body reported something: of
+# words of lists, names in quotation marks or capitals, of a place behind a body, or of one word that
+# is no dative behind a few verbs (`, передает Рейтер`). One with any other word is compared.
+
+
+def _any_of(name: str) -> str:
+    return "|".join(map(re.escape, word_lists()[name])).replace("е", "[её]")
+
+
+# Not to whom something was told: сообщили в полицию, передает в районный отдел.
+_TOLD: Final = r"(?! (?:в|во|на|у) [а-яёіїєґ-]+(?=[ .,])(?<![еиіїхм])(?<!ой|ей))"
+_PLACE: Final = "[А-ЯІЇЄҐ][а-яёіїєґ'’-]+"
+_WHO: Final = (
+    r"(?:[«\"“][^«»\"“”.\n]{2,40}[»\"”]|[А-ЯЁІЇЄҐA-Z]{2,}(?:-[А-ЯЁІЇЄҐA-Z]+)?(?:\.(?:RU|COM))?"
+    rf"|(?i:{_any_of('media')})|(?:{_any_of('bodies')})\w*(?: {_PLACE})?"
+    rf"|(?i:{_any_of('tellers')})\w*(?:-канал\w*)?|{_PLACE}(?= (?:област|кра[йяюе]|район))"
+    r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|из|у|із|з)(?=[ .,])"
+)
+_SOURCE: Final = rf"{_WHO}(?: {_WHO}){{0,9}}"
+_TELLS: Final = (
+    rf"(?:(?:{_any_of('agency-tells')}) {_PLACE}(?<![уюеі])(?<!ии)(?: {_SOURCE})?"
+    rf"|(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD} {_SOURCE})"
+)
+_GOES_ON: Final = ', (?=[а-яёіїєґ«"])'
+#: forms by what each begins with: capitals begin sentences
+_ATTRIBUTIONS: Final = tuple(
+    (cue, re.compile(cue + form))
+    for cues, form in (
+        (("Об этом ", "Про це ", "Такие данные "), rf"(?:{_SOURCE} )?{_TELLS}\.(?: |(?=\n)|$)"),
+        ((", ", " — "), rf"(?:[—–-] )?{_TELLS}(?=\.(?:\s|$)|, )"),
+        (("Как ", "Як "), rf"(?:{_SOURCE} )?{_TELLS}{_GOES_ON}"),
+        (("По данным ", "По информации ", "За даними "), rf"{_SOURCE}{_GOES_ON}"),
+    )
+    for cue in cues
+)
 # An invitation to read the rest, behind the dots of a text that was cut.
 _MORE_OF_IT: Final = re.compile(
     r"(?:\.{3,}|…|[\[(](?:\.{3}|…)[\])])\s*(?:read more|continue reading|weiterlesen"
@@ -283,12 +317,20 @@ def relevant(text: str) -> str:
         text = _CLOCK.sub(r"\1:\2 \3.m.", text)
     if "о" in text:  # of other alphabets the search for this letter is all that it costs
         text = _HOUR.sub(":", text)
-        found = without_attributions(text)
-        text = found if len(found) >= _MOST_SHARE * len(text) else text
+        text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
     if more is not None and more.start() >= _MOST_SHARE * len(text):
         text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
+
+
+def without_attributions(text: str) -> str:
+    """The text without what says which medium or body reported it; as it is if that were more than
+    half of it."""
+    found = text
+    for cue, form in _ATTRIBUTIONS:
+        found = form.sub("", found) if cue in found else found
+    return found if len(found) >= _MOST_SHARE * len(text) else text
 
 
 def _without_lines(text: str) -> str:

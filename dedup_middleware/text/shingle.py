@@ -59,6 +59,7 @@ from dedup_middleware.text.clauses import (
     kind_or_place,
     kinds_of_words,
     name_hash,
+    stem_hash,
     stop_words,
     weigh_parts,
 )
@@ -175,9 +176,7 @@ def keep_words(
                 turn += turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
-                if last - first > _STEM and codes[first] - _CYRILLIC < _CYRILLIC_LETTERS:
-                    value = hash_slice(text, first, first + _STEM)  # another case of a word
-                words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
+                words += WORDS[known] + stem_hash(text, first, last, value, plain & (kind == 0))
                 turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
             clauses[written, 0], clauses[written, 1] = mix(words), turn
@@ -189,8 +188,6 @@ def keep_words(
     return np.int64(kept), exact, np.int64(written)
 
 
-# Of a word in Cyrillic letters so many count in a clause: a negation changes the case of others.
-_STEM, _CYRILLIC, _CYRILLIC_LETTERS = np.uint64(5), np.uint32(ord("а")), np.uint32(48)
 _NEWLINE = np.uint32(ord("\n"))
 _RESULT = Tuple(
     (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U64, U8)
