@@ -34,6 +34,7 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
     SURNAME       a surname
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
+Of words in Cyrillic letters five count: a negation changes the case of others (нарушений нет).
 
 An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
 dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
@@ -290,8 +291,7 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 def stem_hash(
     text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64, counts: bool
 ) -> np.uint64:
-    """What a word in no list adds to the words of its clause if it `counts`: its hash, or in Cyrillic
-    letters that of the first five, since a negation changes the case of other words."""
+    """The hash of a word, if it `counts`; of Cyrillic ones five letters, as cases change."""
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
     if counts & cyrillic & (last - first > np.uint64(_STEM)):
         value = hash_slice(text, first, first + np.uint64(_STEM))

@@ -237,11 +237,10 @@ def suspects(text: str) -> list[int]:
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Numerals as papers of one country write them: 5 per cent is 5%, and 6.30am is 6:30 a.m.
+# Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 # Only minutes that end with 0 or 5, so that a time is read alike whatever other times are there.
 _CLOCK: Final = re.compile(r"([0-9])\.([0-5][05])([ap])m\b")
-# Behind a Russian preposition both are written: в 16.40 and в 16:40.
 _HOUR: Final = re.compile(r"\.(?:(?<=\b[ВКСвкс] \d\.)|(?<=\b[ВКСвкс] \d\d\.))(?=[0-5]\d(?!\.?\d))")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
@@ -254,9 +253,8 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
-# Russian and Ukrainian sentences and clauses that say which medium or body reported something: of
-# words of lists, names in quotation marks or capitals, of a place behind a body, or of one word that
-# is no dative behind a few verbs (`, передает Рейтер`). One with any other word is compared.
+# Russian and Ukrainian clauses that say which medium or body reported something: words of lists,
+# names in quotation marks or capitals, of places behind bodies; with any other word they stay.
 
 
 def _any_of(name: str) -> str:
