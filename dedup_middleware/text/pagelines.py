@@ -90,7 +90,6 @@ _FORMS: Final = (
         rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
         rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
-    # Russian: where there is more, what readers may send, comments, and the licence of a medium
     (
         "больше все_ главн есть_ если заметил нашли",
         r"(?:больше|все|главные) (?:\w+ ){0,2}новост\w+\W{1,3}(?:читайте )?(?:в|на) наш\w+ "

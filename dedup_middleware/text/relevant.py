@@ -253,8 +253,7 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
-# Russian and Ukrainian clauses that say which medium or body reported something: words of lists,
-# names in quotation marks or capitals, of places behind bodies; with any other word they stay.
+# Russian and Ukrainian: which medium or body reported something; with any other word it stays.
 
 
 def _any_of(name: str) -> str:
