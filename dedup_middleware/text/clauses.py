@@ -34,6 +34,7 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
     SURNAME       a surname
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
+Of words in Cyrillic letters five count: a negation changes the case of others (нарушений нет).
 
 An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
 dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
@@ -233,7 +234,8 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 4096
-SPACE, HYPHEN = map(ord, " -")
+SPACE, HYPHEN, _CYRILLIC = map(ord, " -а")
+_CYRILLIC_LETTERS, _STEM = 48, 5
 LONG: Final = 32  # characters of what is hashed at once
 
 
@@ -288,6 +290,17 @@ def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
 def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
     """What a word adds to the turn of its clause, from its polarity and its hash."""
     return TURNS[polar] + (value if polar == np.uint64(NAME) else np.uint64(0))
+
+
+@subkernel
+def stem_hash(
+    text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64, counts: bool
+) -> np.uint64:
+    """The hash of a word, if it `counts`; of Cyrillic ones five letters, as cases change."""
+    cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
+    if counts & cyrillic & (last - first > np.uint64(_STEM)):
+        value = hash_slice(text, first, first + np.uint64(_STEM))
+    return value if counts else np.uint64(0)
 
 
 @subkernel

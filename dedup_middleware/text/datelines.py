@@ -306,14 +306,15 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _behind_russian_day(codes: Codes, i: int) -> int:
-    """Where a date line ends that has a full stop behind the day at i and the agency behind that,
-    or has none; 0 if no full stop is there."""
+    """Where a date line ends that has a full stop behind the day at i, and an agency behind that,
+    behind a comma, in brackets before it (` 3 апреля (АГЕНТСТВО).`), or none; 0 without a stop."""
     end, first = 0, i
     for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
         if end and (numerals.is_digit(codes, k) or k - first > _LONGEST_AGENCY):
             return end
-        if at(codes, k) == _STOP and at(codes, k + 1) == 32:
-            if end or k - first > _LONGEST_DAY:
+        agency = end == 0 and at(codes, k) == _COMMA and _begins_with(codes, k + 2, _AGENCIES)
+        if agency or (at(codes, k) == _STOP and at(codes, k + 1) == 32):
+            if end or k - first > _LONGEST_DAY + _LONGEST_AGENCY * (at(codes, k - 1) == _CLOSED):
                 return k + 1 if end else 0
             end, first = k + 1, k + 1
     return end
@@ -379,7 +380,7 @@ def _date_line_end(codes: Codes) -> int:
             end = _behind_agency(codes, i, opened if digit and comma <= _LONGEST_PLACE else -1)
             # The place and the day may stand behind the agency.
             if at(codes, i + 1) != _COMMA and not (end and opened == 0):
-                return end
+                return max(sent, end)
     return max(sent, end if opened == 0 else 0)
 
 

@@ -43,9 +43,8 @@ There names have several words, none of which begins a sentence. If more than `M
 names of one word are none either: the record of a page can hold no more than those of several.
 
 Such a run is left out as above, behind one of `CAPITAL_CREDITS` (photo, reporting, author) with
-"by" and punctuation between them at the most, and behind a "by" that begins a sentence. Russian and
-Ukrainian verbs of telling count behind a comma, and before no dative (see `_is_told`). Text that is
-composed before it is folded (see `normalize.compose`) has lost its capitals.
+"by" and punctuation between them at the most, and behind a "by" that begins a sentence. Text that
+is composed before it is folded (see `normalize.compose`) has lost its capitals.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ from dedup_middleware.text.characters import (
     code_set,
     word_lists,
 )
-from dedup_middleware.text.numerals import among, is_cyrillic, is_wrap, pack, word_after
+from dedup_middleware.text.numerals import among, is_wrap, pack, word_after
 
 MOST: Final = 0.3
 NOUNS: Final = 0.45
@@ -87,9 +86,7 @@ _INSIDE: Final = code_set(",;&/)")
 #: a word in quotation marks inside a sentence is a name: the company «Vympel»
 _QUOTES: Final = code_set('"“„«‹「『')
 _HYPHENS: Final = code_set("-\u2010\u2011")
-_SPACE, _I, _STOP, _COMMA = map(ord, " i.,")
-_DATIVE: Final = code_set("уюеі")  # and ии
-_CYRILLIC_I: Final = ord("и")
+_SPACE, _I, _STOP = map(ord, " i.")
 _SHORT: Final = 3  # letters of a word that a full stop may shorten
 _GAP: Final = 2  # characters between the words of a name
 _STEP: Final = 64
@@ -243,20 +240,6 @@ def _is_credit_word(text: CutText, token: int) -> bool:
 
 
 @subkernel
-def _is_told(text: CutText, first: int) -> bool:
-    """Whether a Cyrillic verb before token `first` tells who reported something: it stands behind
-    a comma (`, передает Рейтер`), and what follows is no dative (`передает Украине танки`)."""
-    verb, end = text.starts[first - 1], text.ends[first]
-    if not is_cyrillic(text.codes, np.int64(verb)):
-        return True
-    quoted = verb > 1 and text.codes[verb - 1] == _SPACE and text.codes[verb - 2] == _COMMA
-    last = np.int64(text.codes[end - 1])
-    double = last == _CYRILLIC_I and end - text.starts[first] > 1
-    double = double and text.codes[end - 2] == _CYRILLIC_I
-    return quoted and not double and not among(last, _DATIVE)
-
-
-@subkernel
 def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
     """Whether the run from token `first` on says who made the page.
 
@@ -267,15 +250,14 @@ def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
     if begin > 0 and among(np.int64(text.codes[begin - 1]), _OPENING):
         return True
     by = _is_word(text, first, _BY)
-    cyrillic = is_cyrillic(text.codes, np.int64(begin))
-    if initial and (by or (_is_credit_word(text, first) and not cyrillic)):
+    if initial and (by or _is_credit_word(text, first)):
         return True
     token = first - 1
     if token < 0 or begin - text.ends[token] > _REACH:
         return False
     if before >= 0 and (before > token or _is_word(text, token, _AND)):
         return before >= token
-    credit = _is_credit_word(text, token) and _is_told(text, first)
+    credit = _is_credit_word(text, token)
     if not credit and _is_word(text, token, _BY):
         behind = token > 0 and text.starts[token] - text.ends[token - 1] <= _REACH
         if behind and _is_credit_word(text, token - 1):

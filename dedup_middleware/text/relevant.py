@@ -237,10 +237,11 @@ def suspects(text: str) -> list[int]:
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Numerals as papers of one country write them: 5 per cent is 5%, 6.30am and 6.30 a.m. are 6:30 a.m.
+# Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
-# It begins with the point, which is looked for faster than a digit.
+# They begin with the point, which is looked for faster than a digit.
 _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
+_HOUR: Final = re.compile(r"\.(?:(?<=\b[ВКСвкс] \d\.)|(?<=\b[ВКСвкс] \d\d\.))(?=[0-5]\d(?!\.?\d))")
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
@@ -252,20 +253,38 @@ _MOST_SHARE: Final = 0.5  # of a text that may be links
 _LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
 _LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
 _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
-# A Russian sentence that says which agency or paper reported what stands before it, and no more.
-_ABOUT: Final = "б этом"
-_SOURCE: Final = (
-    r"тасс|итар-тасс|риа новости|интерфакс|лента\.ру|lenta\.ru|газета\.ru|рбк|регнум|regnum|росбалт"
-    r"|коммерсантъ?|ведомости|известия|российская газета|газета|агентство|издание|reuters|рейтер"
-    r"|the associated press|associated press|ap|afp|франс пресс|france[ -]presse|bloomberg"
+# Russian and Ukrainian: which medium or body reported something; with any other word it stays.
+
+
+def _any_of(name: str) -> str:
+    return "|".join(map(re.escape, word_lists()[name])).replace("е", "[её]")
+
+
+# Not to whom something was told: сообщили в полицию, передает в районный отдел.
+_TOLD: Final = r"(?! (?:в|во|на|у) [а-яёіїєґ-]+(?=[ .,])(?<![еиіїхм])(?<!ой|ей))"
+_PLACE: Final = "[А-ЯІЇЄҐ][а-яёіїєґ'’-]+"
+_WHO: Final = (
+    r"(?:[«\"“][^«»\"“”.\n]{2,40}[»\"”]|[А-ЯЁІЇЄҐA-Z]{2,}(?:-[А-ЯЁІЇЄҐA-Z]+)?(?:\.(?:RU|COM))?"
+    rf"|(?i:{_any_of('media')})|(?:{_any_of('bodies')})\w*(?: {_PLACE})?"
+    rf"|(?i:{_any_of('tellers')})\w*(?:-канал\w*)?|{_PLACE}(?= (?:област|кра[йяюе]|район))"
+    r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|из|у|із|з)(?=[ .,])"
 )
-_REPORTED: Final = re.compile(
-    r"(?:(?<=[.!?»\"”])[ \t]|^)об этом (?:сообща[ею]т|сообщил[аио]?|переда[её]т|пишет|говорится в)"
-    r"(?: (?:ия|иа|агентств[оа]|корреспондент|газета|издание|сообщении))?"
-    rf" [«\"“]?(?:{_SOURCE})[»\"”]?"
-    r"(?: со ссылкой на (?:пресс-службу|(?:свой |собственный )?источник|источники))?"
-    r"\.(?=\s|$)",
-    re.IGNORECASE | re.MULTILINE,
+_SOURCE: Final = rf"{_WHO}(?: {_WHO}){{0,9}}"
+_TELLS: Final = (
+    rf"(?:(?:{_any_of('agency-tells')}) {_PLACE}(?<![уюеі])(?<!ии)(?: {_SOURCE})?"
+    rf"|(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD} {_SOURCE})"
+)
+_GOES_ON: Final = ', (?=[а-яёіїєґ«"])'
+#: forms by what each begins with: capitals begin sentences
+_ATTRIBUTIONS: Final = tuple(
+    (cue, re.compile(cue + form))
+    for cues, form in (
+        (("Об этом ", "Про це ", "Такие данные "), rf"(?:{_SOURCE} )?{_TELLS}\.(?: |(?=\n)|$)"),
+        ((", ", " — "), rf"(?:[—–-] )?{_TELLS}(?=\.(?:\s|$)|, )"),
+        (("Как ", "Як "), rf"(?:{_SOURCE} )?{_TELLS}{_GOES_ON}"),
+        (("По данным ", "По информации ", "За даними "), rf"{_SOURCE}{_GOES_ON}"),
+    )
+    for cue in cues
 )
 # An invitation to read the rest, behind the dots of a text that was cut.
 _MORE_OF_IT: Final = re.compile(
@@ -292,22 +311,21 @@ def relevant(text: str) -> str:
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
     text = _CLOCK.sub(r":\1 \2.m.", text)
-    if _ABOUT in text:
-        text = _without_reports(text)
+    if "о" in text:  # of other alphabets the search for this letter is all that it costs
+        text = _HOUR.sub(":", text)
+        text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
     if more is not None and more.start() >= _MOST_SHARE * len(text):
         text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
 
 
-def _without_reports(text: str) -> str:
-    """The text without sentences that name nothing but who reported it; as it is if that were more
-    than half of it.
-
-    >>> _without_reports("Мост закрыт до мая. Об этом сообщает ТАСС. Объезд найден.")
-    'Мост закрыт до мая. Объезд найден.'
-    """
-    found = _REPORTED.sub("", text)
+def without_attributions(text: str) -> str:
+    """The text without what says which medium or body reported it; as it is if that were more than
+    half of it."""
+    found = text
+    for cue, form in _ATTRIBUTIONS:
+        found = form.sub("", found) if cue in found else found
     return found if len(found) >= _MOST_SHARE * len(text) else text
 
 

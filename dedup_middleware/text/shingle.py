@@ -61,6 +61,7 @@ from dedup_middleware.text.clauses import (
     kind_or_place,
     kinds_of_words,
     name_hash,
+    stem_hash,
     stop_words,
     weigh_parts,
 )
@@ -181,7 +182,7 @@ def keep_words(
                 turn += turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
-                words += WORDS[known] + (value if plain & (kind == 0) else np.uint64(0))
+                words += WORDS[known] + stem_hash(text, first, last, value, plain & (kind == 0))
                 turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
             clauses[written, 0], clauses[written, 1] = mix(words), turn

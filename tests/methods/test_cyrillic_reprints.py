@@ -38,6 +38,7 @@ async def test_two_sites_name_two_agencies() -> None:
     [
         "ОЗЕРСК. 4 октября. ВЕСТИ. ", "Озерск, 4 октября. ", "Нижний Озерск. 4 октября. ",
         "ОЗЕРСЬК. 4 жовтня. ВІСТІ. ", "ОЗЕРСК, 4 октября, РИА Озерный край — ",
+        "ОЗЕРСК, 4 октября, ИА Озерный край. ", "Озерськ, 4 жовтня (Вісті). ",
     ],
 )  # fmt: skip
 async def test_date_lines_that_end_with_a_stop(line: str) -> None:
@@ -46,7 +47,13 @@ async def test_date_lines_that_end_with_a_stop(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["Озерск, 4 октября. 15 лодок ищут. ", "Пропали они в Озерске, 4 октября. "]
+    "line",
+    [
+        "Озерск, 4 октября. 15 лодок ищут. ",
+        "Пропали они в Озерске, 4 октября. ",
+        "Озерск, 4 октября, 15 лодок ищут. ",
+        "Пропали они в Озерске, 4 октября (среда). ",
+    ],
 )
 async def test_a_sentence_with_a_day_is_no_date_line(line: str) -> None:
     """Numerals behind the day are read, and so is the day behind more than the name of a town."""
@@ -130,3 +137,36 @@ async def test_ukrainian_units(one: str, other: str, reason: str) -> None:
     """Units with і are read as a whole."""
     text = UKRAINIAN.format(count="сто", month="травні") + " На ремонт моста піде {} каменю."
     assert (await verdict(text.format(one), text.format(other))).reason == reason
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ", сообщила пресс-служба регионального управления МЧС", ", передает Telegram-канал «Берег»",
+        ". Об этом говорится на сайте областной прокуратуры",
+        ", пишет газета «Вести» со ссылкой на МЧС",
+    ],
+)  # fmt: skip
+async def test_another_medium_tells_the_report(told: str) -> None:
+    """Which medium or body told it is no news, nor is another one in its place."""
+    assert (await verdict(report(), report(told))).outcome == "duplicate"
+    assert (await verdict(report(", сообщает пресс-служба заповедника"), report(told))).is_duplicate
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        ", сообщила пресс-служба и показала на снимках вторую лодку без людей",
+        ". Об этом говорится в записке мэра, который подал в отставку",
+        ", передает на берег второй рыбак",
+    ],
+)  # fmt: skip
+async def test_a_statement_in_such_a_clause_is_news(told: str) -> None:
+    """A clause with another word is compared as a whole."""
+    assert (await verdict(report(), report(told))).outcome == "new"
+
+
+async def test_a_negation_changes_the_case_of_other_words() -> None:
+    """Повреждения обнаружены has the words of повреждений не обнаружено."""
+    other = report().replace("Повреждения лодки не обнаружены", "Повреждение лодки обнаружено")
+    assert (await verdict(report(), other)).reason == "turned-round"

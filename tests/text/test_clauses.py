@@ -42,6 +42,7 @@ PHRASES = st.lists(
     st.sampled_from(
         [*"不没未前后上下内外涨有的在，。!,.;-\n ☀5", *polarity().words, "guilty ", " is ", "the ",
          "国内", "饭前", "不能", "价格上涨", "不是", "大小", "不得不", "口", "%", "don’t ",
+         "дороги ", "дорогами ",
          "北京", "武汉", "国务院", "武汉大学", "河北省", "河北", "烟台", "wheat "]
     ),
     max_size=40,
@@ -87,7 +88,7 @@ def weight(word: str, *, chinese: bool) -> tuple[int, int]:
         return int(WORDS[NAME]), hash_word(stem(word), KEYS)
     ends = ideographs()
     if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
-        return hash_word(word, KEYS), 0
+        return hash_word(word[:5] if "а" <= word[0] <= "џ" else word, KEYS), 0
     if word[0] in ends:
         value, part, rest = ends[word[0]], word[0], word[1:]
     elif len(word) > 2 and kind_of(word[-2:])[1]:
@@ -184,6 +185,11 @@ def clauses(text: str) -> tuple[set[int], set[int]]:
         ("he voted for peace", "he voted against peace"),
         ("la porte est fermée", "la porte est pas fermée"),
         ("дверь закрыта", "дверь не закрыта"),
+        ("нарушение обнаружено", "нарушения не обнаружены"),
+        ("отклонения есть", "отклонений нет"),
+        ("капитан вернулся живым", "капитан вернулся мертвым"),
+        ("водитель трезв", "водитель пьян"),
+        ("погода улучшится", "погода ухудшится"),
         ("die Tür ist zu", "die Tür ist nicht zu"),
         ("船上有灯", "船上没有灯"),
         ("他同意", "他不同意"),
