@@ -393,6 +393,10 @@ async def test_pages_expire_unless_they_are_seen_again() -> None:
     now[0] += 110
     assert (await dedup.decide(page("b/seen", article(1)))).is_duplicate
     assert counts.of["renewed"] == 1
+    # Once for a generation, not for each copy: these name the page by its old id.
+    for number in range(5):
+        assert (await dedup.decide(page(f"b/{number}", article(1)))).is_duplicate
+    assert (counts.of["renewed"], await index.count()) == (1, 3)
     now[0] += 90
     assert (await dedup.decide(page("c/seen", article(1)))).is_duplicate
     await stored(dedup, page("c/unseen", article(2)))

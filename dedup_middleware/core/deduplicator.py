@@ -427,9 +427,12 @@ class Deduplicator:
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
         """Enter a page that was seen again anew, if it is in the generation that expires next."""
-        if self.options.window and await self._index.expiring(page_id):
+        index = self._index
+        if not self.options.window or not await index.expiring(page_id):
+            return
+        if not await index.is_entered_anew(page_id):
             self._count("renewed", 1)
-            await self._index.refresh(page_id, bucket_keys)
+            await index.refresh(page_id, bucket_keys)
 
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.

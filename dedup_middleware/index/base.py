@@ -328,6 +328,14 @@ class Index(Forgetting):
         Always False in an index without a window.
         """
 
+    async def is_entered_anew(self, page_id: int) -> bool:
+        """Whether a page that expires next is in a later generation, too; hits name the old id."""
+        page = await self.fetch(np.array([page_id], np.uint64))
+        there = await self.of_key(int(page.content["key"][0]))
+        same = (there.content == page.content[0]) & (there.states == State.COMMITTED)
+        newest = int(there.page_ids[same].max(initial=0))
+        return newest > page_id and not await self.expiring(newest)
+
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.
 

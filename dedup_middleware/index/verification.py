@@ -100,10 +100,13 @@ class _Pages:
         self.keys = np.zeros(size, np.uint64)
         self.tables = np.zeros(size, np.uint64)
         self.highest = 0  # page id that a record names
+        # Committed ones that have expired and share a chunk with pages that live.
+        self.committed_before = 0
 
     def add(self, pages: PageRecords) -> None:
         rows = pages.page_ids.astype(np.int64) - self.first
         known = (rows >= 0) & (rows < len(self.states))
+        self.committed_before += int(np.sum(pages.states[rows < 0] == State.COMMITTED))
         rows = rows[known]
         self.states[rows] = pages.states[known]
         self.simhashes[rows] = pages.content["simhash"][known]
@@ -148,7 +151,7 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
     written = any(getattr(before, name) != getattr(after, name) for name in changes)
     counters = []
     for name, found in (
-        ("committed", pages.count(State.COMMITTED)),
+        ("committed", pages.count(State.COMMITTED) + pages.committed_before),
         *(() if "window" in before.parameters else (("buckets", done),)),
     ):
         low, high = sorted((getattr(before, name), getattr(after, name)))

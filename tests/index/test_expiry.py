@@ -184,6 +184,26 @@ async def test_page_is_entered_anew_though_no_other_page_arrived(harness: Harnes
         assert await found(index) != []
 
 
+@pytest.mark.parametrize("windows", ["redis"], indirect=True)
+@in_time
+async def test_pages_that_were_removed_are_no_damage(harness: Harness) -> None:
+    """Their rows share a chunk with pages that live, so they stay, and are counted."""
+    index = await harness.client()
+    expired = await stored(index, 1, "https://a/1")
+    await harness.pass_time(harness.window)
+    await stored(index, 2, "https://a/2")
+    await harness.pass_time(harness.window / 2)
+    await stored(index, 3, "https://a/3")
+    other = await harness.client()  # removes them in the background
+    for _ in range(100):
+        if expired not in await other.page_ids():
+            break
+        await asyncio.sleep(0.01)
+    assert expired not in await index.page_ids()
+    found = await verify(index)
+    assert (found.is_sound, found.counters) == (True, ())
+
+
 @in_time
 async def test_pages_that_have_expired_are_no_damage(harness: Harness) -> None:
     """Nothing was stored since, so their rows are still there."""
