@@ -333,8 +333,7 @@ class Index(Forgetting):
         page = await self.fetch(np.array([page_id], np.uint64))
         there = await self.of_key(int(page.content["key"][0]))
         same = (there.content == page.content[0]) & (there.states == State.COMMITTED)
-        newest = int(there.page_ids[same].max(initial=0))
-        return newest > page_id and not await self.expiring(newest)
+        return not all([await self.expiring(one) for one in there.page_ids[same].tolist()])
 
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
         """Enter a committed page anew, so that it lives for a whole window from now.

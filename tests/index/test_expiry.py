@@ -184,6 +184,24 @@ async def test_page_is_entered_anew_though_no_other_page_arrived(harness: Harnes
         assert await found(index) != []
 
 
+@in_time
+async def test_page_that_was_entered_anew_is_known(harness: Harness) -> None:
+    """To all clients, until all its ids are in the generation that expires next."""
+    clients = await harness.client(), await harness.client()
+    page_ids = [await stored(clients[0], 1, "https://a/1")]
+    hit = bucket_keys_of(1, SIMHASH, (5 << 40, 6 << 50))
+    for _ in range(2):
+        await harness.pass_time(harness.window)
+        for client in clients:
+            assert not any([await client.is_entered_anew(one) for one in page_ids])
+        for client in clients:  # at the same time, say
+            assert await client.refresh(page_ids[0], hit)
+        for client in clients:
+            assert all([await client.is_entered_anew(one) for one in page_ids])
+        page_ids = [one for one in await found(clients[0]) if one not in page_ids]
+        assert len(page_ids) == 2
+
+
 @pytest.mark.parametrize("windows", ["redis"], indirect=True)
 @in_time
 async def test_pages_that_were_removed_are_no_damage(harness: Harness) -> None:
