@@ -293,14 +293,13 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 
 
 @subkernel
-def stem_hash(
-    text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64, counts: bool
-) -> np.uint64:
-    """The hash of a word, if it `counts`; of Cyrillic ones five letters, as cases change."""
+def stem_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
+    """The hash of a word, 0 of one that does not count; of Cyrillic ones of five letters, as cases
+    change."""
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
-    if counts & cyrillic & (last - first > np.uint64(_STEM)):
+    if (value != 0) & cyrillic & (last - first > np.uint64(_STEM)):
         value = hash_slice(text, first, first + np.uint64(_STEM))
-    return value if counts else np.uint64(0)
+    return value
 
 
 @subkernel

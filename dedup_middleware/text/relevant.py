@@ -257,29 +257,46 @@ _OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for t
 
 
 def _any_of(name: str) -> str:
-    return "|".join(map(re.escape, word_lists()[name])).replace("е", "[её]")
+    # By their first two letters: most words of a text are given up after one of them.
+    words = sorted(map(re.escape, word_lists()[name]))
+    parts = (
+        f"{first}(?:{'|'.join(word[2:] for word in some)})"
+        for first, some in itertools.groupby(words, key=lambda word: word[:2])
+    )
+    return "|".join(parts).replace("е", "[её]")
 
 
-# Not to whom something was told: сообщили в полицию, передает в районный отдел.
-_TOLD: Final = r"(?! (?:в|во|на|у) [а-яёіїєґ-]+(?=[ .,])(?<![еиіїхм])(?<!ой|ей))"
-_PLACE: Final = "[А-ЯІЇЄҐ][а-яёіїєґ'’-]+"
+# Not to whom something was told: сообщили полиции, сообщили в полицию, в управление.
+_TOLD: Final = (
+    r"(?! (?:в|во|на|у) (?:[а-яёіїєґ-]*ние|[а-яёіїєґ-]+(?=[ .,])(?<![еиіїхм])(?<!ой|ей))(?=[ .,])"
+    r"|(?! журнал[іи]стам) [а-яёіїєґ-]{2,}(?:ии|ії|[рт]е|[рдт]і|[ую]|[ая]м)(?=[ .,]))"
+)
+# Names are those of media, or of bodies that are everywhere: a place or a firm may be named nowhere
+# else in a text.
+_QUOTED: Final = r"[^«»\"“”.\n]{0,40}[»\"”]"
 _WHO: Final = (
-    r"(?:[«\"“][^«»\"“”.\n]{2,40}[»\"”]|[А-ЯЁІЇЄҐA-Z]{2,}(?:-[А-ЯЁІЇЄҐA-Z]+)?(?:\.(?:RU|COM))?"
-    rf"|(?i:{_any_of('media')})|(?:{_any_of('bodies')})\w*(?: {_PLACE})?"
-    rf"|(?i:{_any_of('tellers')})\w*(?:-канал\w*)?|{_PLACE}(?= (?:област|кра[йяюе]|район))"
-    r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|из|у|із|з)(?=[ .,])"
+    rf"(?:(?:{_any_of('papers')})\w*(?:-канал\w*)? [«\"“]{_QUOTED}"
+    rf"|[«\"“][^«»\"“”.\n]{{0,30}}\b(?i:{_any_of('paper-names')}){_QUOTED}"
+    rf"|[«\"“]?(?i:{_any_of('media')})[»\"”]?|(?:{_any_of('bodies')})\w*"
+    rf"|(?:{_any_of('tellers')})\w*(?:-канал\w*)?|(?:{_any_of('acronyms')})"
+    r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|у|із|з)(?=[ .,])"
 )
 _SOURCE: Final = rf"{_WHO}(?: {_WHO}){{0,9}}"
+# What denies that something was reported is in a group.
 _TELLS: Final = (
-    rf"(?:(?:{_any_of('agency-tells')}) {_PLACE}(?<![уюеі])(?<!ии)(?: {_SOURCE})?"
-    rf"|(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD} {_SOURCE})"
+    rf"(?:(?:(не )?(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD}"
+    rf"|(опроверг\w*|отрица\w+|спрост\w+)) {_SOURCE})"
 )
 _GOES_ON: Final = ', (?=[а-яёіїєґ«"])'
 #: forms by what each begins with: capitals begin sentences
 _ATTRIBUTIONS: Final = tuple(
     (cue, re.compile(cue + form))
     for cues, form in (
-        (("Об этом ", "Про це ", "Такие данные "), rf"(?:{_SOURCE} )?{_TELLS}\.(?: |(?=\n)|$)"),
+        (
+            ("Об этом ", "Про це ", "Такие данные "),
+            rf"(?:(?:{_SOURCE} )?{_TELLS}|{_SOURCE} (не )?(?:{_any_of('telling')}))"
+            r"\.(?: |(?=\n)|$)",
+        ),
         ((", ", " — "), rf"(?:[—–-] )?{_TELLS}(?=\.(?:\s|$)|, )"),
         (("Как ", "Як "), rf"(?:{_SOURCE} )?{_TELLS}{_GOES_ON}"),
         (("По данным ", "По информации ", "За даними "), rf"{_SOURCE}{_GOES_ON}"),
@@ -322,11 +339,17 @@ def relevant(text: str) -> str:
 
 def without_attributions(text: str) -> str:
     """The text without what says which medium or body reported it; as it is if that were more than
-    half of it."""
+    half of it. Of a denial (не сообщили в мэрии, опровергли в мэрии) the negation stays."""
     found = text
     for cue, form in _ATTRIBUTIONS:
-        found = form.sub("", found) if cue in found else found
+        if cue in found:
+            found = form.sub(_what_stays, found)
     return found if len(found) >= _MOST_SHARE * len(text) else text
+
+
+def _what_stays(match: re.Match[str]) -> str:
+    denied = match.lastindex is not None
+    return denied * (" не" if match[0][0] in " ," else "не ")
 
 
 def _without_lines(text: str) -> str:

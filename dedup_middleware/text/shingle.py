@@ -113,12 +113,37 @@ def _hash_tokens(
         if end < last and end - first < np.uint64(LONG):
             # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
             kind = kind_of(text.kinds, hash_slice(text, first, end)) & ~np.uint64(STOP)
-        kind &= ~np.uint64(NUMBER) if pointed & kind else ~np.uint64(0)
+        kind &= pointed | ~np.uint64(SPAN)
         if not text.flags[first] & SEPARATES:
             pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
+
+
+_NEARBY: Final = np.uint64(32)  # clauses
+
+
+@subkernel
+def _write_clause(
+    clauses: NDArray[np.uint64], endings: Hashes, row: np.uint64, words: np.uint64,
+    turn: np.uint64, ending: np.uint64,
+) -> np.uint64:  # fmt: skip
+    """Write a clause, if it has words; the next row."""
+    clauses[row, 0], clauses[row, 1], endings[row] = mix(words), turn, ending
+    return row + np.uint64(words != 0)
+
+
+@subkernel
+def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) -> None:
+    """Let turns tell the words of clauses that have the same stems as another one nearby: Петров
+    agreed and Петровский did not, or the other way round."""
+    for row in range(count):
+        turn = clauses[row, 1]
+        for other in range(max(row, _NEARBY) - _NEARBY, min(row + _NEARBY, count)):
+            same = clauses[other, 0] == clauses[row, 0] and turn != 0
+            if same and endings[other] != endings[row]:
+                clauses[row, 1] = turn + endings[row]
 
 
 @kernel(
@@ -132,9 +157,10 @@ def keep_words(
 ) -> tuple[int, np.uint64, int]:  # fmt: skip
     """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
     the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
-    to `numbers` whether it is a numeral written as a word. Returns the number of tokens, the hash
-    of the whole text, and the number of clauses that are written to `clauses`, which has a row for
-    each token. `sorts` says which words the dictionary tags as places.
+    to `numbers` whether it is a numeral written as a word (1), and says when (3). Returns
+    the number of tokens, the hash of the whole text, and the number of clauses that are written to
+    `clauses`, which has a row for each token. `sorts` says which words the dictionary tags as
+    places.
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
@@ -146,10 +172,10 @@ def keep_words(
     kinds = np.empty(count, np.uint16)
     _hash_tokens(text, CutText(codes, flags, starts, ends, sorts), keys, hashes, kinds)
     earliest = hashes[0] if count else np.uint64(0)
-    written = np.uint64(0)
+    written, endings = np.uint64(0), np.empty(count, np.uint64)
     for every in (False, True):
         written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
-        cut = np.uint8(0)
+        cut, ending = np.uint8(0), np.uint64(0)
         for token in range(np.uint64(count)):
             first, last = np.uint64(starts[token]), np.uint64(ends[token])
             i = first
@@ -161,7 +187,7 @@ def keep_words(
             starts[kept] = starts[token]
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
-            numbers[kept] = np.uint8(kind & np.uint64(NUMBER) != 0)
+            numbers[kept] = np.uint8(kind // np.uint64(NUMBER) & np.uint64(3))
             turning = kind & np.uint64(TURNING) != 0
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
@@ -171,26 +197,26 @@ def keep_words(
             kept += np.uint64(counts)
             cut = np.uint8(0) if counts else cut
             if ends_clause:
-                clauses[written, 0], clauses[written, 1] = mix(words), turn
-                written += np.uint64(words != 0)
-                words = turn = np.uint64(0)
+                written = _write_clause(clauses, endings, written, words, turn, ending)
+                words = turn = ending = np.uint64(0)
             before = last if says else before
             plain = says & (flags[first] & NUMERAL == 0)
             if turning and plain:
                 more, turned = weigh_parts(text, first, last)
-                words += more
-                turn += turned
+                words, turn = words + more, turn + turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
-                words += WORDS[known] + stem_hash(text, first, last, value, plain & (kind == 0))
+                counted = value if plain & (kind == 0) else np.uint64(0)
+                stem = stem_hash(text, first, last, counted)
+                words, ending = words + WORDS[known] + stem, ending + counted - stem
                 turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
-            clauses[written, 0], clauses[written, 1] = mix(words), turn
-            written += np.uint64(words != 0)
+            written = _write_clause(clauses, endings, written, words, turn, ending)
         if kept or not count:
             break
         # The one place that was overwritten.
         starts[0], ends[0], hashes[0] = begin, end, earliest
+    _part_stems(clauses, endings, written)
     return np.int64(kept), exact, np.int64(written)
 
 

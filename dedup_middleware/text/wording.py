@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
 from dedup_middleware.text.characters import Hashes, Places
-from dedup_middleware.text.datelines import DATED, STAMP
+from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
@@ -54,7 +54,7 @@ def locate_values(
     """The values of a page, the positions of their words, ascending, and their sorts.
 
     :param starts: where each word begins among the code points; `hashes` and `numbers` are its hash
-        and whether it is a numeral written as a word.
+        and whether it is a numeral written as a word, and whether one that says when (3).
     :param count: number of words.
     :param figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
         whether it is a year or is in a date line or in a time stamp.
@@ -97,7 +97,7 @@ def locate_values(
         # A month is of the time stamp whose day stands before it: 5 de marzo de 2020, 10:22.
         month = figure > 0 and kinds[figure - np.uint64(1)] == STAMP
         month = month and starts[word] - spans[figure - np.uint64(1), 1] <= _BEFORE_MONTH
-        sort = DATED if of_line else STAMP if month else 0
+        sort = DATED if of_line else STAMP if month else YEAR if numbers[word] > 1 else 0
         named = in_name and not agency
         sorts[found] = np.uint8(sort if spelt else NAME if named else WORD)
         found += np.uint64(spelt or short)

@@ -162,3 +162,33 @@ def test_what_a_site_says_of_its_source_and_of_the_rest(text: str, compared: str
 def test_what_says_more_is_compared(text: str) -> None:
     """With another word a sentence names a source of its own."""
     assert relevant(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Если вы нашли мину, звоните на номер 112",
+        "Если вы заметили мужчину в синей куртке, звоните на номер 8 912 345-67-89",
+        "Если вы хотите вернуть деньги за рейс, напишите нам до пятницы",
+        "Есть новость? Мэр ушел, сказал нам сторож",
+        "Свидетельство о регистрации газеты № ФС 77-12345 отозвано судом",
+    ],
+)
+def test_lines_of_news_are_compared(line: str) -> None:
+    """They begin as lines of sites do, and ask the reader for nothing that a site wants."""
+    text = "Мост закрыт до мая, объезд найден, паром ждет машины весь день.\n" * 6 + line
+    assert relevant(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Если вы стали свидетелем аварии, пришлите нам фото +7 900 123-45-67",
+        "Нашли ошибку? Выделите ее и нажмите Ctrl+Enter",
+        "Свидетельство о регистрации СМИ ЭЛ № ФС 77-12345 выдано Роскомнадзором.",
+    ],
+)
+def test_lines_of_sites_are_not_compared(line: str) -> None:
+    """What a site asks its readers for, and its licence."""
+    text = "Мост закрыт до мая, объезд найден, паром ждет машины весь день.\n" * 6
+    assert relevant(text + line) == text.rstrip("\n")
