@@ -140,9 +140,10 @@ def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) 
     agreed and Петровский did not, or the other way round."""
     for row in range(count):
         turn = clauses[row, 1]
+        if turn == 0:
+            continue
         for other in range(max(row, _NEARBY) - _NEARBY, min(row + _NEARBY, count)):
-            same = clauses[other, 0] == clauses[row, 0] and turn != 0
-            if same and endings[other] != endings[row]:
+            if clauses[other, 0] == clauses[row, 0] and endings[other] != endings[row]:
                 clauses[row, 1] = turn + endings[row]
 
 

@@ -228,13 +228,16 @@ def _kind(character: str) -> str:
 def joined_signs(text: str) -> set[int]:
     """The places of signs that are parts of words: C++, C#, A+."""
     kinds = "".join(map(_kind, text))
-    forms = (
-        r"(?<=[al])\+\+(?![+a])",
-        r"(?<=[al])\+(?![+alwh])",
-        r"(?:(?<=^[al])|(?<=[^alwm][al]))#(?![#a])",
+    form = re.compile(
+        r"(?<=[al])\+\+(?![+a])"
+        r"|(?<=[al])\+(?![+alwh])"
+        r"|(?:(?<=^[al])|(?<=[^alwm][al]))#(?![#a])"
     )
-    found = [match.span() for form in forms for match in re.finditer(form, kinds)]
-    return {place for first, end in found for place in range(first, end)}
+    found: set[int] = set()
+    while match := form.search(kinds):  # what is joined is part of the word from then on: C++β#
+        found |= {*range(*match.span())}
+        kinds = kinds[: match.start()] + "m" * len(match[0]) + kinds[match.end() :]
+    return found
 
 
 def words_with_signs(text: str) -> list[str]:

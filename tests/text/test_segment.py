@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dedup_middleware.text.boundaries import join_signs
@@ -104,6 +104,8 @@ def test_words_without_spaces() -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(st.text("cCgдβ한中あ1७_+#＋\u0301 .,-☃", max_size=30))
+@example("C++β#")
+@example("c#β#")
 def test_signs_of_names(text: str) -> None:
     """The kernel's signs are those of regular expressions over kinds of characters."""
     codes, flags = fold_text(text, load_characters({}, ""))
