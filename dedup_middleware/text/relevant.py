@@ -11,7 +11,7 @@ import html
 import itertools
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -290,7 +290,7 @@ _TELLS: Final = (
 _GOES_ON: Final = ', (?=[а-яёіїєґ«"])'
 #: forms by what each begins with: capitals begin sentences
 _ATTRIBUTIONS: Final = tuple(
-    (cue, re.compile(cue + form))
+    (cue, cue + form)
     for cues, form in (
         (
             ("Об этом ", "Про це ", "Такие данные "),
@@ -343,8 +343,14 @@ def without_attributions(text: str) -> str:
     found = text
     for cue, form in _ATTRIBUTIONS:
         if cue in found:
-            found = form.sub(_what_stays, found)
+            found = _compiled(form).sub(_what_stays, found)
     return found if len(found) >= _MOST_SHARE * len(text) else text
+
+
+@cache
+def _compiled(form: str) -> re.Pattern[str]:
+    # Not at the import: all of them take a tenth of a second, and most crawls need none.
+    return re.compile(form)
 
 
 def _what_stays(match: re.Match[str]) -> str:
