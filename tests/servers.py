@@ -40,6 +40,14 @@ def redis_binary() -> str:
         ) from None
 
 
+def redis_tool() -> str:
+    """Path of redis-cli, which comes with the server on PATH; that of Valkey does the same."""
+    found = shutil.which("redis-cli") or shutil.which("valkey-cli")
+    if found is None:
+        raise RuntimeError("this test needs redis-cli: install redis-tools or valkey-tools")
+    return found
+
+
 # Below the ports that systems give to connections, any of which may be one of these a moment later.
 # The nodes of a cluster talk to each other on the port 10,000 above.
 _FIRST_PORT, _PORTS = 10_000, 10_000

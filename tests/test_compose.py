@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import socketserver
 import subprocess
 import sys
@@ -23,13 +22,12 @@ import yaml
 
 from crawler.sample_site import SampleSite
 from dedup_middleware.index.redis.servers import nodes_of
-from tests.servers import RedisServer, cluster_port, running_cluster, running_redis
+from tests.servers import RedisServer, cluster_port, redis_tool, running_cluster, running_redis
 from tests.test_sharing import crawl_sample, finish, stored
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "docker-compose.yml"
 CLUSTER = ROOT / "docker-compose.cluster.yml"
-NEEDS_TOOL = pytest.mark.skipif(shutil.which("redis-cli") is None, reason="needs redis-cli")
 PASSWORD = "a password/with:odd@characters"
 
 
@@ -69,7 +67,6 @@ class Loading(socketserver.StreamRequestHandler):
             self.wfile.write(b"-LOADING Redis is loading the dataset in memory\r\n")
 
 
-@NEEDS_TOOL
 @pytest.mark.services
 def test_a_server_that_loads_its_data_is_not_ready(tmp_path: Path) -> None:
     """Crawlers that are started then would store all pages unchecked."""
@@ -86,7 +83,7 @@ def test_a_server_that_loads_its_data_is_not_ready(tmp_path: Path) -> None:
 
 def is_ready(port: int) -> bool:
     """Whether the check of the compose files succeeds."""
-    check = ["redis-cli", "-p", str(port), "-e", "ping"]
+    check = [redis_tool(), "-p", str(port), "-e", "ping"]
     return subprocess.run(check, check=False, timeout=60).returncode == 0
 
 
@@ -142,12 +139,12 @@ done
 PROGRAMS = {"getent": 'echo "${words[1]}"', "redis-cli": 'exec %s -p %d "${words[@]}"'}
 
 
-@NEEDS_TOOL
+@pytest.mark.services
 def test_nodes_are_joined_again_when_they_are_started_again(tmp_path: Path) -> None:
     """A cluster that exists is not made anew, also in the seconds in which its state is not known
     yet, and its nodes find each other when they have got other addresses."""
     services = yaml.safe_load(CLUSTER.read_text(encoding="utf-8"))["services"]
-    port, tool = cluster_port(), shutil.which("redis-cli")
+    port, tool = cluster_port(), redis_tool()
     command = services["join"]["command"][-1].replace("$$", "$").replace("6379", str(port))
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
