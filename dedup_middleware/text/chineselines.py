@@ -10,6 +10,7 @@ the way to the page, its former headline, captions with a photographer, notices 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
@@ -48,7 +49,7 @@ _OFFICE: Final = (
 )
 _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2}日?)?(?!\d)"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
-_PART: Final = re.compile(
+_PART: Final = (
     rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
     rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (_]?[a-z]{{1,3}}\d{{1,6}})?"
     rf"|(?:编辑|责编|校对|审校) {_PERSONS}|发布时间 ?[:：] ?{_DAY}"
@@ -147,13 +148,19 @@ def is_row(lower: str) -> bool:
     return _is_row(" ".join(lower.strip(_BETWEEN).split()))
 
 
+@cache
+def _part() -> re.Pattern[str]:
+    # Not at the import: it takes a tenth of the CPU of a start, and most pages have no such line.
+    return re.compile(_PART)
+
+
 def _is_row(text: str) -> bool:
-    kinds, place = set[str | None](), 0
+    kinds, place, part_at = set[str | None](), 0, _part().match
     while place < len(text):
         if text[place] in _BETWEEN:
             place += 1
             continue
-        part = _PART.match(text, place)
+        part = part_at(text, place)
         if part is None:
             return False
         kinds.add(part.lastgroup)
