@@ -23,7 +23,8 @@ PACKERS = [GzipPlugin, Bz2Plugin, LZMAPlugin]
 
 def settings(tmp_path: Path, packer: Any) -> dict[str, Any]:
     """Those of a crawl with a packed feed on a small disk."""
-    feed = {"format": "jsonlines", "postprocessing": [packer], "bz2_compresslevel": 1}
+    quick = {"gzip_compresslevel": 1, "bz2_compresslevel": 1, "lzma_preset": 0}
+    feed = {"format": "jsonlines", "postprocessing": [packer], **quick}
     return {
         "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}",
         "FEEDS": {f"disk:{tmp_path}/out": feed},
