@@ -280,7 +280,9 @@ async def test_pages_that_nothing_has_are_forgotten(
         settings["FEEDS"] = {out: {**feed, "batch_item_count": batch}}
     crawled = await crawl(three_pages, {}, **settings)
     assert crawled.stat("committed") == 3
-    assert any("3 pages of this crawl are forgotten" in line for line in caplog.messages)
+    (line,) = [one for one in caplog.messages if "3 pages of this crawl are forgotten" in one]
+    (place,) = settings["FEEDS"]
+    assert f"({place}, see the error above)" in line
     again = await crawl(three_pages, {}, **failing(tmp_path, ""))
     assert again.stat("new") == 3
 
@@ -326,6 +328,7 @@ async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
     reported = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
     assert len(reported) == (1 if other else 0)
     for line in reported:
+        assert "(lost:out, see the error above)" in line
         assert "calls 3 pages of this crawl stored" in line
         since = re.search(r"--since (\S+)`", line)
         assert since is not None

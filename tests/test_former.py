@@ -183,6 +183,21 @@ async def test_former_index_that_is_away_holds_up_nothing(
     assert move.counts.of["former/forgotten"] == 1
 
 
+async def test_errors_of_the_former_index_name_its_setting(
+    move: Move, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also those of a former index that was open already, and not the setting of the new one."""
+    await move.before()
+    dedup = await move.moving()
+
+    async def candidates(*_: Any) -> Any:
+        raise IndexUnavailableError("the index at DEDUP_INDEX_URL=redis://old can't be used")
+
+    monkeypatch.setattr(move.former, "candidates", candidates)
+    await stored(dedup, page("b/1", article(1)))
+    assert "the index at DEDUP_FORMER_INDEX_URL=redis://old can't be used" in caplog.text
+
+
 async def test_pages_that_wait_for_one_connection_go_on_together(
     move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,6 +253,40 @@ async def test_spider_that_yields_items_from_the_start_is_closed(
         assert crawler.stats.get_value("item_scraped_count") == 4
 
 
+@pytest.mark.services
+async def test_a_crawl_whose_last_commits_fail_counts_as_failed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With DEDUP_ON_ERROR=close, although no item is left that could close the spider."""
+    with running_redis(tmp_path) as server:
+
+        class Killing:
+            def process_item(self, page: Any) -> Any:
+                """The item is decided, and the server is killed before it is committed."""
+                server.kill()
+                return page
+
+        async def start(_spider: Any) -> AsyncIterator[Any]:
+            yield {"url": "https://a/0", "text": article(0)}
+
+        spider = type("Items", (Spider,), {"name": "items", "start": start})
+        own = {
+            "DEDUP_INDEX_URL": server.url,
+            "DEDUP_ON_ERROR": "close",
+            "DEDUP_TIMEOUT": 0.5,
+            "DEDUP_RETRIES": 0,
+            "ITEM_PIPELINES": {Killing: 900},
+        }
+        runner = AsyncCrawlerRunner({**SETTINGS, "ADDONS": {Addon: 500}, **own})
+        crawler = runner.create_crawler(spider)
+        await asyncio.wait_for(runner.crawl(crawler), 60)
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("item_scraped_count") == 1
+    assert crawler.spider is None  # Scrapy's process exits with 1
+    assert "1 pages were stored without a check" in caplog.text
+    assert "The crawl has failed: the index lacks pages of it (DEDUP_ON_ERROR=close)" in caplog.text
+
+
 async def test_reset_needs_the_index(caplog: pytest.LogCaptureFixture) -> None:
     """A crawl that was asked to forget earlier pages is not started without the index: when that is
     back, it would drop them."""

@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 #: marks, among the tables that found a page, one that was found by asking the former index
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
+_NAMES = {"DEDUP_INDEX_URL": _SETTING}  # in errors of the former index
 _TRIES = 16  # pages of the former index that are carried over for one page, or tried
 _MOST_TO_FORGET = 100_000
 _Found = TypeVar("_Found")
@@ -168,7 +169,7 @@ class Former:
     async def _connect(self) -> str:
         """Attach to the former index; returns its hash key."""
         try:
-            with named_as_given({"DEDUP_INDEX_URL": _SETTING}):
+            with named_as_given(_NAMES):
                 if self._given is None:
                     index, stored = await open_existing(self._options)
                 else:
@@ -211,7 +212,7 @@ class Former:
             async with self._opening:
                 self._check()  # another page may have tried meanwhile
                 if self._index is None:
-                    await self._reply_of(self._connect())
+                    await self._reply_of(self._connect(), {})
         assert self._index is not None
         return self._index
 
@@ -219,13 +220,17 @@ class Former:
         if self._is_refused or not self._breaker.closed:
             raise _NoReplyError
 
-    async def _reply_of(self, reply: Awaitable[_Found]) -> _Found:
+    async def _reply_of(
+        self, reply: Awaitable[_Found], names: Mapping[str, str] = _NAMES
+    ) -> _Found:
         """The reply of the former index.
 
+        :param names: see :func:`.named_as_given`
         :raises _NoReplyError: there is none; that is counted and logged
         """
         try:
-            found = await reply
+            with named_as_given(names):
+                found = await reply
         except DedupError as error:
             self._failed(error)
             raise _NoReplyError from None

@@ -198,8 +198,12 @@ class Feeds:
         )
         if not committed or not failed:
             return
+        places = set()
         for one in self._not_stored.values():
             one.has_failed = True
+            if one.is_watched:  # of others it is not known
+                places.add(f"{shown_place(one.slot.uri_template)}, ")
+        named = "".join(sorted(places))
         try:
             await self._forget()
         except DedupError as error:
@@ -207,18 +211,20 @@ class Feeds:
         else:
             if self._forgotten:
                 logger.error(
-                    "A feed or a batch could not be stored (see the error above), and nothing else "
-                    "has its items: %d pages of this crawl are forgotten, so that the next crawl "
-                    "stores them",
+                    "A feed or a batch could not be stored (%ssee the error above), and nothing "
+                    "else has its items: %d pages of this crawl are forgotten, so that the next "
+                    "crawl stores them",
+                    named,
                     self._forgotten,
                 )
                 committed -= self._stored + self._forgotten  # others were entered after an outage
                 if committed <= 0:
                     return
         logger.error(
-            "A feed could not be stored (see the error above), but the index calls %d pages of "
+            "A feed could not be stored (%ssee the error above), but the index calls %d pages of "
             "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
             "them, run `%s` with the settings of this crawl, and crawl again",
+            named,
             committed,
             self._began.forget_command(),
         )

@@ -242,6 +242,9 @@ class DedupPipeline:
                 await self._deduplicator.close()
         except Exception:
             self._reports.failure("closing the index")
+        if self.options.on_error == "close" and self._reports.value("unchecked/forgotten"):
+            logger.error("The crawl has failed: the index lacks pages of it (DEDUP_ON_ERROR=close)")
+            fail(self.crawler)
         # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
         self._deduplicator = None
 

@@ -138,13 +138,21 @@ async def _run(
     return state
 
 
+_FIXES = {  # by what errors of Spark say
+    "TIMESTAMP(NANOS": "write the times of the Parquet files in microseconds",
+    "No space left on device": "SPARK_LOCAL_DIRS names the folder of Spark's temporary files",
+}
+
+
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
     """Errors of Spark and of Java, and of files that can't be read or written, as one line."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SparkError(f"{what}: {reason_of(error)}") from error
+        reason = reason_of(error)
+        fixes = "".join(f"; {fix}" for said, fix in _FIXES.items() if said in reason)
+        raise SparkError(f"{what}: {reason}{fixes}") from error
     except (OSError, pa.ArrowException) as error:
         raise SparkError(f"{what}: {error}") from error
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
+import sqlite3
 import subprocess
 import sys
 import zlib
@@ -53,6 +55,15 @@ def test_the_index_is_not_replaced_by_its_export(index: str) -> None:
     assert done.code == 1
     assert "is no exported file and is not replaced" in done.err
     assert dedup("stats", "--json", DEDUP_INDEX_URL=index).json["committed"] == 2
+
+
+def test_a_source_that_fails_while_it_is_copied(index: str, tmp_path: Path) -> None:
+    """The error says that it is the argument of the command, and not the index of the settings."""
+    with contextlib.closing(sqlite3.connect(index.removeprefix("sqlite:"))) as file:
+        file.execute("DROP TABLE payload")
+        file.commit()
+    done = dedup("import", index, DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'new.db'}")
+    assert (done.code, f"the index ADDRESS={index} can't be used" in done.err) == (1, True), done
 
 
 def test_an_export_into_no_folder(index: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
@@ -465,6 +466,24 @@ def test_a_result_in_a_folder_behind_a_link(spark: SparkSession, tmp_path: Path)
     message = r"all files at .*link are in the output folder .*in: name"
     with pytest.raises(SparkError, match=message):
         read_files(spark, [str(link)], OPTIONS, job(str(folder)))
+
+
+def test_times_in_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark refuses them; the message says what to do."""
+    table = pa.table({"url": ["a"], "text": ["b"], "at": pa.array([1], pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "pages.parquet")
+    with pytest.raises(SparkError, match="in microseconds"), spark_errors("the job"):
+        run(
+            read_files(spark, [str(tmp_path / "pages.parquet")], OPTIONS, job("out")),
+            OPTIONS,
+            job(str(tmp_path / "result")),
+        )
+
+
+def test_a_full_disk_of_temporary_files() -> None:
+    """Spark does not say which folder is full; the message names the setting of its own."""
+    with pytest.raises(SparkError, match="SPARK_LOCAL_DIRS names"), spark_errors("the job"):
+        raise PySparkException("Job aborted: java.io.IOException: No space left on device")
 
 
 def test_what_cannot_be_read_says_so(spark: SparkSession, tmp_path: Path) -> None:

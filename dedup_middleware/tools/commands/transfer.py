@@ -116,7 +116,8 @@ class Import(Subcommand):
                     where = hide_password(arguments.source)
                     named = (arguments.source, arguments.namespace, "ADDRESS")
                     async with other_index(context.options, *named) as source:
-                        imported = await copy_index(source, index, where, done)
+                        names = {"DEDUP_INDEX_URL": "ADDRESS"}
+                        imported = await copy_index(source, index, where, names, done)
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
                 else:

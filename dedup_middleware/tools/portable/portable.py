@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, named_as_given
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import (
     BLOCK,
@@ -217,7 +217,11 @@ async def import_index(
 
 
 async def copy_index(
-    source: Index, target: Index, name: str, progress: Progress | None = None
+    source: Index,
+    target: Index,
+    name: str,
+    names: Mapping[str, str],
+    progress: Progress | None = None,
 ) -> Imported:
     """Enter all committed pages of an index into another one, whose window may be another.
 
@@ -229,19 +233,32 @@ async def copy_index(
     :param source: open, or attached
     :param target: need not be open; it is afterwards
     :param name: of the source, without its password
+    :param names: of settings in errors of the source; see :func:`.named_as_given`
     """
-    parameters = await source.attach()
+    with named_as_given(names):
+        parameters = await source.attach()
     record = layout_of(record_parameter(parameters), name)
     await _open(target, parameters, "index copied", name)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            parts = _stored(source, parameters, Path(folder), progress)
-            return await _enter(target, (pages async for pages, _ in parts), record)
+            parts = _named(_stored(source, parameters, Path(folder), progress), names)
+            return await _enter(target, parts, record)
     except OSError as error:
         raise DedupError(
             f"the temporary folder can't be written to: {error.strerror or error}; name another "
             "one by TMPDIR"
         ) from error
+
+
+async def _named(
+    parts: AsyncIterator[tuple[Pages, int]], names: Mapping[str, str]
+) -> AsyncIterator[Pages]:
+    while True:
+        with named_as_given(names):
+            part = await anext(parts, None)
+        if part is None:
+            return
+        yield part[0]
 
 
 async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout) -> Imported:
