@@ -172,6 +172,7 @@ _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 # words are not known: a false positive may cover all that is new in so short a page.
 _TINY, _LONGER = 24, 58
 _TITLE: Final = 0.25  # share of the words of the title that may be other ones
+_RENAMED: Final = 2  # mentions of a name that is another one; one may be a slip
 _PLACED: Final = 8  # numerals whose places are surely known, see signature/comparison.py
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one
 # standard deviation added and with two taken off.
@@ -277,6 +278,7 @@ def decide_by_evidence(
         titled = _is_other_title(one, host, key, title)
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
+        changed |= found[i, evidence.RENAMED] >= _RENAMED
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
         code = _first_code(
             equal and not is_other_title and not (titled and size < base.LONG),

@@ -23,8 +23,9 @@ class Wording:
     ``headline``: uint64[h] words of the title of any other page that its text has too, which may be
     given as a function that makes them: they are seldom needed;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
-    something, and when; ``begins``: uint8[words] whether a clause or line begins there; ``seeds``:
-    uint64[2] what the hash of a shingle is made with. The last two may be empty.
+    something, and when; ``begins``: uint8[words] whether a clause or line begins there (1) and
+    whether it has a capital letter (2); ``seeds``: uint64[2] what the hash of a shingle is made
+    with. The last two may be empty.
     """
 
     order: NDArray[np.uint64]

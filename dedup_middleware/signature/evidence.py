@@ -27,7 +27,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.exchanged import TRIPLE, count_exchanged
+from dedup_middleware.signature.exchanged import TRIPLE, count_exchanged, count_renamed, is_put_in
 from dedup_middleware.signature.held import (
     LEVEL,
     TITLE,
@@ -68,8 +68,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     NEW_SUBJECT,
     LONGEST_OF_ALL,
     EXCHANGED,
-) = range(11)
-COLUMNS: Final = 11
+    RENAMED,
+) = range(12)
+COLUMNS: Final = 12
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -102,7 +103,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 11].
+    """Compare the wording of a page with the evidence of n others, int64[n, 12].
 
     The columns count, of the page:
 
@@ -129,6 +130,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       or end
     * ``EXCHANGED``: passages that have changed places inside their clauses: each follows words
       that another one of them follows in the other page
+    * ``RENAMED``: how often it says a name in place of something else, of names that the other one
+      hardly says
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -233,7 +236,7 @@ def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
 @subkernel
 def _count_values(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
-    is_new: Any, lead: Any, tail: Any, found: Any,
+    is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, found: Any,
 ) -> None:  # fmt: skip
     """Count the numerals and names that the filter lacks, and numerals that replace others."""
     for i in range(values.size):
@@ -243,7 +246,10 @@ def _count_values(
         word = np.int64(positions[i])
         inside = lead <= word < tail
         # A year that an agency adds to its dates is no news; one that replaces another is.
-        if sorts[i] == DATED or (sorts[i] == YEAR and not head & _YEARS):
+        added = sorts[i] == YEAR and not head & _YEARS
+        if sorts[i] == YEAR and seeds.size:
+            added |= is_put_in(common, word_hashes, seeds, data, start, size, word)
+        if sorts[i] == DATED or added:
             continue
         if sorts[i] == STAMP and not inside and is_new.size >= _STAMPED:
             continue
@@ -406,12 +412,17 @@ def _examine(
             found[row, EXCHANGED] = count_exchanged(
                 common, word_hashes, begins, seeds, data, start, size
             )
+            if not repeats:
+                found[row, RENAMED] = count_renamed(
+                    common, firsts, word_hashes, begins, seeds, data, start, size
+                )
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(
-            values, positions, sorts, data, start, size, head, is_new, lead, tail, found[row]
-        )
+            values, positions, sorts, data, start, size, head, is_new, lead, tail, common,
+            word_hashes, seeds if width == TRIPLE and level == 0 else seeds[:0], found[row],
+        )  # fmt: skip
         if title.size:
             found[row, NEW_SUBJECT] = count_new_subject(
                 values, positions, title, data, start, size, common, width, is_known

@@ -5,6 +5,9 @@ across it is not in the stored page, the one behind it is. Which of the other pa
 the stored page is asked of its filter. If the answers lead round in a circle, passages have changed
 places: two regions of a forecast exchanged their weather, say. Clauses and lines in another order
 have no joint inside a clause, and words that were put in or left out make no circle.
+
+Words that stand alone where the other page has others replaced them. A name that did so twice is
+what the page is about: another town, firm or person.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import numpy as np
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.hashing import mix
+from dedup_middleware.text.names import CAPITAL
 from dedup_middleware.text.wording import NO_NEWS
 
 TRIPLE: Final = 3  # words of a shingle, but in texts of few different words
@@ -39,6 +43,30 @@ def _continues(
 
 
 @subkernel
+def _end_of_new(common: Any, word: Any, most: Any) -> Any:
+    """The last of some words in no common shingle, the first of them at `word`, between words that
+    are in common ones; -1 if there are none, or more than `most`."""
+    if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
+        for last in range(word, min(word + most, common.size - 1)):
+            if common[last + 1] and not common[last]:
+                return last
+    return -1
+
+
+@subkernel
+def is_put_in(
+    common: Any, word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, word: Any
+) -> Any:
+    """Whether a word, or up to three with it, stand between words that follow each other in the
+    other page."""
+    for first in range(max(0, word - TRIPLE + 1), min(word + 1, common.size)):
+        last = _end_of_new(common, first, TRIPLE)
+        if last >= word:
+            return _continues(word_hashes, seeds, data, start, size, first - 1, last)
+    return False
+
+
+@subkernel
 def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any:
     """Write the words behind which a clause goes on with a passage that the other page has, but
     not there; how many there are, 0 if there are too many."""
@@ -48,7 +76,7 @@ def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any
             continue
         is_inside, is_news = True, word_hashes[word - 1] != np.uint64(NO_NEWS)
         for i in range(word, word + TRIPLE):
-            is_inside &= begins[i] == 0
+            is_inside &= begins[i] & ~CAPITAL == 0
             is_news &= word_hashes[i] != np.uint64(NO_NEWS)
         if is_inside and is_news:
             if found == _JOINTS:
@@ -85,3 +113,31 @@ def count_exchanged(
             left[i] &= out & into
             exchanged += np.int64(left[i])
     return exchanged
+
+
+@allocating_subkernel
+def count_renamed(
+    common: Any, firsts: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any,
+    size: Any,
+) -> Any:  # fmt: skip
+    """How often a page says a name, alone or with one more word, in place of something else, less
+    how often it says it as the other page does: of all names, words that it never writes without a
+    capital letter, the largest number."""
+    times, alone = np.zeros(word_hashes.size, np.int64), np.zeros(word_hashes.size, np.uint8)
+    for word in range(TRIPLE, common.size):
+        name = firsts[word]
+        if name >= 0:
+            times[name] -= common[word - 2] + common[word - 1] + common[word] > 1
+        last = _end_of_new(common, word, 2)
+        if last < 0 or _continues(word_hashes, seeds, data, start, size, word - 1, last):
+            continue
+        beside = (begins[word - 1] | begins[last + 1]) & CAPITAL
+        for i in range(word, last + 1):
+            if firsts[i] >= 0:
+                times[firsts[i]] += 1
+                # What is always next to another name may be a title, or a state behind its town.
+                alone[firsts[i]] |= np.uint8(beside == 0)
+    for word in range(TRIPLE, common.size):
+        if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
+            times[firsts[word]] = 0
+    return times.max()

@@ -155,6 +155,7 @@ _RUSSIAN_MONTHS, _RUSSIAN_SORTS = sorted_table(
     {pack(word): MONTH for word in (*MONTHS, *word_lists()["russian-months"]) if "а" <= word < "ѐ"}
 )
 _BRACKETS: Final = code_set("(【[")
+_IN_BRACKETS: Final = np.array([[*map(ord, "day ("), *[0] * 11]], np.uint32)
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
 _SENTENCE_ENDS: Final = code_set(".!?。")
 _REACH: Final = 160  # characters of a page among which a Chinese date line is looked for
@@ -443,6 +444,18 @@ def editors_line(codes: Codes) -> int:
 
 
 @subkernel
+def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
+    """Mark a date in brackets behind a day of the week as what may be a year, which may be added:
+    `on Tuesday (April 2)`."""
+    for row in range(rows.shape[0] - 1):
+        if not numerals.is_letter(codes, rows[row, 3]):  # a month, before its day
+            continue
+        first, last = min(rows[row, 3], rows[row + 1, 3]), max(rows[row, 4], rows[row + 1, 4])
+        if last - first <= _LONGEST_DAY and _begins_with(codes, first - 5, _IN_BRACKETS):
+            kinds[row] = kinds[row + 1] = YEAR
+
+
+@subkernel
 def _mark_days(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> None:
@@ -518,6 +531,7 @@ def mark_dates(
             thai = number > _LAST_YEAR and _is_thai(codes, rows[row, 3], rows[row, 4])
             number -= _BUDDHIST if thai else 0
             kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
+    _mark_bracketed(codes, rows, kinds)
     _mark_stamps(codes, rows, kinds)
     line = _date_line_end(codes)
     for row in range(rows.shape[0]):

@@ -75,6 +75,7 @@ NOUNS: Final = 0.45
 ARTICLES: Final = 20
 MANY: Final = 40
 NONE, ONE, SEVERAL = 0, 1, 2
+CAPITAL: Final = 2  # next to what else is marked in a word
 CAPITAL_CREDITS: Final = word_lists()["credits"]
 _CAPITAL_CREDITS: Final = np.array([pack(word) for word in CAPITAL_CREDITS], np.int64)
 _BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.int64)
@@ -121,6 +122,22 @@ def _some(raw: Codes) -> bool:
             some |= np.uint8(code - np.uint32(0xFF21) < np.uint32(26))
         i = stop
     return some != 0
+
+
+@subkernel
+def mark_capitals(
+    raw: Codes, shifts: Places, codes: Codes, flags: Flags, starts: Places, ends: Places,
+    words: Flags,
+) -> None:  # fmt: skip
+    """Add `CAPITAL` to the words that begin with a capital letter, short forms (US, Gov.) apart,
+    which sites write in several ways; the others as in `mark`."""
+    k = 0
+    for word in range(words.size):
+        while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:
+            k += 1
+        shift = np.uint64(shifts[k - 1, 1] if k else 0)
+        capital = _is_capital(raw, codes, flags, np.uint64(starts[word]), shift)
+        words[word] |= np.uint8(CAPITAL * (capital and ends[word] - starts[word] > _SHORT))
 
 
 @subkernel

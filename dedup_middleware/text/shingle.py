@@ -84,7 +84,7 @@ from dedup_middleware.text.hashing import (
     mix,
     shingle_features,
 )
-from dedup_middleware.text.names import find_names, mark, places_of_names
+from dedup_middleware.text.names import find_names, mark, mark_capitals, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
@@ -297,6 +297,7 @@ def read_text(
         cuts[i] |= ends_line  # a wrapped line may be moved as a whole
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
+    mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
         ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
         positions, sorts, anchors, words, cuts[:kept],
@@ -327,7 +328,7 @@ class Shingles:
     :param anchors: hashes of some clauses, see `wording`.
     :param words: the hash of each token; 0 of one that says who reported something, and when.
     :param begins: of each token whether a clause or a line begins with it, or with a stop word
-        before it.
+        before it (1), and whether it has a capital letter (2).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.evidence import EXCHANGED, examine, make_evidence
+from dedup_middleware.signature.evidence import EXCHANGED, RENAMED, examine, make_evidence
+from dedup_middleware.text.names import CAPITAL
 from dedup_middleware.text.wording import NO_NEWS
 from tests.signature.plainfilter import WIDTH, PlainFilter, mix, page_of, plain_common
 
@@ -102,3 +103,43 @@ def test_two_ends_of_clauses_that_were_exchanged() -> None:
         whole = parts[::-1]  # clauses in another order
         assert not examine(page_in_clauses(whole, begins), [make_evidence(one)])[0, EXCHANGED]
     assert found >= 160
+
+
+def renamed(page: Wording, stored: PlainFilter) -> int:
+    """How often a page says a name in place of something else, less how often as the other does."""
+    words, common = page.word_hashes.tolist(), plain_common(page, stored)
+    if 2 * sum(common) <= len(common):
+        return 0
+    times, alone = dict.fromkeys(words, 0), set[int]()
+    for i in range(3, len(common)):
+        times[words[i]] -= sum(common[i - 2 : i + 1]) > 1
+        ends = [e for e in (i, i + 1) if common[e + 1 : e + 2] == [1] and not common[e]]
+        if not common[i - 3] or common[i - 2] or not ends:
+            continue
+        after = words[ends[0] + 1 : ends[0] + 3]
+        follows = after[0] != words[i] and stored.holds(
+            shingle_of(words[i - 2], words[i - 1], after[0]), shingle_of(words[i - 1], *after)
+        )
+        if not follows:
+            beside = page.begins[i - 1] | page.begins[ends[0] + 1]
+            for word in words[i : ends[0] + 1]:
+                times[word] += 1
+                alone |= set() if beside & CAPITAL else {word}
+    small = {w for w, b in list(zip(words, page.begins, strict=True))[3:-2] if not b & CAPITAL}
+    return max(n if w in alone and w not in small else 0 for w, n in times.items())
+
+
+@given(st.integers(0, 1 << 32), st.integers(20, 200), st.integers(0, 12))
+def test_names_in_place_of_others(seed: int, size: int, edits: int) -> None:
+    """Words that were replaced by a few names are found as the twin finds them."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(1, _M64, size, dtype=np.uint64).tolist()
+    names = rng.integers(1, _M64, 3, dtype=np.uint64).tolist()
+    begins = (rng.integers(0, 10, size) // 8 * CAPITAL).tolist()
+    other = list(words)
+    for place, name in zip(rng.integers(0, size, edits), rng.integers(0, 3, edits), strict=True):
+        other[place], begins[place] = names[name], CAPITAL
+    one, two = page_in_clauses([words], begins), page_in_clauses([other], begins)
+    raw, plain = make_evidence(one), PlainFilter(one)
+    assert examine(two, [raw])[0, RENAMED] == renamed(two, plain)
+    assert examine(one, [raw])[0, RENAMED] == 0

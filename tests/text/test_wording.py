@@ -225,10 +225,10 @@ def test_lines_may_be_wrapped_anywhere(width: int) -> None:
 
 
 def test_words_with_which_clauses_and_lines_begin() -> None:
-    """Also if a stop word is in front of them."""
+    """Also if a stop word is in front of them; two more are words with a capital letter."""
     text = "Cranes unload timber, and barges wait\nthe pilots sleep. Ferries: none"
     shingles = SHINGLER(text)
     assert SHINGLER.tokens(text) == [
         *("cranes", "unload", "timber", "barges", "wait", "pilots", "sleep", "ferries", "none")
     ]
-    assert shingles.begins.tolist() == [0, 0, 0, 1, 0, 1, 0, 1, 1]
+    assert shingles.begins.tolist() == [2, 0, 0, 1, 0, 1, 0, 3, 1]

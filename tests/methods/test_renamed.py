@@ -1,0 +1,76 @@
+"""English reports with many numerals: another name throughout, and what reprints write anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options, Verdict
+
+# More numerals than a fingerprint has entries, so that no name has one.
+REPORT = (
+    "The village of Ardmoor will get a new school for 240 children, the council decided on Monday "
+    "by 9 votes to 4. Work is to begin in 18 months and will cost 6.3 million pounds, of which 41 "
+    "percent comes from a fund that Wexcombe Quarries has paid into for 27 years. The old building "
+    "has 11 rooms, and its roof leaked on 63 days of last winter. A plan to repair it for 850,000 "
+    "pounds was dropped after a study had shown that heating would take 38,000 litres of oil a "
+    "year. The new one stands on 2.5 hectares that Wexcombe itself sold in spring for 310,000 "
+    "pounds, and pupils from 14 hamlets will ride there on 5 buses. Parents had gathered 1,270 "
+    "signatures. The firm employs 190 people, and those who live within 12 miles of the pits will "
+    "hear blasting on 8 mornings a month while Wexcombe digs for the foundations. A bridge with a "
+    "span of 35 metres is built for walkers, who may cross it from 6 in the morning to 10 at night."
+)
+
+
+async def verdict(stored: str, new: str, key: str) -> Verdict:
+    """What becomes of a text on another site than the stored one."""
+    async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
+        await dedup.commit(await dedup.decide(Document(key="https://one.example/1", text=stored)))
+        return await dedup.decide(Document(key="https://two.example/1", text=new))
+
+
+async def test_another_firm_throughout() -> None:
+    """A firm that is named three times is what the report is about, whatever else is the same. Now
+    and then a mention is hidden by a false positive."""
+    other = REPORT.replace("Wexcombe", "Brindley")
+    found = [(await verdict(REPORT, other, f"{key:x}")).reason for key in range(1, 13)]
+    assert found.count("other-figures") >= 10
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Wexcombe digs", "Wexcomb digs"),  # one slip
+        ("The firm employs", "Wexcombe employs"),  # a name that both pages say
+        ("litres", "liters"),
+        ("metres", "meters"),
+        ("in spring for", "in Spring for"),
+    ],
+)
+async def test_what_reprints_write_otherwise(before: str, after: str) -> None:
+    """None of these makes another report."""
+    assert before in REPORT
+    assert (await verdict(REPORT, REPORT.replace(before, after), "1")).outcome == "duplicate"
+
+
+async def test_titles_that_are_written_out() -> None:
+    """What always stands next to a name may be a title."""
+    short = REPORT.replace("who live", "whom Sen. Wexcombe met").replace("Parents", "Sen. Wexcombe")
+    assert (await verdict(short, short.replace("Sen.", "Senator"), "1")).outcome == "duplicate"
+
+
+@pytest.mark.parametrize("day", ["(April 2)", "(2 April)", "(Apr 2)"])
+async def test_dates_that_are_added_in_brackets(day: str) -> None:
+    """Some papers add the date to each day of the week; other dates make other reports."""
+    dated = REPORT.replace("on Monday", f"on Monday {day}")
+    assert (await verdict(REPORT, dated, "1")).outcome == "duplicate"
+    assert (await verdict(dated, dated.replace("2", "9", 1), "1")).outcome == "new"
+    other = dated.replace(day, day.replace("2", "9"))
+    assert (await verdict(dated, other, "1")).reason == "other-figures"
+
+
+async def test_years_that_are_put_in() -> None:
+    """A year that is added is no news, one in place of another is."""
+    stored = REPORT.replace("last winter", "the winter of 2027")
+    put_in = stored.replace("in spring for", "in spring 2029 for")
+    assert (await verdict(stored, put_in, "1")).outcome == "duplicate"
+    assert (await verdict(put_in, put_in.replace("2029", "2028"), "1")).reason == "other-figures"
