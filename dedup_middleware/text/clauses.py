@@ -30,7 +30,7 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
 
     TITLE, PERSON the next word, the next two are a name: company, mayor
     GIVEN         a given name, which another name follows
-    BODY          what the same word says before it is a name: city, bank
+    BODY          what the same word says before it is a name: city, bank; Chinese: in any text
     SURNAME       a surname
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
@@ -234,6 +234,7 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 4096
+FURTHER: Final = 8192  # of a name's word that is no part of the words of its clause: not the first
 SPACE, HYPHEN, _CYRILLIC = map(ord, " -а")
 _CYRILLIC_LETTERS, _STEM = 48, 5
 LONG: Final = 32  # characters of what is hashed at once

@@ -232,7 +232,7 @@ LONGEST: Final = 24  # characters of a word of the list, spaces included
 _SYLLABLES: Final = 2  # of a Korean word that count
 _PERSON: Final = 3  # syllables of a Korean name
 _PREFIXES: Final = code_set("وفبلكساהובלמשכ")
-_WAW, _VAV = ord("و"), ord("ו")  # and
+_WAW, _VAV, _LAM, _HE = map(ord, ("و", "ו", "ل", "ה"))  # and; ends of "the"
 _PARTICLES: Final = code_set("은는이가을를의에와과도로씨님만")
 _ENDINGS: Final = code_set("지는은을고게면기던다")
 _NUMBERS: Final = code_set("일이삼사오육칠팔구십백천만억조")
@@ -401,12 +401,13 @@ def _spaced(
         begin, polar = _without_prefixes(text, i, last)
     if script == VIETNAMESE and not polar and last - i < LONG:  # English, say
         polar = listed(plain, i, last)
-    if polar and polar != BODY:
+    if polar and polar != BODY and not (polar == GIVEN and titled in (1, 2)):
         words, turn = weigh(polar, name_value(text, begin, end))
-        titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
-        return end, words, turn, titled
+        definite = begin > i and codes[begin - 1] == (_LAM if begin > i + 1 else _HE)
+        titled = 2 if polar == PERSON else 3 if polar == GIVEN else polar == TITLE and not definite
+        return end, words, turn, np.int64(titled)
     if titled:
-        return last, WORDS[NAME], name_value(text, i, last), titled - 1
+        return last, WORDS[NAME], name_value(text, i, last), 3 if titled == 2 else 0
     if script == KOREAN:
         words, turn = _korean(text, i, last)
         return last, words, turn, 0

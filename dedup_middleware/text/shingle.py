@@ -47,10 +47,13 @@ from dedup_middleware.text.characters import (
     simplified,
 )
 from dedup_middleware.text.clauses import (
+    BODY,
+    FURTHER,
     LONG,
     NAME,
     NUMBER,
     POINTER,
+    SPACE,
     SPAN,
     STOP,
     TURNING,
@@ -85,6 +88,7 @@ from dedup_middleware.text.hashing import (
     shingle_features,
 )
 from dedup_middleware.text.names import find_names, mark, mark_capitals, places_of_names
+from dedup_middleware.text.numerals import is_wrap
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
@@ -119,9 +123,28 @@ def _hash_tokens(
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
+    for token in range(np.uint64(1), np.uint64(kinds.size)):
+        if kinds[token] >> np.uint16(1) == BODY:
+            _name_body(cut, kinds, np.int64(token))
 
 
 _NEARBY: Final = np.uint64(32)  # clauses
+
+
+@subkernel
+def _name_body(cut: CutText, kinds: NDArray[np.uint16], body: int) -> None:
+    """Let what stands before 公司 or 小区 be a name: a word, or up to three characters that are."""
+    first, size = body, 1
+    while first > 0 and size == 1 and cut.ends[first - 1] == cut.starts[first]:
+        begin, size = cut.starts[first - 1], cut.ends[first - 1] - cut.starts[first - 1]
+        ends = kinds[first - 1] & (STOP | NUMBER) or cut.flags[begin] & SEPARATES
+        if ends or (size > 1 and first < body):
+            break
+        first -= 1
+    before = np.int64(cut.starts[first]) - 1  # a line may have ended in the name
+    broken = before >= 0 and (cut.codes[before] == SPACE or is_wrap(cut.codes, before))
+    for token in range(first, first if broken or body - first > 3 else body):
+        kinds[token] = np.uint16(2 * NAME + (FURTHER if token > first else 0))
 
 
 @subkernel
@@ -189,7 +212,7 @@ def keep_words(
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
             numbers[kept] = np.uint8(kind // np.uint64(NUMBER) & np.uint64(3))
-            turning = kind & np.uint64(TURNING) != 0
+            turning, whole = kind & np.uint64(TURNING) != 0, np.uint64(kind < np.uint64(FURTHER))
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
             cut |= np.uint8(ends_clause)
@@ -209,7 +232,7 @@ def keep_words(
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 counted = value if plain & (kind == 0) else np.uint64(0)
                 stem = stem_hash(text, first, last, counted)
-                words, ending = words + WORDS[known] + stem, ending + counted - stem
+                words, ending = words + WORDS[known] * whole + stem, ending + counted - stem
                 turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
             written = _write_clause(clauses, endings, written, words, turn, ending)
@@ -304,7 +327,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 20
+FORMAT: Final = 21
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 

@@ -268,11 +268,12 @@ class Twin:
                 begin += 1
         if self.script == module.VIETNAMESE and not polar:
             polar, end = KNOWN.get(self.text[first:last], 0), last
-        if polar and polar != BODY:
-            self.titled = 2 if polar == PERSON else 1 if polar in (TITLE, GIVEN) else 0
+        if polar and polar != BODY and not (polar == GIVEN and self.titled in (1, 2)):
+            definite = re.fullmatch("ה|.+ل", self.text[first:begin]) is not None
+            self.titled = {PERSON: 2, GIVEN: 3, TITLE: 1 - definite}.get(polar, 0)
             return end, self.weigh(polar, begin, end)
         if self.titled:
-            self.titled -= 1
+            self.titled = 3 if self.titled == 2 else 0
             return last, (int(WORDS[NAME]), self.hash(first, last))
         if self.script == module.KOREAN:
             return last, self.korean(first, last)
