@@ -35,6 +35,7 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
 
 Order and stop words are no part of either, nor are numerals, which are compared by their places.
 Of words in Cyrillic letters five count: a negation changes the case of others (нарушений нет).
+Behind an article or the like that is written with an apostrophe the rest counts (l'automne, n'est).
 
 An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
 dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
@@ -235,7 +236,9 @@ def polarity_of(code: np.uint32) -> np.uint64:
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 4096
 FURTHER: Final = 8192  # of a name's word that is no part of the words of its clause: not the first
-SPACE, HYPHEN, _CYRILLIC = map(ord, " -а")
+SPACE, HYPHEN, APOSTROPHE, _CYRILLIC = map(ord, " -'а")
+_A, _L, _Q, _U, _Z = map(ord, "alquz")
+_ELIDED: Final = np.uint64(5)  # letters of what is written with an apostrophe are fewer
 _CYRILLIC_LETTERS, _STEM = 48, 5
 LONG: Final = 32  # characters of what is hashed at once
 
@@ -294,18 +297,35 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 
 
 @subkernel
+def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
+    """Where a word begins behind what lost its vowel (l'automne, n'est, qu'une, dell'anno)."""
+    if codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
+        return first
+    end = first + np.uint64(1)
+    while end < min(last, first + _ELIDED) and codes[end] != np.uint32(APOSTROPHE):
+        end += np.uint64(1)
+    size, final = end - first, np.int64(codes[end - np.uint64(1)])
+    cut = (size == 1 and _A <= final <= _Z) or (size == 2 and codes[first] == _Q and final == _U)
+    cut = cut or (size > 2 and final == _L and codes[end - np.uint64(2)] == _L)
+    return end + np.uint64(1) if cut and size < _ELIDED and end + np.uint64(1) < last else first
+
+
+@subkernel
 def stem_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
     """The hash of a word, 0 of one that does not count; of Cyrillic ones of five letters, as cases
-    change."""
+    change, of others from behind an article with an apostrophe on."""
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
-    if (value != 0) & cyrillic & (last - first > np.uint64(_STEM)):
-        value = hash_slice(text, first, first + np.uint64(_STEM))
+    begin = elided(text.codes, first, last)
+    end = first + np.uint64(_STEM) if cyrillic & (last - first > np.uint64(_STEM)) else last
+    if (value != 0) & ((begin > first) | (end < last)) & (end - begin < np.uint64(LONG)):
+        value = hash_slice(text, begin, end)
     return value
 
 
 @subkernel
 def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
     """The hash of a name; 河北省 and 河北 are one."""
+    first = elided(text.codes, first, last)
     level = among(text.codes[last - np.uint64(1)], _LEVELS)
     last -= np.uint64((last - first > np.uint64(2)) & level)
     return hash_slice(text, first, last)

@@ -398,21 +398,24 @@ def month(packed: int) -> int:
 
 @subkernel
 def scale_after(codes: Codes, i: int) -> tuple[int, int]:
-    """The power of ten of the word at i (thousand, mln, тыс.), and where it ends; 0 for none."""
+    """The power of ten of the word at i (thousand, тыс., Mio.), and where it ends; 0 for none."""
     word, end = word_after(codes, i)
     short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
-    short = short and is_cyrillic(codes, i) and is_cyrillic(codes, end + 2)
+    cyrillic = is_cyrillic(codes, i) and is_cyrillic(codes, end + 2)
+    short = short and (cyrillic or (is_letter(codes, i) and is_letter(codes, end + 2)))
     return search(word, _SCALE_WORDS, _SCALE_EXPONENTS), (end + 1 if short else end)
 
 
 @subkernel
 def scale_letter(codes: Codes, first: int, end: int) -> tuple[int, int]:
-    """The power of ten of the letter at `end` behind an amount of money that begins at `first`, and
-    where it ends; 0 for none: $3m, £20k."""
+    """The power of ten of the letter at `end` behind an amount of money that begins at `first`, or
+    before a currency, and where it ends; 0 for none: $3m, £20k, 3 M€."""
+    letter = end + 1 if at(codes, end) == 32 and among(at(codes, end + 2), _MONEY) else end
     power = 0
     for place in range(_SCALE_LETTERS.size):
-        power = _SCALE_POWERS[place] if at(codes, end) == _SCALE_LETTERS[place] else power
-    if power == 0 or is_letter(codes, end + 1):
+        power = _SCALE_POWERS[place] if at(codes, letter) == _SCALE_LETTERS[place] else power
+    if power == 0 or is_letter(codes, letter + 1):
         return 0, end
     begin = first - 1 if at(codes, first - 1) == _POINT else first
-    return (power, end + 1) if among(at(codes, begin - 1), _MONEY) else (0, end)
+    paid = among(at(codes, begin - 1), _MONEY) or among(at(codes, letter + 1), _MONEY)
+    return (power, letter + 1) if paid else (0, end)

@@ -237,11 +237,18 @@ def suspects(text: str) -> list[int]:
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40.
+# Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40
+# and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 # They begin with the point, which is looked for faster than a digit.
 _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
-_HOUR: Final = re.compile(r"\.(?:(?<=\b[ВКСвкс] \d\.)|(?<=\b[ВКСвкс] \d\d\.))(?=[0-5]\d(?!\.?\d))")
+_BEFORE_HOURS: Final = "[ВКСвкс] ore alle dalle le las às saat godz\\. godzinie godziny".split()
+_HOUR: Final = re.compile(
+    r"\.(?<=\d\.)(?<![.\d]\d\d\.)(?<!\.\d\.)(?=[0-5]\d(?!\.?\d))(?:(?=\d\d ?(?:Uhr|uur|horas|h)\b)"
+    + "".join(rf"|(?<=\b{word} \d\.)|(?<=\b{word} \d\d\.)" for word in _BEFORE_HOURS)
+    + ")"
+)
+_PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
@@ -327,9 +334,11 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
+    if "üzde " in text:
+        text = _PER_HUNDRED.sub("%", text)
     text = _CLOCK.sub(r":\1 \2.m.", text)
+    text = _HOUR.sub(":", text)
     if "о" in text:  # of other alphabets the search for this letter is all that it costs
-        text = _HOUR.sub(":", text)
         text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
     if more is not None and more.start() >= _MOST_SHARE * len(text):

@@ -53,6 +53,7 @@ from dedup_middleware.text.clauses import (
     NAME,
     NUMBER,
     POINTER,
+    SO,
     SPACE,
     SPAN,
     STOP,
@@ -60,6 +61,7 @@ from dedup_middleware.text.clauses import (
     TURNS,
     WORDS,
     divides,
+    elided,
     ends_turn,
     kind_or_place,
     kinds_of_words,
@@ -117,6 +119,10 @@ def _hash_tokens(
         if end < last and end - first < np.uint64(LONG):
             # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
             kind = kind_of(text.kinds, hash_slice(text, first, end)) & ~np.uint64(STOP)
+        begin = elided(text.codes, first, last)
+        if kind == 0 and begin > first and last - begin < np.uint64(LONG):
+            kind = kind_of(text.kinds, hash_slice(text, begin, last))
+            kind = kind & ~np.uint64(STOP) if kind != STOP else np.uint64(2 * SO)  # n'a
         kind &= pointed | ~np.uint64(SPAN)
         if not text.flags[first] & SEPARATES:
             pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)

@@ -85,8 +85,8 @@ _ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these a hyphen joins or divides.
 _JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
 _SIGNED: Final = code_set("%‰度℃元")
-_HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M = map(ord, "-– .°cfm")
-_METRIC, _A, _P, _AM, _PM = map(pack, ("metric", "a", "p", "am", "pm"))
+_HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M, _APOSTROPHE = map(ord, "-– .°cfm'")
+_METRIC, _A, _P, _AM, _PM, _DE, _DI, _D = map(pack, "metric a p am pm de di d".split())
 
 
 @subkernel
@@ -137,6 +137,10 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
         word, end = word_after(codes, i)
         if word == _METRIC and at(codes, end) == _SPACE and is_letter(codes, end + 1):
             word, end = word_after(codes, end + 1)
+        if word in (_DE, _DI, _D) and at(codes, end) in (_SPACE, _APOSTROPHE):  # millions d'euros
+            word, end = word_after(codes, end + 1)
+            of = search(word, _WORD_KEYS, _WORD_UNITS)
+            word = word if of < CELSIUS else 0
         if word in (_A, _P) and at(codes, end) == _DOT and at(codes, end + 1) == _M:
             word, end = _half(codes, word, end)
         unit = search(word, _WORD_KEYS, _WORD_UNITS)

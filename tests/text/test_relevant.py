@@ -81,6 +81,14 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
         ("At 6.31am, not at 7.30am", "At 6:31 a.m., not at 7:30 a.m."),
         ("At 6.31 a.m. or 12.07 pm", "At 6:31 a.m. or 12:07 p.m."),
         ("At 6.3 am, 6.75 pm or 1.204 am", "At 6.3 am, 6.75 pm or 1.204 am"),
+        ("Gegen 6.40 Uhr, bis 16.05 Uhr.", "Gegen 6:40 Uhr, bis 16:05 Uhr."),
+        ("dalle 8.30 alle 9.15", "dalle 8:30 alle 9:15"),
+        ("om 6.40 uur, a las 6.40, saat 06.40", "om 6:40 uur, a las 6:40, saat 06:40"),
+        ("Fiyatlar yüzde 12 arttı", "Fiyatlar %12 arttı"),
+        (
+            "6.75 Uhr, 6.4.20 Uhr, alle 3.1, alle 3.400",
+            "6.75 Uhr, 6.4.20 Uhr, alle 3.1, alle 3.400",
+        ),
         (
             "4 percentage points, a per cent, 6.30ampere",
             "4 percentage points, a per cent, 6.30ampere",
