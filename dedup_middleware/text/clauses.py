@@ -63,6 +63,7 @@ from dedup_middleware.text.characters import (
     BLOCK,
     CLASS_MASK,
     EXTEND,
+    FIRST_WIDE,
     SEPARATES,
     SYMBOL,
     Codes,
@@ -314,6 +315,8 @@ def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
 def stem_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
     """The hash of a word, 0 of one that does not count; of Cyrillic ones of five letters, as cases
     change, of others from behind an article with an apostrophe on."""
+    if text.codes[first] >= np.uint32(FIRST_WIDE):
+        return value
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
     begin = elided(text.codes, first, last)
     end = first + np.uint64(_STEM) if cyrillic & (last - first > np.uint64(_STEM)) else last

@@ -131,6 +131,8 @@ def mark_capitals(
 ) -> None:  # fmt: skip
     """Add `CAPITAL` to the words that begin with a capital letter, short forms (US, Gov.) apart,
     which sites write in several ways; the others as in `mark`."""
+    if not _some(raw):
+        return
     k = 0
     for word in range(words.size):
         while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:

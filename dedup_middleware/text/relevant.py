@@ -241,6 +241,7 @@ _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Z
 # and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 # They begin with the point, which is looked for faster than a digit.
+_POINTED: Final = re.compile(r"\.(?<=\d\.)[0-5]\d")
 _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
 _BEFORE_HOURS: Final = "[ВКСвкс] ore alle dalle le las às saat godz\\. godzinie godziny".split()
 _HOUR: Final = re.compile(
@@ -334,10 +335,11 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if "per cent" in text or "percent" in text:
         text = _PER_CENT.sub("%", text)
-    if "üzde " in text:
+    if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
-    text = _CLOCK.sub(r":\1 \2.m.", text)
-    text = _HOUR.sub(":", text)
+    if _POINTED.search(text):
+        text = _CLOCK.sub(r":\1 \2.m.", text)
+        text = _HOUR.sub(":", text)
     if "о" in text:  # of other alphabets the search for this letter is all that it costs
         text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
