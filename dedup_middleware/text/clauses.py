@@ -237,6 +237,7 @@ def polarity_of(code: np.uint32) -> np.uint64:
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
 TURNING: Final = 4096
 FURTHER: Final = 8192  # of a name's word that is no part of the words of its clause: not the first
+ELIDED: Final = 16384  # of a token that begins with an article or the like and an apostrophe
 SPACE, HYPHEN, APOSTROPHE, _CYRILLIC = map(ord, " -'а")
 _A, _L, _Q, _U, _Z = map(ord, "alquz")
 _ELIDED: Final = np.uint64(5)  # letters of what is written with an apostrophe are fewer
@@ -300,25 +301,29 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 @subkernel
 def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
     """Where a word begins behind what lost its vowel (l'automne, n'est, qu'une, dell'anno)."""
-    if codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
+    one, size = np.uint64(1), last - first
+    if size < np.uint64(3) or codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
         return first
-    end = first + np.uint64(1)
-    while end < min(last, first + _ELIDED) and codes[end] != np.uint32(APOSTROPHE):
-        end += np.uint64(1)
-    size, final = end - first, np.int64(codes[end - np.uint64(1)])
-    cut = (size == 1 and _A <= final <= _Z) or (size == 2 and codes[first] == _Q and final == _U)
-    cut = cut or (size > 2 and final == _L and codes[end - np.uint64(2)] == _L)
-    return end + np.uint64(1) if cut and size < _ELIDED and end + np.uint64(1) < last else first
+    if codes[first + one] == np.uint32(APOSTROPHE):
+        return first + one + one
+    for end in range(first + one + one, min(last - one, first + _ELIDED)):
+        if codes[end] == np.uint32(APOSTROPHE):
+            final, cut = np.int64(codes[end - one]), codes[first] == np.uint32(_Q)
+            cut &= final == _U and end == first + one + one
+            cut |= end > first + one + one and final == _L and codes[end - one - one] == _L
+            return end + one if cut else first
+    return first
 
 
 @subkernel
-def stem_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
+def stem_hash(
+    text: HashedText, first: np.uint64, begin: np.uint64, last: np.uint64, value: np.uint64
+) -> np.uint64:
     """The hash of a word, 0 of one that does not count; of Cyrillic ones of five letters, as cases
-    change, of others from behind an article with an apostrophe on."""
+    change, of others from `begin` on, see `elided`."""
     if text.codes[first] >= np.uint32(FIRST_WIDE):
         return value
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
-    begin = elided(text.codes, first, last)
     end = first + np.uint64(_STEM) if cyrillic & (last - first > np.uint64(_STEM)) else last
     if (value != 0) & ((begin > first) | (end < last)) & (end - begin < np.uint64(LONG)):
         value = hash_slice(text, begin, end)
@@ -328,7 +333,6 @@ def stem_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uin
 @subkernel
 def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
     """The hash of a name; 河北省 and 河北 are one."""
-    first = elided(text.codes, first, last)
     level = among(text.codes[last - np.uint64(1)], _LEVELS)
     last -= np.uint64((last - first > np.uint64(2)) & level)
     return hash_slice(text, first, last)

@@ -48,6 +48,7 @@ from dedup_middleware.text.characters import (
 )
 from dedup_middleware.text.clauses import (
     BODY,
+    ELIDED,
     FURTHER,
     LONG,
     NAME,
@@ -128,6 +129,7 @@ def _hash_tokens(
             pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
+        kind |= np.uint64(ELIDED) if begin > first else np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
     for token in range(np.uint64(1), np.uint64(kinds.size)):
         if kinds[token] >> np.uint16(1) == BODY:
@@ -218,11 +220,11 @@ def keep_words(
             ends[kept] = ends[token]
             kind, says = np.uint64(kinds[token]), i < last
             numbers[kept] = np.uint8(kind // np.uint64(NUMBER) & np.uint64(3))
-            turning, whole = kind & np.uint64(TURNING) != 0, np.uint64(kind < np.uint64(FURTHER))
+            turning, whole = kind & np.uint64(TURNING), np.uint64(kind & np.uint64(FURTHER) == 0)
+            part = elided(codes, first, last) if kind & np.uint64(ELIDED) else first
             kind &= np.uint64(NUMBER - 1)
             ends_clause = says and divides(codes, flags, before, first)
-            cut |= np.uint8(ends_clause)
-            cuts[kept] = cut
+            cuts[kept] = cut = cut | np.uint8(ends_clause)
             counts = says & (every | (kind & np.uint64(STOP) == 0))
             kept += np.uint64(counts)
             cut = np.uint8(0) if counts else cut
@@ -231,15 +233,15 @@ def keep_words(
                 words = turn = ending = np.uint64(0)
             before = last if says else before
             plain = says & (flags[first] & NUMERAL == 0)
-            if turning and plain:
+            if turning != 0 and plain:
                 more, turned = weigh_parts(text, first, last)
                 words, turn = words + more, turn + turned
             else:  # no branch: it would be mispredicted
                 known = kind >> np.uint64(1) if plain else np.uint64(0)
                 counted = value if plain & (kind == 0) else np.uint64(0)
-                stem = stem_hash(text, first, last, counted)
+                stem = stem_hash(text, first, part, last, counted)
                 words, ending = words + WORDS[known] * whole + stem, ending + counted - stem
-                turn += name_hash(text, first, last) if known == np.uint64(NAME) else TURNS[known]
+                turn += name_hash(text, part, last) if known == np.uint64(NAME) else TURNS[known]
         if count:
             written = _write_clause(clauses, endings, written, words, turn, ending)
         if kept or not count:
