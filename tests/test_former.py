@@ -198,6 +198,20 @@ async def test_errors_of_the_former_index_name_its_setting(
     assert "the index at DEDUP_FORMER_INDEX_URL=redis://old can't be used" in caplog.text
 
 
+async def test_a_former_index_that_goes_while_it_is_opened(
+    move: Move, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its pages are counted last; the error names its setting, too."""
+    await move.before()
+
+    async def count() -> int:
+        raise IndexUnavailableError("the index at DEDUP_INDEX_URL=redis://old can't be used")
+
+    monkeypatch.setattr(move.former, "count", count)
+    with pytest.raises(IndexUnavailableError, match="DEDUP_FORMER_INDEX_URL=redis://old"):
+        await move.moving()
+
+
 async def test_pages_that_wait_for_one_connection_go_on_together(
     move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -254,10 +254,12 @@ async def test_spider_that_yields_items_from_the_start_is_closed(
 
 
 @pytest.mark.services
+@pytest.mark.parametrize("other_fails", [False, True])
 async def test_a_crawl_whose_last_commits_fail_counts_as_failed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, other_fails: bool
 ) -> None:
-    """With DEDUP_ON_ERROR=close, although no item is left that could close the spider."""
+    """With DEDUP_ON_ERROR=close, although no item is left that could close the spider; also if
+    Scrapy does not wait for them, because another pipeline failed when it was closed."""
     with running_redis(tmp_path) as server:
 
         class Killing:
@@ -265,6 +267,11 @@ async def test_a_crawl_whose_last_commits_fail_counts_as_failed(
                 """The item is decided, and the server is killed before it is committed."""
                 server.kill()
                 return page
+
+            def close_spider(self) -> None:
+                """It may fail."""
+                if other_fails:
+                    raise OSError("the disk is full")
 
         async def start(_spider: Any) -> AsyncIterator[Any]:
             yield {"url": "https://a/0", "text": article(0)}

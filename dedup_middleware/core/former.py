@@ -188,7 +188,8 @@ class Former:
             hash_key_of(stored, self._where)
             key = stored[HASH_KEY]
             self._check_key(key)
-            pages = await index.count()
+            with named_as_given(_NAMES):
+                pages = await index.count()
         except BaseException:
             await index.close()
             raise

@@ -189,8 +189,9 @@ def fail(crawler: Crawler) -> None:
     def forget_spider() -> None:
         crawler.spider = None
 
-    # Connected last, so it is called last.
-    crawler.signals.connect(forget_spider, signals.spider_closed, weak=False)
+    # Connected last, so it is called last. While the handlers of one signal run, none is added.
+    for signal in (signals.spider_closed, signals.engine_stopped):
+        crawler.signals.connect(forget_spider, signal, weak=False)
 
 
 # Methods of an index whose calls are counted.

@@ -80,8 +80,9 @@ from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.numerals import among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
-MOST: Final = 256  # no polarity is as large
-BODY, SURNAME, GIVEN, PERSON, TITLE = range(MOST - 5, MOST)
+MOST: Final = 512  # no polarity is as large
+_ALTERNATIVES: Final = 256  # no polarity of a class of alternatives is
+BODY, SURNAME, GIVEN, PERSON, TITLE = range(_ALTERNATIVES, _ALTERNATIVES + 5)
 #: languages whose words count in their own texts alone, and what stands before them in the table:
 #: most of them are words of another language too
 MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
@@ -115,7 +116,7 @@ class Polarity:
 def polarity() -> Polarity:
     """Read the shipped list.
 
-    :raises ValueError: a word is in two classes.
+    :raises ValueError: a word is in two classes, or there are too many classes.
     """
     text = (files("dedup_middleware.text") / "data" / "polarity.txt").read_text("utf-8")
     lines = [line.split(" ", 2) for line in text.splitlines() if line and line[0] != "#"]
@@ -124,6 +125,8 @@ def polarity() -> Polarity:
         if name not in _SINGLE:
             sides[name] = max(sides.get(name, 0), members.count(" | ") + 1)
     firsts = dict(zip(sides, accumulate(sides.values(), initial=ALTERNATIVES), strict=False))
+    if ALTERNATIVES + sum(sides.values()) > _ALTERNATIVES:
+        raise ValueError("too many classes")
     words, own, kept = dict[str, int](), dict[str, int](), set[str]()
     for language, name, members in lines:
         for side, group in enumerate(members.split(" | ")):
@@ -143,12 +146,12 @@ def polarity() -> Polarity:
     )
 
 
-#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 512 for a numeral
-#: written as a word, plus 1024 for a unit of time, which is none behind one with 2048 (this week)
+#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 1024 for a numeral
+#: written as a word, plus 2048 for a unit of time, which is none behind one with 4096 (this week)
 STOP: Final = 1
-NUMBER: Final = 512
-SPAN: Final = 1024
-POINTER: Final = 2048
+NUMBER: Final = 1024
+SPAN: Final = 2048
+POINTER: Final = 4096
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
 _SPANS: Final = frozenset(word_lists()["spans"])
@@ -207,7 +210,7 @@ def _ideographs() -> dict[int, int]:
     }
 
 
-_VALUES: Final = by_code_point(_ideographs(), np.uint8)
+_VALUES: Final = by_code_point(_ideographs(), np.uint16)
 
 
 def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
@@ -235,9 +238,9 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
-TURNING: Final = 4096
-FURTHER: Final = 8192  # of a name's word that is no part of the words of its clause: not the first
-ELIDED: Final = 16384  # of a token that begins with an article or the like and an apostrophe
+TURNING: Final = 8192
+FURTHER: Final = 16384  # of a name's word that is no part of the words of its clause: not the first
+ELIDED: Final = 32768  # of a token that begins with an article or the like and an apostrophe
 SPACE, HYPHEN, APOSTROPHE, _CYRILLIC = map(ord, " -'а")
 _A, _L, _Q, _U, _Z = map(ord, "alquz")
 _ELIDED: Final = np.uint64(5)  # letters of what is written with an apostrophe are fewer
@@ -248,12 +251,14 @@ LONG: Final = 32  # characters of what is hashed at once
 def _weights() -> tuple[Hashes, Hashes]:
     words, turns = [0] * MOST, [0] * MOST
     turns[NOT] = 0x9E3779B97F4A7C15
-    turns[SOME], turns[MUST] = mix_int(2 * MOST), mix_int(2 * MOST + 1)
-    words[NAME] = mix_int(MOST)
-    for value in range(ALTERNATIVES, MOST):
+    turns[SOME], turns[MUST] = mix_int(MOST), mix_int(MOST + 1)
+    words[NAME] = mix_int(_ALTERNATIVES)
+    for value in range(ALTERNATIVES, _ALTERNATIVES):
         # Mixed, so that two other words in a clause do not add up to the same.
         words[value] = mix_int(bisect_right(polarity().classes, value))
-        turns[value] = mix_int(MOST + value)
+        turns[value] = mix_int(_ALTERNATIVES + value)
+    for value in range(BODY, TITLE + 1):
+        words[value] = mix_int(MOST + value)
     return np.array(words, np.uint64), np.array(turns, np.uint64)
 
 

@@ -30,8 +30,8 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
-_KIND_BITS: Final = np.uint64(12)
-_KIND: Final = np.uint64(4095)
+_KIND_BITS: Final = np.uint64(13)
+_KIND: Final = np.uint64(8191)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.
@@ -158,7 +158,7 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
 
 
 def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 1023, which replace their lowest 10 bits:
+    """A hash table from hashes to kinds, 1 to 8191, which replace their lowest 13 bits:
     buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
     goes into the next one. Of hashes that differ in these bits alone the last one counts."""
     values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)

@@ -249,6 +249,8 @@ _HOUR: Final = re.compile(
     + "".join(rf"|(?<=\b{word} \d\.)|(?<=\b{word} \d\d\.)" for word in _BEFORE_HOURS)
     + ")"
 )
+# A timetable keeps its points: 6:40 is two numerals, of which few have places.
+_MOST_HOURS: Final = 8
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 _MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # times that a text may be escaped
@@ -339,7 +341,8 @@ def relevant(text: str) -> str:
         text = _PER_HUNDRED.sub("%", text)
     if _POINTED.search(text):
         text = _CLOCK.sub(r":\1 \2.m.", text)
-        text = _HOUR.sub(":", text)
+        hours, times = _HOUR.subn(":", text)
+        text = hours if times <= _MOST_HOURS else text
     if "о" in text:  # of other alphabets the search for this letter is all that it costs
         text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))

@@ -89,3 +89,26 @@ async def test_hours_with_a_point() -> None:
     stored = DUTCH.format(**DUTCH_FACTS | {"day": "dinsdag om 16.40 uur"})
     new = DUTCH.format(**DUTCH_FACTS | {"day": "dinsdag om 16:40 uur"})
     assert (await verdict(stored, new)).reason == "exact-copy"
+
+
+@pytest.mark.parametrize("changed", [0, 7, 14])
+async def test_a_timetable_with_points(changed: int) -> None:
+    """Each hour counts as one numeral: of those with a colon, not all have places."""
+    halts = (
+        "Moorhof Linden Auried Brugg Seefeld Talbach Weiher Rehberg Holzen Gabel Ranft Furth Egg "
+        "Sulz Kalten Ostern"
+    )
+    hours = [f"{6 + i}.{minute}" for i, minute in enumerate([15, 40, 20, 45] * 4)]
+    text = (
+        "Die neue Linie der Waldbahn verbindet ab Herbst das Dorf am Hang mit dem See. Der Wagen "
+        "hält am Abend nur nach einem Zeichen der Wartenden. {} Kinder fahren in Begleitung ihrer "
+        "Eltern umsonst, und Fahrräder stehen im letzten Abteil. Der Verein sucht noch Helfer für "
+        "den Verkauf der Karten, für den Kiosk und für die Pflege der Beete."
+    )
+
+    def table(times: list[str]) -> str:
+        stops = zip(halts.split(), times, strict=True)
+        return text.format(", ".join(f"{halt} um {time} Uhr" for halt, time in stops) + ".")
+
+    other = [*hours[:changed], "16.20", *hours[changed + 1 :]]
+    assert (await verdict(table(hours), table(other))).outcome == "new"

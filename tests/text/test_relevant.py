@@ -84,6 +84,8 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
         ("Gegen 6.40 Uhr, bis 16.05 Uhr.", "Gegen 6:40 Uhr, bis 16:05 Uhr."),
         ("dalle 8.30 alle 9.15", "dalle 8:30 alle 9:15"),
         ("om 6.40 uur, a las 6.40, saat 06.40", "om 6:40 uur, a las 6:40, saat 06:40"),
+        (", ".join(["um 6.40 Uhr"] * 8), ", ".join(["um 6:40 Uhr"] * 8)),
+        (", ".join(["um 6.40 Uhr"] * 9), ", ".join(["um 6.40 Uhr"] * 9)),
         ("Fiyatlar yüzde 12 arttı", "Fiyatlar %12 arttı"),
         (
             "6.75 Uhr, 6.4.20 Uhr, alle 3.1, alle 3.400",
