@@ -226,7 +226,7 @@ class ContentByEvidence(Content):
         """Judge a page by what was counted of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 12] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 13] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: shingles of the page, each once where many are repeated, among which

@@ -279,6 +279,8 @@ def decide_by_evidence(
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
         changed |= found[i, evidence.RENAMED] >= _RENAMED
+        # Other sites add a year or a date; yearly and weekly pages of one site differ in them.
+        changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
         code = _first_code(
             equal and not is_other_title and not (titled and size < base.LONG),

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-_WORDS = 4  # the lowest sort of a value that is a word
+_WORDS = 5  # the lowest sort of a value that is a word
 
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make

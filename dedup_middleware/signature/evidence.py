@@ -51,7 +51,7 @@ from dedup_middleware.signature.ribbon import (
     solve,
 )
 from dedup_middleware.signature.titles import count_new_subject
-from dedup_middleware.text.datelines import DATED, STAMP, YEAR
+from dedup_middleware.text.datelines import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
@@ -69,8 +69,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     LONGEST_OF_ALL,
     EXCHANGED,
     RENAMED,
-) = range(12)
-COLUMNS: Final = 12
+    PUT_IN,
+) = range(13)
+COLUMNS: Final = 13
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -103,7 +104,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 12].
+    """Compare the wording of a page with the evidence of n others, int64[n, 13].
 
     The columns count, of the page:
 
@@ -132,6 +133,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       that another one of them follows in the other page
     * ``RENAMED``: how often it says a name in place of something else, of names that the other one
       hardly says
+    * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other one has nowhere
+      and that were put in between words that follow each other there; ``NEW_VALUES`` leaves them
+      out
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -234,6 +238,17 @@ def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
 
 
 @subkernel
+def _places_of_date(positions: Any, sorts: Any, i: Any) -> Any:
+    """The first and the last word of a date in brackets, of which a value is one."""
+    first, last = np.int64(positions[i]), np.int64(positions[i])
+    if i > 0 and sorts[i - 1] == BRACKETED and positions[i - 1] == first - 1:
+        first -= 1
+    elif i + 1 < sorts.size and sorts[i + 1] == BRACKETED and positions[i + 1] == last + 1:
+        last += 1
+    return first, last
+
+
+@subkernel
 def _count_values(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
     is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, found: Any,
@@ -247,16 +262,21 @@ def _count_values(
         inside = lead <= word < tail
         # A year that an agency adds to its dates is no news; one that replaces another is.
         added = sorts[i] == YEAR and not head & _YEARS
-        if sorts[i] == YEAR and seeds.size:
-            added |= is_put_in(common, word_hashes, seeds, data, start, size, word)
         if sorts[i] == DATED or added:
             continue
         if sorts[i] == STAMP and not inside and is_new.size >= _STAMPED:
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
-        found[NEW_VALUES] += np.int64(holds_value(data, start, size, values[i]) == 0)
-        if sorts[i] == NAME:
+        put_in, of_date = False, i > 0 and sorts[i - 1] < NAME and positions[i - 1] == word - 1
+        if (sorts[i] == BRACKETED or (sorts[i] == YEAR and of_date)) and seeds.size:
+            first, last = word, word
+            if sorts[i] == BRACKETED:
+                first, last = _places_of_date(positions, sorts, i)
+            put_in = is_put_in(common, word_hashes, seeds, data, start, size, first, last)
+        column = PUT_IN if put_in else NEW_VALUES
+        found[column] += np.int64(holds_value(data, start, size, values[i]) == 0)
+        if sorts[i] == NAME or put_in:
             continue
         if inside and _is_replaced(is_new, word):
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))

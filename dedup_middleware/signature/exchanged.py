@@ -54,16 +54,31 @@ def _end_of_new(common: Any, word: Any, most: Any) -> Any:
 
 
 @subkernel
-def is_put_in(
-    common: Any, word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, word: Any
-) -> Any:
-    """Whether a word, or up to three with it, stand between words that follow each other in the
-    other page."""
-    for first in range(max(0, word - TRIPLE + 1), min(word + 1, common.size)):
-        last = _end_of_new(common, first, TRIPLE)
-        if last >= word:
-            return _continues(word_hashes, seeds, data, start, size, first - 1, last)
+def _says(word_hashes: Any, one: Any, then: Any) -> Any:
+    """Whether a page says one word behind another anywhere."""
+    for i in range(1, word_hashes.size):
+        if word_hashes[i - 1] == one and word_hashes[i] == then:
+            return True
     return False
+
+
+@subkernel
+def is_put_in(
+    common: Any, word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, first: Any,
+    last: Any,
+) -> Any:  # fmt: skip
+    """Whether the words from `first` to `last`, or up to three with them, stand between words that
+    follow each other in the other page, but nowhere else in this one: there the other page may say
+    them, too, and something else here (`Flower show` above `Flower show 2031`)."""
+    before, behind = first - 1, last
+    inside = before > 0 and behind < word_hashes.size - TRIPLE + 1
+    found = inside and _continues(word_hashes, seeds, data, start, size, before, behind)
+    for word in range(max(0, last - TRIPLE + 1), min(first + 1, common.size)):
+        end = -1 if found else _end_of_new(common, word, TRIPLE)
+        if end >= last:
+            before, behind = word - 1, end
+            found = _continues(word_hashes, seeds, data, start, size, before, behind)
+    return found and not _says(word_hashes, word_hashes[before], word_hashes[behind + 1])
 
 
 @subkernel

@@ -116,6 +116,7 @@ def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool)
 YEAR: Final = 1  # a number that may be a year
 DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
 STAMP: Final = 3  # a figure of a time stamp
+BRACKETED: Final = 4  # a month or a day in brackets behind a day of the week
 _COLON, _NEW_LINE, _COMMA, _SLASH, _OPEN, _CLOSED = map(ord, ":\n,/()")
 _M, _STOP, _COPYRIGHT_SIGN = map(ord, "m.©")
 _EDITION, _DAY, _ORDINAL = map(ord, "版日第")
@@ -445,14 +446,14 @@ def editors_line(codes: Codes) -> int:
 
 @subkernel
 def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark a date in brackets behind a day of the week as what may be a year, which may be added:
+    """Mark a date in brackets behind a day of the week, which may be added as a year may be:
     `on Tuesday (April 2)`."""
     for row in range(rows.shape[0] - 1):
         if not numerals.is_letter(codes, rows[row, 3]):  # a month, before its day
             continue
         first, last = min(rows[row, 3], rows[row + 1, 3]), max(rows[row, 4], rows[row + 1, 4])
         if last - first <= _LONGEST_DAY and _begins_with(codes, first - 5, _IN_BRACKETS):
-            kinds[row] = kinds[row + 1] = YEAR
+            kinds[row] = kinds[row + 1] = BRACKETED
 
 
 @subkernel

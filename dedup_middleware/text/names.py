@@ -82,6 +82,7 @@ _BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.i
 _AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
 GERMAN: Final = ("das", "dem", "den", "der", "des", "die", "ein", "mit", "und")
 _GERMAN: Final = np.array([pack(word) for word in GERMAN], np.int64)
+_GERMAN_FIRST: Final = code_set("".join({word[0] for word in GERMAN}))
 # Besides words: what may stand before a word without beginning a sentence.
 _INSIDE: Final = code_set(",;&/)")
 #: a word in quotation marks inside a sentence is a name: the company «Vympel»
@@ -131,8 +132,6 @@ def mark_capitals(
 ) -> None:  # fmt: skip
     """Add `CAPITAL` to the words that begin with a capital letter, short forms (US, Gov.) apart,
     which sites write in several ways; the others as in `mark`."""
-    if not _some(raw):
-        return
     k = 0
     for word in range(words.size):
         while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:
@@ -173,14 +172,21 @@ def _is_word(text: CutText, token: int, members: NDArray[np.int64]) -> bool:
 
 
 @subkernel
+def has_articles(text: CutText) -> bool:
+    """Whether one token in `ARTICLES` is a German article or the like."""
+    found = 0
+    for token in range(text.starts.size):
+        first = text.starts[token]
+        # All have three letters; the first ones are asked for as this runs for any text.
+        if text.ends[token] - first == _SHORT and among(np.int64(text.codes[first]), _GERMAN_FIRST):
+            found += 1 if _is_word(text, token, _GERMAN) else 0
+    return found * ARTICLES >= text.starts.size
+
+
+@subkernel
 def _is_german(text: CutText, capitals: int) -> bool:
     """Whether as many of the tokens have capitals as in German, and many are its articles."""
-    found, count = 0, text.starts.size
-    if capitals > count * NOUNS:
-        return False
-    for token in range(count):
-        found += 1 if _is_word(text, token, _GERMAN) else 0
-    return found * ARTICLES >= count
+    return capitals <= text.starts.size * NOUNS and has_articles(text)
 
 
 @subkernel

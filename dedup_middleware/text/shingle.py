@@ -41,6 +41,7 @@ from dedup_middleware.text.characters import (
     Hashes,
     Places,
     code_points,
+    code_set,
     fold_and_align,
     fold_text,
     load_characters,
@@ -90,8 +91,14 @@ from dedup_middleware.text.hashing import (
     mix,
     shingle_features,
 )
-from dedup_middleware.text.names import find_names, mark, mark_capitals, places_of_names
-from dedup_middleware.text.numerals import is_wrap
+from dedup_middleware.text.names import (
+    find_names,
+    has_articles,
+    mark,
+    mark_capitals,
+    places_of_names,
+)
+from dedup_middleware.text.numerals import among, is_wrap
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
@@ -136,6 +143,8 @@ def _hash_tokens(
             _name_body(cut, kinds, np.int64(token))
 
 
+# 两家公司 and 2家公司 are no names.
+_FIRM, _COUNTED = ord("家"), code_set("一二两三四五六七八九十几数多各这那某")
 _NEARBY: Final = np.uint64(32)  # clauses
 
 
@@ -146,7 +155,10 @@ def _name_body(cut: CutText, kinds: NDArray[np.uint16], body: int) -> None:
     while first > 0 and size == 1 and cut.ends[first - 1] == cut.starts[first]:
         begin, size = cut.starts[first - 1], cut.ends[first - 1] - cut.starts[first - 1]
         ends = kinds[first - 1] & (STOP | NUMBER) or cut.flags[begin] & SEPARATES
-        if ends or (size > 1 and first < body):
+        counted = cut.codes[cut.ends[first - 1] - 1] == _FIRM and (
+            size == 1 or (size == 2 and among(np.int64(cut.codes[begin]), _COUNTED))
+        )
+        if ends or counted or (size > 1 and first < body):
             break
         first -= 1
     before = np.int64(cut.starts[first]) - 1  # a line may have ended in the name
@@ -278,6 +290,7 @@ def read_text(
     clauses, written = np.empty((0, 2), np.uint64), 0
     starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
     cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
+    has_names = False
     if ready:
         tagged = np.zeros(codes.size, np.uint8)
         count = cutting.tokenize(
@@ -289,6 +302,8 @@ def read_text(
         if mode == cutting.CHAR or not mark(raw, shifts, text, marks):
             marks = marks[:0]
         named = find_names(text, marks, names)
+        # In German any noun has a capital letter.
+        has_names = marks.size > 0 and not has_articles(text)
         clauses = np.empty((count, 2), np.uint64)
         kept, exact, written = keep_words(
             codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
@@ -328,7 +343,8 @@ def read_text(
         cuts[i] |= ends_line  # a wrapped line may be moved as a whole
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
-    mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
+    if has_names:
+        mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
         ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
         positions, sorts, anchors, words, cuts[:kept],

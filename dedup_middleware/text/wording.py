@@ -31,8 +31,8 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 
 NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
 SHORT: Final = 60  # words from which on the names of a page are no values
-NAME: Final = 4  # sorts of values: a word of a name, and
-WORD: Final = 5  # any other word of a short page
+NAME: Final = 5  # sorts of values: a word of a name, and
+WORD: Final = 6  # any other word of a short page
 WINDOWS: Final = 8  # parts of a page, of each of which one clause is an anchor
 SHORTEST_WINDOW, LONGEST_WINDOW = 3, 8  # clauses
 FEW_CLAUSES: Final = 20  # of a page of so many, each is one

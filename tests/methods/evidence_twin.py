@@ -32,7 +32,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 12], what `examine` returns
+    :param found: int64[n, 13], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     is_report = counted >= 250 and numerals >= 8
@@ -90,6 +90,7 @@ def weigh(
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     changed |= found[:, evidence.RENAMED] > 1
     neighbours, titled = _same_host(page, candidates)
+    changed |= neighbours & (found[:, evidence.PUT_IN] > 0)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)
     titles = candidates["title"]
     is_other_subject = (titles != page.title) & (found[:, evidence.NEW_SUBJECT] > 0)

@@ -21,11 +21,22 @@ REPORT = (
 )
 
 
-async def verdict(stored: str, new: str, key: str) -> Verdict:
-    """What becomes of a text on another site than the stored one."""
+GERMAN = (
+    "Der Konzern will im Herbst das alte Werk am Hafen schließen, in dem 240 Menschen Maschinen "
+    "für die Landwirtschaft bauen. Das teilte der Vorstand am Montag mit. Die Gewerkschaft nannte "
+    "den Plan einen Fehler, denn das Werk hatte im vergangenen Winter mehr Aufträge als je zuvor. "
+    "Ein Sprecher sagte, die Hallen seien zu klein und die Straßen zu eng für die Lastwagen, und "
+    "der Konzern habe mit der Stadt lange nach einem anderen Gelände gesucht. Wer in dem Betrieb "
+    "lernt, kann die Ausbildung in der Zentrale beenden. Am Abend versammelten sich viele vor dem "
+    "Tor, und der Pfarrer las die Namen aller vor, die dort seit der Gründung gearbeitet haben."
+)
+
+
+async def verdict(stored: str, new: str, key: str, host: str = "two.example") -> Verdict:
+    """What becomes of a text on another site than the stored one, or on `host`."""
     async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
         await dedup.commit(await dedup.decide(Document(key="https://one.example/1", text=stored)))
-        return await dedup.decide(Document(key="https://two.example/1", text=new))
+        return await dedup.decide(Document(key=f"https://{host}/2", text=new))
 
 
 async def test_another_firm_throughout() -> None:
@@ -69,8 +80,46 @@ async def test_dates_that_are_added_in_brackets(day: str) -> None:
 
 
 async def test_years_that_are_put_in() -> None:
-    """A year that is added is no news, one in place of another is."""
-    stored = REPORT.replace("last winter", "the winter of 2027")
-    put_in = stored.replace("in spring for", "in spring 2029 for")
+    """A year that ends a date is no news; one in place of another is, and what may be a number."""
+    stored = REPORT.replace("last winter", "the winter of 2027").replace("in spring", "on 3 March")
+    put_in = stored.replace("on 3 March for", "on 3 March 2029 for")
     assert (await verdict(stored, put_in, "1")).outcome == "duplicate"
+    for number in ("2029", "2,000"):
+        more = stored.replace("on Monday", f"with {number} people on Monday")
+        assert (await verdict(stored, more, "1")).reason == "other-figures"
     assert (await verdict(put_in, put_in.replace("2029", "2028"), "1")).reason == "other-figures"
+
+
+async def test_years_behind_words_that_are_also_said_without_one() -> None:
+    """That words follow each other in the stored page may be true of another place of it."""
+    head = REPORT + " Wexcombe digs {} for the foundations."
+    for key in range(1, 13):
+        found = await verdict(head.format(2030), head.format(2031), f"{key:x}")
+        assert found.reason == "other-figures"
+
+
+async def test_dates_in_brackets_in_place_of_others() -> None:
+    """The stored page has no date in brackets, but another date."""
+    stored = REPORT.replace("on Monday", "on April 9 this Monday")
+    new = REPORT.replace("on Monday", "this Monday (May 2)")
+    found = [(await verdict(stored, new, f"{key:x}")).reason for key in range(1, 13)]
+    assert found == ["other-figures"] * 12
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("in spring", "on 3 March 2029"), ("on Monday", "on Monday (April 2)")]
+)
+async def test_years_and_dates_of_pages_of_one_host(before: str, after: str) -> None:
+    """Yearly and weekly pages of a site differ in them."""
+    stored = REPORT.replace("last winter", "the winter of 2027")
+    new = stored.replace(before, after)
+    for key in range(1, 7):
+        found = await verdict(stored, new, f"{key:x}", "one.example")
+        assert found.reason == "other-figures"
+
+
+@pytest.mark.parametrize("key", ["1", "2", "3", "4"])
+async def test_german_nouns_are_no_names(key: str) -> None:
+    """All have capital letters: another word for the works is another word."""
+    new = GERMAN.replace("Werk", "Lager")
+    assert (await verdict(GERMAN, new, key)).outcome == "duplicate"

@@ -90,6 +90,7 @@ def names_before_bodies(text: str, spans: list[tuple[int, int]]) -> dict[int, in
         while kind_of(word)[1] == BODY and first and spans[first - 1][1] == spans[first][0]:
             before = words[first - 1]
             listed = before in STOPS or before in NUMBER_WORDS
+            listed |= re.fullmatch("[一二两三四五六七八九十几数多各这那某]?家", before) is not None
             if listed or separates(before[0]) or (len(before) > 1 and first < body):
                 break
             first -= 1
@@ -390,3 +391,10 @@ def test_the_shipped_list_is_sound() -> None:
     assert last < BODY
     assert min(b - a for a, b in pairwise(shipped.classes)) >= 2
     assert len({int(WORDS[first]) for first in shipped.classes}) == len(shipped.classes)
+
+
+def test_firms_that_are_counted() -> None:
+    """What counts firms is not their name, so a numeral in words turns no clause round."""
+    one, other = clauses("昨天两家公司宣布停产"), clauses("昨天2家公司宣布停产")
+    assert one[0] != other[0]
+    assert clauses("昨天宜家公司宣布停产")[0] == clauses("昨天金鼎公司宣布停产")[0]
