@@ -111,9 +111,9 @@ def pairs(given: dict[str, Any]) -> Iterator[Pair]:
         yield Pair(REPRINT, LONG, what, whole, page)
 
 
-async def judge(pair: Pair) -> Verdict:
-    """The verdict on the new page."""
-    async with Deduplicator(Options(index_url="memory:", hash_key="5eed")) as dedup:
+async def judge(pair: Pair, key: str = "5eed") -> Verdict:
+    """The verdict on the new page, with a hash key."""
+    async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
         stored = Document(key="https://one.example/1", text=pair.stored)
         await dedup.commit(await dedup.decide(stored))
         return await dedup.decide(Document(key="https://two.example/2", text=pair.new))
