@@ -346,7 +346,8 @@ def _is_caption(text: str, lower: str) -> bool:
     if _CAPTION.fullmatch(lower):
         return True
     found = _WIRE_CAPTION.fullmatch(lower)
-    if found is None or len(text) != len(lower):
+    # In capitals only, nothing says what is a name.
+    if found is None or len(text) != len(lower) or text.isupper():
         return False
     named = (text[slice(*found.span(name))] for name in ("by", "credit") if found[name])
     if not all(map(_is_names, named)):

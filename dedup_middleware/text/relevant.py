@@ -217,7 +217,8 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
     while i <= raw.size:
         first, names = i, False
         while i < raw.size and raw[i] != _LINE:
-            names |= raw[i] == _AT or (raw[i] == _COLON and i > first and raw[i - 1] == _T)
+            names |= raw[i] == _AT
+            names |= raw[i] == _COLON and i > first and _small(raw[i - 1]) == np.uint64(_T)
             if raw[i] == _U and i - first > 1:
                 names |= raw[i - 1] == _B and raw[i - 2] == _I
             i += 1

@@ -138,6 +138,7 @@ This story is available only for those who saw it, the minister said
 3 of 4
 The quay is lost (photo/video of the wreck shows that it burned)
 The ferry was sunk by a torpedo. Credit: the commander who ordered it has confessed
+THE FERRY WAS SUNK BY A TORPEDO. CREDIT: THE COMMANDER WHO ORDERED IT
 Posted March 4, 2031 | Updated: The mayor is dead
 Love 0, hate 3
 By Order of the Governor, Schools, Pubs and Libraries Close

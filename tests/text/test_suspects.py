@@ -48,7 +48,9 @@ def test_all_lines_that_are_left_out_are_looked_at(
 def test_each_label_and_form_is_looked_at() -> None:
     """None depends on what hypothesis draws."""
     known = [line for line in [*LINES, *LABELS, *relevant.BUTTONS] if is_page_line(line)]
-    for line in [*known, *LABELS, *(f"{label}: x" for label in LABELS)]:
+    credited = "THE FERRY WAS SUNK. CREDIT: THE COMMANDER Ann Shepherd"
+    assert is_page_line(credited)
+    for line in [*known, credited, *LABELS, *(f"{label}: x" for label in LABELS)]:
         assert _found(line) == [0], line
 
 
