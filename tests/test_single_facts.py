@@ -7,7 +7,7 @@ import pytest
 from benchmarks.single_facts import FACT, REPRINT, SHORT, judge, languages, load, pairs
 
 _KEYS = ("5eed", "1", "2")
-#: facts of short pages that go unnoticed, and reprints of them that are kept, with all keys together
+#: facts of short pages that go unnoticed, and reprints of them that are kept, with all keys
 MOST = {
     "ar": (30, 0),
     "de": (28, 0),
