@@ -31,7 +31,6 @@ that processes that start together don't disturb each other.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import logging
@@ -50,6 +49,8 @@ from typing import IO, Any, Final
 import attrs
 import numpy as np
 from numpy.typing import NDArray
+
+from dedup_middleware.base.writing import lock
 
 logger = logging.getLogger(__name__)
 
@@ -112,21 +113,13 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             if folder is not None:
-                lock = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
+                file = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
                 deadline = time.monotonic() + _LONGEST_TURN
-                while not _locked(lock) and time.monotonic() < deadline:
+                while not lock(file.fileno()) and time.monotonic() < deadline:
                     time.sleep(0.05)
         except OSError as error:
             logger.debug("no lock for %s: %s", name, error)
         yield
-
-
-def _locked(file: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 _MOST_LINKS: Final = 40  # as Linux follows
@@ -233,9 +226,7 @@ def _check_own(status: os.stat_result, path: Path) -> None:
 
 def _walked(path: Path) -> tuple[Path, list[str]]:
     """The real folder that a path leads to, as far as it exists, and the names that are missing.
-
-    :raises UntrustedError: another user can change where the path leads, or it ends in a link
-    """
+    A link at its end is not trusted."""
     whole = Path.cwd() / path
     here = Path(whole.anchor)
     names = list(reversed(whole.parts[1:]))

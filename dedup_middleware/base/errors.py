@@ -46,6 +46,18 @@ class IndexRefusedError(DedupError):
 
 
 @contextmanager
+def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> Iterator[None]:
+    """OSErrors from within as one line: what can't be done, and why.
+
+    :param fix: what to do, for the end of the line
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or error}{fix}") from error
+
+
+@contextmanager
 def named_as_given(names: Mapping[str, str]) -> Iterator[None]:
     """Errors from within name what the user gave, where that stands for a setting or a parameter.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _PAUSE = 0.02  # seconds between two tries
 
@@ -46,28 +48,20 @@ def make_tables(db: sqlite3.Connection, sql: str, application: int, schema: int)
     db.execute(f"PRAGMA user_version = {schema}")
 
 
-class Transaction:
+@contextmanager
+def transaction(db: sqlite3.Connection, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
     """A transaction that is rolled back if anything is raised inside it.
 
     :param db: a connection with ``isolation_level=None``
     :param writes: whether to take the lock of writers at once; a reader that begins to write later
         can't wait for it
     """
-
-    def __init__(self, db: sqlite3.Connection, *, writes: bool = True) -> None:
-        self._db = db
-        self._begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._db.execute(self._begin)
-        return self._db
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-        finally:
-            # Also after a commit that failed, for a lock or the disk: an open transaction keeps
-            # all others from writing, and no further one can begin.
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+    db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    try:
+        yield db
+        db.execute("COMMIT")
+    finally:
+        # Also after a commit that failed, for a lock or the disk: an open transaction keeps all
+        # others from writing, and no further one can begin.
+        if db.in_transaction:
+            db.execute("ROLLBACK")

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-_NEW: Final = (
-    os.O_RDWR | os.O_CREAT | os.O_EXCL
-    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-)  # fmt: skip
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 PRIVATE: Final = 0o600
 SHARED: Final = 0o666  # less what the umask takes away
 
@@ -27,12 +25,6 @@ SHARED: Final = 0o666  # less what the umask takes away
 def make(path: Path, mode: int = SHARED) -> BinaryIO:
     """Make a file, empty and open for writing; the name must be free."""
     return os.fdopen(os.open(path, _NEW, mode), "w+b")
-
-
-def make_anew(path: Path, mode: int = SHARED) -> BinaryIO:
-    """Make a file under a provisional name of ours: what an earlier run left there is removed."""
-    path.unlink(missing_ok=True)
-    return make(path, mode)
 
 
 def make_private(path: Path) -> None:
@@ -43,11 +35,25 @@ def make_private(path: Path) -> None:
     real = path
     if path.is_symlink():
         owner = path.lstat().st_uid
-        if hasattr(os, "geteuid") and owner not in {0, os.geteuid()}:
+        if owner not in {0, os.geteuid()}:
             raise PermissionError(f"{path} is a link of another user ({owner})")
         real = Path(os.path.realpath(path))
     with contextlib.suppress(FileExistsError), make(real, PRIVATE):
         pass
+
+
+def lock(file: int) -> bool:
+    """Hold an open file for this process, until it is closed; False: another process does.
+
+    On a file system without locks no process waits for another one.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:

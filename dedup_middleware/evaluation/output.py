@@ -6,14 +6,13 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.base.writing import write_whole
 from dedup_middleware.evaluation.pairs import Interval
 
@@ -31,10 +30,8 @@ Records = Sequence[Record]
 
 def prepare(folder: Path) -> None:
     """Make the folder of the results if need be."""
-    try:
+    with os_errors(f"--out {folder} can't be made"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DedupError(f"--out {folder} can't be made: {error.strerror or error}") from None
 
 
 def flat(record: Record) -> dict[str, Cell]:
@@ -72,19 +69,10 @@ def write(folder: Path, name: str, records: Records, shown: Records | None = Non
         folder / f"{name}.json": json.dumps(rows, ensure_ascii=False, indent=1) + "\n",
         folder / f"{name}.md": markdown(records if shown is None else shown),
     }
-    with _writing(folder):
+    with os_errors(f"{folder} can't be written to"):
         for path, content in contents.items():
             write_whole(path, content.encode())
     return [*contents]
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        text = f"{folder} can't be written to: {error.strerror or error}"
-        raise DedupError(text) from None
 
 
 def columns_of(records: Records) -> list[str]:
@@ -165,7 +153,8 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     import matplotlib as mpl
 
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
-    with _writing(folder), mpl.rc_context({"svg.hashsalt": "dedup"}):
+    writing = os_errors(f"{folder} can't be written to")
+    with writing, mpl.rc_context({"svg.hashsalt": "dedup"}):
         figure.savefig(paths[0], metadata={"Date": None})
         figure.savefig(paths[1], dpi=144)
     return paths

@@ -291,10 +291,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
-    """Refuse parameters that are no texts; SQLite keeps values of any type in any column.
-
-    :raises IndexRefusedError: names them and the way out; the value of the key is not shown
-    """
+    """Refuse parameters that are no texts; SQLite keeps values of any type in any column."""
     strange = [
         f"{name!r} is {'no text' if name == HASH_KEY else repr(value)}"
         for name, value in stored.items()

@@ -216,10 +216,8 @@ def _gather(
     met_counts: Any, tables: Any, counts: Any, distance: Any,
     page_ids: Any, masks: Any, marks: Any, starts: Any, met: Any, rows: Any, row_starts: Any,
 ) -> Any:  # fmt: skip
-    """Fill the arrays of :class:`ScanHits`; how many SimHash records were compared.
-
-    ``marks``: of every candidate its row, or whether it has none.
-    """
+    """Fill the arrays of :class:`ScanHits`, ``marks`` with the row of each candidate, if it has
+    one; how many SimHash records were compared."""
     end = row = bucket = bucket_key = place = last_row = scanned = 0
     byte, bound = np.uint64(0), np.uint64(distance)
     for page in range(len(own)):

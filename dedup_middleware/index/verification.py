@@ -178,12 +178,6 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
     )
 
 
-def _bands(parameters: Mapping[str, str]) -> int:
-    """Number of bands that every page with a SimHash and any band must have; 0: not known."""
-    count, _, rows = parameters.get("bands", "").partition("x")
-    return int(count) if count.isdigit() and rows.isdigit() else 0
-
-
 def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Tables in which pages must have a record, as bits.
 
@@ -193,7 +187,9 @@ def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDAr
 
     :param tables: uint64[n], in which tables each page was found
     """
-    bands = np.uint64(sum(1 << FIRST_BAND_TABLE + i for i in range(_bands(parameters))))
+    count, _, rows = parameters.get("bands", "").partition("x")
+    number = int(count) if count.isdigit() and rows.isdigit() else 0  # else it is not known
+    bands = np.uint64(sum(1 << FIRST_BAND_TABLE + i for i in range(number)))
     required = np.full(len(tables), _KEY_BIT)
     any_simhash = (tables & _SIMHASH_BITS) != 0
     required[any_simhash] |= _SIMHASH_BITS

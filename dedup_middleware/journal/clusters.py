@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
 from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.entries import (
@@ -170,12 +170,11 @@ def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool 
 
     :param kind: of the error if it exists or can't be written
     """
-    try:
-        write_whole(path, data, replace=replace)
-    except FileExistsError:
-        raise kind(f"{path} exists: name a new file") from None
-    except OSError as error:
-        raise kind(f"{path} can't be written: {error.strerror or error}") from error
+    with os_errors(f"{path} can't be written", kind):
+        try:
+            write_whole(path, data, replace=replace)
+        except FileExistsError:
+            raise kind(f"{path} exists: name a new file") from None
 
 
 def to_bytes(text: str) -> bytes:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dedup_middleware.base.transactions import Transaction, application_of, make_tables, use_wal
+from dedup_middleware.base.transactions import application_of, make_tables, transaction, use_wal
 from dedup_middleware.base.writing import make_private
 from dedup_middleware.journal.entries import (
     HOUR,
@@ -116,7 +116,7 @@ class SQLiteJournal(JournalStore):
 
     def _prepare(self, db: sqlite3.Connection, *, create: bool) -> None:
         if create and application_of(db) == 0:
-            with Transaction(db):
+            with transaction(db):
                 if application_of(db) == 0:
                     if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         raise self._foreign()
@@ -154,7 +154,7 @@ class SQLiteJournal(JournalStore):
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
         try:
-            with Transaction(self._opened()) as db:
+            with transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)
                 _insert_origins(db, drops)
                 _replace(db, kept_rows)

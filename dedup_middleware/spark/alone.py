@@ -98,7 +98,11 @@ def matches(
     orders, firsts, keys = pages.orders, pages.firsts, pages.keys
     del pages  # while others judge, most of it is of no use
     page, candidate = (orders[rows] for rows in found.T)
-    edges = parts(judged(source, options), pa.table({"page": page, "candidate": candidate}), EDGES)
+    edges = parts(
+        lambda given: judge_pairs(options)(_to_judge(source, given)),
+        pa.table({"page": page, "candidate": candidate}),
+        EDGES,
+    )
     if edges.nbytes > _MOST_BYTES:
         return None
     rows = np.flatnonzero(firsts != np.arange(len(firsts)))
@@ -107,7 +111,11 @@ def matches(
     kept_at = settle(opened, method, opened.kept)
     same = (keys[rows] == keys[firsts[rows]]).astype(np.int64)
     copied = _rows(TO_MATCH, page=of_first, kind=COPY, candidate=of_copy, flags=same)
-    return parts(matched(source, options), _to_match(edges, kept_at, copied), MATCHES)
+    return parts(
+        lambda given: match_pages(options)(_with_own(source, given)),
+        _to_match(edges, kept_at, copied),
+        MATCHES,
+    )
 
 
 def _rows(schema: Any, **columns: Any) -> Any:
@@ -124,8 +132,7 @@ def _rows(schema: Any, **columns: Any) -> Any:
 
 
 def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
-    """Rows for :func:`matched`: pages that were dropped or have copies, their kept candidates, and
-    the copies."""
+    """Pages that were dropped or have copies, their kept candidates, and the copies."""
     contested = np.array([*sorted(kept_at), _LAST])
     times = np.array(
         [_NEVER if (time := kept_at.get(page, page)) is None else time for page in contested]
@@ -158,13 +165,8 @@ def _by_page(*tables: Any) -> Any:
     return pa.concat_tables(tables).combine_chunks().sort_by(by).combine_chunks()
 
 
-def judged(source: Ordered, options: Options) -> Work:
-    """Pairs (page, candidate), by page, to :data:`.EDGES`."""
-    return lambda given: judge_pairs(options)(_to_judge(source, given))
-
-
 def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
-    """Rows for :func:`.judge_pairs`."""
+    """Rows for :func:`.judge_pairs` of pairs (page, candidate), by page."""
     page, candidate = words(given.column("page")), words(given.column("candidate"))
     wanted = np.unique(candidate)
     stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES)))
@@ -200,12 +202,8 @@ def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, i
             first = last
 
 
-def matched(source: Ordered, options: Options) -> Work:
-    """Rows of :data:`TO_MATCH`, by page, to :data:`.MATCHES`; the rest of a page's own is read."""
-    return lambda given: match_pages(options)(_with_own(source, given))
-
-
 def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
+    """Rows of :data:`TO_MATCH`, by page, with the rest of each page's own, which is read."""
     page = words(given.column("page"))
     for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)

@@ -141,9 +141,7 @@ def kept_of(method: Method, judged: bytes) -> bytes:
     return judged
 
 
-def page_of(
-    method: Method, content: NDArray[np.void], judged: bytes = b"", key: str = ""
-) -> Fingerprint:
+def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerprint:
     """As much of a fingerprint as a method judges by.
 
     :param content: CONTENT[1]
@@ -152,7 +150,7 @@ def page_of(
     record = content[0]
     worded = isinstance(method, ContentByEvidence)
     return Fingerprint(
-        key=key,
+        key="",
         key_hash=int(record["key"]),
         exact=int(record["exact"]),
         size=int(record["size"]),

@@ -8,6 +8,7 @@ Every step is a table that is written down (see :mod:`.stages`):
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 import uuid
@@ -48,7 +49,6 @@ from dedup_middleware.spark.signing import (
     InArrow,
     Source,
     Task,
-    fingerprint_of,
     quoted,
     sign,
 )
@@ -63,7 +63,12 @@ from dedup_middleware.spark.stages import (
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.files.rows import BatchError
 from dedup_middleware.tools.portable.portable import Imported, import_index
-from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
+from dedup_middleware.tools.portable.portable_file import (
+    Exported,
+    PortableWriter,
+    fingerprint_of,
+    read_portable,
+)
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
 _NUMBERS = re.compile(r"#\d+L?")
@@ -100,7 +105,7 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
     states = file_states(df.sparkSession, [unquote(file) for file in files])
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
     named = [(file, *state[1:]) for file, state in zip(files, states, strict=True)]
-    identity = fingerprint_of(named, plan) if named else uuid.uuid4().hex
+    identity = fingerprint_of([named, plan]) if named else uuid.uuid4().hex
     rows = df.withColumn(signing.BASE, F.monotonically_increasing_id())
     return run(Source(rows=rows, identity=identity, states=states), options, job, note)
 
@@ -217,14 +222,15 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
     # Without what only affects speed: the result would be the same.
     telling = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
     stored = "" if job.against is None else read_portable(job.against).checksum
-    return fingerprint_of(
+    parts = [
         source.identity,
         stored,
         signing.FIELDS.names,
         attrs.asdict(telling),
         attrs.asdict(attrs.evolve(options, index_url="memory:", items=())),
         Fingerprinter(options, 0).parameters,
-    )
+    ]
+    return fingerprint_of(parts)
 
 
 def finish(steps: Steps) -> Result:
@@ -350,16 +356,10 @@ async def load(steps: Steps, index: Index) -> Imported:
     :raises IndexUnavailableError: it can't be reached
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index.parquet"
-        write_index_file(steps, path, await _whole_key(steps, index))
+        path, key = Path(folder) / "index.parquet", ""
+        with contextlib.suppress(IndexRefusedError):  # there is none yet
+            stored = await index.attach()
+            if int(hash_key_in_use(stored), 16) == int(steps.options.hash_key, 16):
+                key = stored[HASH_KEY]
+        write_index_file(steps, path, key)
         return await import_index(index, path)
-
-
-async def _whole_key(steps: Steps, index: Index) -> str:
-    """The key of an index whose lower half is that of the job; empty for any other."""
-    try:
-        stored = await index.attach()
-    except IndexRefusedError:
-        return ""
-    same = int(hash_key_in_use(stored), 16) == int(steps.options.hash_key, 16)
-    return stored[HASH_KEY] if same else ""

@@ -212,17 +212,12 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         }
 
 
-def _firsts(columns: dict[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
+    """Blocks of at least two records."""
     key, block = columns["key"], columns["block"]
     new = np.ones(len(key), np.bool_)
     new[1:] = (key[1:] != key[:-1]) | (block[1:] != block[:-1])
-    return np.flatnonzero(new)
-
-
-def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
-    """Blocks of at least two records."""
-    firsts = _firsts(columns)
-    counts = np.diff(np.append(firsts, len(columns["key"])))
+    counts = np.diff(np.append(np.flatnonzero(new), len(key)))
     many = counts > 1
     rows = np.repeat(many, counts)
     own = {name: np.ascontiguousarray(values[rows]) for name, values in columns.items()}

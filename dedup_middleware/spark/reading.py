@@ -42,7 +42,6 @@ from dedup_middleware.spark.signing import (
     InArrow,
     Source,
     check_names,
-    fingerprint_of,
 )
 from dedup_middleware.spark.stages import Job, SparkError
 from dedup_middleware.tools.files.rows import (
@@ -56,6 +55,7 @@ from dedup_middleware.tools.files.rows import (
     read_warc,
 )
 from dedup_middleware.tools.portable.portable_file import (
+    fingerprint_of,
     from_arrow,
     read_portable,
     schema,
@@ -110,7 +110,7 @@ def read_files(
     return attrs.evolve(
         _READERS[kind](session, files, options, job),
         files=tuple(sorted(_as_spark_names_it(session, file) for file in files)),
-        identity=fingerprint_of(states, kind),
+        identity=fingerprint_of([states, kind]),
         states=states,
     )
 
@@ -137,7 +137,8 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Sour
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
     """Rows by the reader of ``scrapy dedup files``; no file may be cut."""
-    separator = _separator(files)
+    tabs = any(delimiter_of(PurePosixPath(file).name) == "\t" for file in files)
+    separator = "\t" if tabs else ","
     names, ends = _csv_names(session, files, separator)
     columns = [*((name, "string") for name in names), (FILE, "string"), (BASE, "int64")]
     schema = pa.schema([*columns, (FAULT, "string"), (DOUBTFUL, "bool")])
@@ -159,11 +160,6 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source
     return Source.made_by(read, reduce(DataFrame.unionAll, lines), schema, whole=True)
 
 
-def _separator(files: Sequence[str]) -> str:
-    tabs = any(delimiter_of(PurePosixPath(file).name) == "\t" for file in files)
-    return "\t" if tabs else ","
-
-
 def _rows_of_lines(
     files: Mapping[str, tuple[str, str]], names: list[str], separator: str, schema: Any
 ) -> InArrow:
@@ -181,8 +177,9 @@ def _rows_of_lines(
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
             values = [fields.get(name, "") for name in names]
-            if row.error:
-                values = [*map(_whole, values)]
+            if row.error:  # they may be no UTF-8
+                raw = (value.encode("utf-8", "surrogateescape") for value in values)
+                values = [value.decode("utf-8", "replace") for value in raw]
             yield (*values, file, row.number, row.error or None, row.doubtful)
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
@@ -217,11 +214,6 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
         yield from io.StringIO(before + end + line_feed, newline="")
         before = text.removeprefix(line_feed)
     yield from io.StringIO(before, newline="")
-
-
-def _whole(value: str) -> str:
-    """A value in UTF-8."""
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _csv_names(
@@ -355,9 +347,13 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
 
 
 def _with_content(rows: int) -> InArrow:
+    wanted = schema()
+
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            content = from_arrow(_as_written(batch)).content
+            # Spark has its own unit of time.
+            columns = [batch.column(field.name).cast(field.type) for field in wanted]
+            content = from_arrow(pa.RecordBatch.from_arrays(columns, schema=wanted)).content
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array(words(batch.column(_ROW)) - rows),
@@ -372,13 +368,6 @@ def _with_content(rows: int) -> InArrow:
             )
 
     return work
-
-
-def _as_written(batch: Any) -> Any:
-    """The batch with the types of the file: Spark has its own unit of time."""
-    wanted = schema()
-    columns = [batch.column(field.name).cast(field.type) for field in wanted]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 @attrs.frozen

@@ -7,7 +7,6 @@ memory, so that all workers of a machine share them.
 from __future__ import annotations
 
 import datetime
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -28,7 +27,7 @@ from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
 from dedup_middleware.spark.stages import SparkError
 from dedup_middleware.tools.files.rows import Row
-from dedup_middleware.tools.files.signing import Signed, Signer, signer_of_worker
+from dedup_middleware.tools.files.signing import Signed, Signer, fields_of, signer_of_worker
 
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
@@ -101,12 +100,6 @@ class Source:
         return cls(rows=rows, given=given, read=read, whole=whole)
 
 
-def fingerprint_of(*parts: Any) -> str:
-    """A short name of an input and options: equal ones have the same."""
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
 @attrs.frozen
 class Task:
     """The parameters of a worker.
@@ -129,13 +122,13 @@ def sign(task: Task) -> InArrow:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         signer = signer_of_worker(task.options, task.keep == "longest")
         method = choose_method(task.options)
-        places = Places(task)
+        counts: Counter[tuple[str, int]] = Counter()
         for unnamed in batches:
             batch = unnamed.rename_columns(task.columns)
             found = [_row(signer, method, task, row) for row in _rows(batch, task)]
             kept = [name for name in batch.schema.names if name not in READ]
             columns = [batch.column(name) for name in kept]
-            positions = places(batch)
+            positions = _positions(batch, task, counts)
             for i, kind in enumerate(FIELDS.types):
                 values: list[Any] = positions if i == 0 else [values[i - 1] for values in found]
                 columns.append(
@@ -147,27 +140,17 @@ def sign(task: Task) -> InArrow:
     return work
 
 
-class Places:
-    """Numbers rows by file and place, as they come."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._part: tuple[Any, Any] = (None, None)
-        self._count = 0
-
-    def __call__(self, batch: Any) -> list[int]:
-        """Positions of the rows of a batch."""
-        bases = batch.column(BASE).to_pylist()
-        if not self._task.files:
-            return bases  # type: ignore[no-any-return]
-        positions = []
-        for name, base in zip(batch.column(FILE).to_pylist(), bases, strict=True):
-            if self._task.counts and (name, base) != self._part:
-                self._part, self._count = (name, base), 0
-            number = self._task.files[name] << FILE_SHIFT
-            positions.append(number + base + self._count)
-            self._count += self._task.counts
-        return positions
+def _positions(batch: Any, task: Task, counts: Counter[tuple[str, int]]) -> list[int]:
+    """Numbers of the rows of a batch, by file and place; ``counts`` is of each part of a file."""
+    bases: list[int] = batch.column(BASE).to_pylist()
+    if not task.files:
+        return bases
+    positions = []
+    for name, base in zip(batch.column(FILE).to_pylist(), bases, strict=True):
+        positions.append((task.files[name] << FILE_SHIFT) + base + counts[name, base])
+        if task.counts:
+            counts[name, base] += 1
+    return positions
 
 
 def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
@@ -269,8 +252,6 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
         return -len(signed.text or "")
     if task.keep == "earliest-date":
         if isinstance(row.raw, bytes):
-            from dedup_middleware.tools.files.signing import fields_of
-
             date = fields_of(row).get(task.date_field)
         return moment(date)
     return 0

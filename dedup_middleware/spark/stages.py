@@ -5,7 +5,6 @@ A step is a table that is written down, so that a job that was ended goes on whe
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -28,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import lock
 from dedup_middleware.spark.columns import words
 from dedup_middleware.spark.filesystem import exists, file_system, literal, local_path, opened
 from dedup_middleware.tools.files.signing import batch_key
@@ -258,20 +258,15 @@ class Stages:
             # letters beyond ASCII otherwise, so that it is not found here.
             return
         status = os.fstat(descriptor)
-        lock, place = _Lock(descriptor), (status.st_dev, status.st_ino)
+        own, place = _Lock(descriptor), (status.st_dev, status.st_ino)
         held = _LOCKS.get(place)  # of another job of this process
         if held is None:
-            try:
-                # Unlike a lock of lockf it stays when the process closes the file somewhere else.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError):
+            if not lock(descriptor):
                 raise SparkError(
                     f"output={self.folder!r} can't be used: another job is writing it; wait until "
                     "it ends, or name another folder"
-                ) from None
-            except OSError:
-                pass  # a file system without locks
-            held = _LOCKS[place] = lock
+                )
+            held = _LOCKS[place] = own
         self._locks.append(held)
 
     def _take(self, fingerprint: str) -> None:

@@ -142,21 +142,16 @@ def _edges(
     )
 
 
-def _tables(rows: Any, content: NDArray[np.void], distance: int) -> NDArray[np.int64]:
+def with_candidates(
+    rows: Any, content: NDArray[np.void], method: Method
+) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
+    """Pages, each with its candidates."""
     pages = words(rows.column("page"))
     firsts = np.diff(pages, prepend=pages[0] - 1) != 0
     owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
     starts, places = flat(rows.column("places"))
     simhashes = np.ascontiguousarray(content["simhash"])
-    return common_tables(owners, starts, places, simhashes, distance)
-
-
-def with_candidates(
-    rows: Any, content: NDArray[np.void], method: Method
-) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages, each with its candidates."""
-    tables = _tables(rows, content, method.scan_distance)
-    pages = words(rows.column("page"))
+    tables = common_tables(owners, starts, places, simhashes, method.scan_distance)
     orders = words(rows.column("candidate").fill_null(0))
     payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
     for start, end in runs_of(pages):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.base.transactions import Transaction
+from dedup_middleware.base.transactions import transaction
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.buckets import width_of
@@ -68,14 +68,14 @@ def test_a_commit_that_fails_leaves_no_transaction(file: Path) -> None:
     """As where there is no write-ahead log and others read: the next one can begin."""
     writer, reader = (sqlite3.connect(file, timeout=0, isolation_level=None) for _ in range(2))
     with closing(writer), closing(reader):
-        with Transaction(writer) as db:
+        with transaction(writer) as db:
             db.execute("CREATE TABLE page (number)")
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM page")
-        with pytest.raises(sqlite3.OperationalError, match="locked"), Transaction(writer) as db:
+        with pytest.raises(sqlite3.OperationalError, match="locked"), transaction(writer) as db:
             db.execute("INSERT INTO page VALUES (1)")
         reader.execute("COMMIT")
-        with Transaction(writer) as db:
+        with transaction(writer) as db:
             assert db.execute("SELECT * FROM page").fetchall() == []
             db.execute("INSERT INTO page VALUES (2)")
         assert reader.execute("SELECT * FROM page").fetchall() == [(2,)]

@@ -188,7 +188,7 @@ async def test_an_ordered_table_is_decided_as_by_the_crawl(
     assert dropped > 10
 
 
-@pytest.mark.parametrize("step", ["judged", "matched"])
+@pytest.mark.parametrize("step", ["judge_pairs", "match_pages"])
 def test_a_worker_that_dies_ends_the_job(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

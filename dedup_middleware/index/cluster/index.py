@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress, Wanted
+from dedup_middleware.index.base import Wanted
 from dedup_middleware.index.batching import Batcher
-from dedup_middleware.index.cluster import upkeep
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, text_of
+from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
+from dedup_middleware.index.cluster.upkeep import ClusterUpkeep
 from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
 from dedup_middleware.index.redis.propose import BUCKETS, batches
 from dedup_middleware.index.redis.scripts import FIRST_SECOND
-from dedup_middleware.index.redis.upkeep import forget_page_ids, forget_stamps
 from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, BucketKeys, hash_bucket_key
 from dedup_middleware.model.claims import Candidates, Claimed, Proposed
 from dedup_middleware.model.records import PageRecords, State, chosen
@@ -29,7 +28,6 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 _PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
 _LANES = 2
 _CROWD = 20
-_LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
 # Read together on all shards; each call reads one table and generation at a time.
 _BUCKETS = 2 * BUCKETS
 _LOADED = 512  # pages entered together
@@ -41,7 +39,7 @@ def most_buckets(shards: int) -> int:
     return min(_BUCKETS, BUCKETS * shards)
 
 
-class ClusterIndex(ClusterShards):
+class ClusterIndex(ClusterUpkeep):
     """Buckets and page records spread over hash tags, pages entered by announcements.
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
@@ -84,7 +82,7 @@ class ClusterIndex(ClusterShards):
                     (first for one, first in state.firsts.items() if one > oldest),
                     default=state.counters[0] + 1,
                 )
-                for state in await upkeep.states(self)
+                for state in await self.states()
             ]
             self._expiring = oldest, later
         return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
@@ -166,64 +164,3 @@ class ClusterIndex(ClusterShards):
                 self._claimed.pop(claim, None)
         if not all(map(all, flags)):
             raise lapsed(self._where)
-
-    async def count(self) -> int:
-        return sum([self._committed(one.committed) for one in await upkeep.states(self)])
-
-    def pages(self) -> AsyncIterator[PageRecords]:
-        return upkeep.pages(self)
-
-    def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        return upkeep.buckets(self)
-
-    async def page_ids(self) -> range:
-        found = await upkeep.states(self)
-        first = min([first for one in found for first in one.firsts.values()], default=1)
-        last = max(one.counters[0] for one in found)
-        return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
-
-    async def last_page_ids(self) -> NDArray[np.uint64]:
-        count = max(1, _LAST // self.spread.shards)
-        every = [
-            self.spread.page_id(local, shard)
-            for shard, one in enumerate(await upkeep.states(self))
-            for local in range(max(1, one.counters[0] - count + 1), one.counters[0] + 1)
-        ]
-        return np.array(every, np.uint64)
-
-    async def forget(self, page_ids: Sequence[int]) -> int:
-        forgotten = 0
-        wanted = list(map(int, page_ids))
-        for part in self.spread.by_home(wanted):
-            shard = upkeep.Shard(self, self.spread.home_of(wanted[part[0]]))
-            forgotten += await forget_page_ids(
-                shard, [self.spread.local(wanted[at]) for at in part]
-            )
-        return forgotten
-
-    async def _forget_span(self, since: float, until: float) -> int:
-        shards = [upkeep.Shard(self, shard) for shard in range(self.spread.shards)]
-        return sum([await forget_stamps(shard, since, until) for shard in shards])
-
-    async def compact(self, progress: Progress | None = None) -> int:
-        return await upkeep.compact(self, progress)
-
-    async def _remove_expired(self, oldest: int) -> None:
-        await upkeep.remove_expired(self, oldest)
-
-    async def stats(self) -> IndexStats:
-        hashes = upkeep.bucket_hashes(self, self.moment().live)
-        found = await upkeep.states(self, hashes)
-        committed = sum([self._committed(one.committed) for one in found])
-        pending = sum(one.pending for one in found)
-        rows = sum(one.counters[1] - one.counters[4] for one in found)
-        return IndexStats(
-            committed=committed,
-            pending=pending,
-            released=max(0, rows - committed - pending),
-            buckets=sum(sum(one.sizes) for one in found),
-            bytes=await upkeep.estimate_bytes(self, found, hashes),
-            corrupt=self.corrupt,
-            overflow=sum(one.counters[3] for one in found),
-            parameters=dict(self._parameters),
-        )

@@ -274,12 +274,8 @@ class ClusterLink(Link):
     async def _look_at(
         self, address: tuple[str, int], timeout: float
     ) -> frozenset[bytes] | Complaint:
-        """The ids of the nodes of a node's cluster, or why it can't be used.
-
-        Nothing is asked of another node: that may be down.
-
-        :param timeout: seconds that all of it may take
-        """
+        """The ids of the nodes of a node's cluster, or why it can't be used. Nothing is asked of
+        another node: that may be down."""
         cluster = self._cluster([address], timeout)
         (node,) = cluster.nodes_manager.startup_nodes.values()
         try:

@@ -136,10 +136,7 @@ class ClusterShards(ServerIndex):
         self._link.tell_of_unusable()
 
     def _same(self, opened: Opened, stored: Mapping[str, str], shard: int) -> bytes:
-        """The epoch of a shard, if it belongs to the index.
-
-        :raises IndexRefusedError: it does not
-        """
+        """The epoch of a shard; one that does not belong to the index is refused."""
         check_schema(opened.schema, self._name)
         if opened.parameters != stored:
             raise self._damaged(f"its shard {shard} belongs to another index")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from itertools import groupby
 from typing import Any
@@ -12,19 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.base import Progress
+from dedup_middleware.index.base import IndexStats, Progress
 from dedup_middleware.index.cluster.shards import ClusterShards, ids
 from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.pages import Living
 from dedup_middleware.index.redis.expiry import counters_of, drop
 from dedup_middleware.index.redis.scripts import RowLayout
 from dedup_middleware.index.redis.servers import Reply
-from dedup_middleware.index.redis.upkeep import compact_all, compact_some, pages_of
+from dedup_middleware.index.redis.upkeep import (
+    compact_all,
+    compact_some,
+    forget_page_ids,
+    forget_stamps,
+    pages_of,
+)
 from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
 _READ = 512  # buckets read by one call
 _SAMPLES = 20  # of the fields of a hash
 _SAMPLED = 200  # keys of texts of which the bytes are looked up
+_LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
 
 
 @attrs.frozen(eq=False)
@@ -84,157 +92,218 @@ class ShardState:
         self.sizes: list[int] = sizes
 
 
-async def states(index: ClusterShards, hashes: Sequence[bytes] = ()) -> list[ShardState]:
-    """States of all shards. Leases that have run out are ended."""
-    keys = (b"counters", b"committed", b"generations", *hashes)
-    calls = [index.script_call("state", shard, keys) for shard in range(index.spread.shards)]
-    replies, _ = await index.together(calls, ())
-    return list(map(ShardState, replies))
+class ClusterUpkeep(ClusterShards):
+    """An index on a cluster, as far as it is walked over and maintained."""
 
+    async def states(self, hashes: Sequence[bytes] = ()) -> list[ShardState]:
+        """States of all shards. Leases that have run out are ended."""
+        keys = (b"counters", b"committed", b"generations", *hashes)
+        calls = [self.script_call("state", shard, keys) for shard in range(self.spread.shards)]
+        return list(map(ShardState, await self._link.replies(calls)))
 
-async def asked_of(
-    index: ClusterShards, shards: Iterable[int], command: bytes, name: bytes
-) -> list[Reply]:
-    """Replies to a command on the key of this name of some shards."""
-    every = [Shard(index, number) for number in shards]
-    return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
+    async def _asked_of(self, shards: Iterable[int], command: bytes, name: bytes) -> list[Reply]:
+        """Replies to a command on the key of this name of some shards."""
+        every = [Shard(self, number) for number in shards]
+        return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
 
+    def _bucket_hashes(self, generations: Iterable[int]) -> list[bytes]:
+        """Names of the hashes of all buckets, without the prefix of a shard."""
+        return [group_hash(group, end) for group in GROUPS for end in self.ends(generations)]
 
-def bucket_hashes(index: ClusterShards, generations: Iterable[int]) -> list[bytes]:
-    """Names of the hashes of all buckets, without the prefix of a shard."""
-    return [group_hash(group, end) for group in GROUPS for end in index.ends(generations)]
+    async def count(self) -> int:
+        return sum([self._committed(one.committed) for one in await self.states()])
 
+    async def pages(self) -> AsyncIterator[PageRecords]:
+        # A chunk of every shard at a time.
+        async for _, parts in self._chunks_of_all():
+            found = joined(parts)
+            order = np.argsort(found.page_ids)
+            if len(order):
+                yield chosen(found, order)
 
-async def pages(index: ClusterShards) -> AsyncIterator[PageRecords]:
-    """All pages by ascending id: a chunk of every shard at a time."""
-    async for _, parts in chunks(index):
-        found = joined(parts)
-        order = np.argsort(found.page_ids)
-        if len(order):
-            yield chosen(found, order)
+    async def _chunks_of_all(
+        self, free: list[NDArray[np.uint64]] | None = None
+    ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
+        """Of each number of a chunk the pages of all shards, with their page ids.
 
+        :param free: gets the page ids of rows that are free
+        """
+        found = await self.states()
+        rows, row, spread = self.layout.rows, self.layout.row, self.spread
+        starts = [min(one.firsts.values(), default=1) for one in found]
+        lasts = [one.counters[0] for one in found]
+        for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
+            own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
+            replies = await self._asked_of(own, b"GET", chunk_keys([chunk])[0])
+            parts = []
+            for shard, raw in zip(own, replies, strict=True):
+                # The rows for which a chunk has no room yet are free, and all those of one that is
+                # not there: of its ids none was announced; the records of some may be in buckets.
+                data = (raw or b"").ljust(rows * row.itemsize, b"\0")
+                some = np.frombuffer(data, row, count=rows)
+                part = pages_of((chunk * rows, some), self.layout)
+                if free is not None and (raw or chunk >= starts[shard] // rows):
+                    locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
+                    locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
+                    free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
+                page_ids = part.page_ids << np.uint64(spread.bits) | np.uint64(shard)
+                parts.append(attrs.evolve(part, page_ids=page_ids))
+            yield chunk, parts
 
-async def chunks(
-    index: ClusterShards, free: list[NDArray[np.uint64]] | None = None
-) -> AsyncIterator[tuple[int, list[PageRecords]]]:
-    """Of each number of a chunk the pages of all shards, with their page ids.
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        every: set[int] = set()
+        for name in self._bucket_hashes(self.moment().live):
+            for fields in await self._asked_of(range(self.spread.shards), b"HKEYS", name):
+                every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
+        ordered = sorted(every)
+        for start in range(0, len(ordered), _READ):
+            part = ordered[start : start + _READ]
+            for bucket, raw in zip(part, await self.read_all(part), strict=True):
+                if raw:
+                    yield bucket, raw
 
-    :param free: gets the page ids of rows that are free
-    """
-    found = await states(index)
-    rows, row, spread = index.layout.rows, index.layout.row, index.spread
-    starts = [min(one.firsts.values(), default=1) for one in found]
-    lasts = [one.counters[0] for one in found]
-    for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
-        own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
-        replies = await asked_of(index, own, b"GET", chunk_keys([chunk])[0])
-        parts = []
-        for shard, raw in zip(own, replies, strict=True):
-            # The rows for which a chunk has no room yet are free, and all those of one that is not
-            # there: of its ids none was announced; the records of some may be in buckets.
-            some = np.frombuffer((raw or b"").ljust(rows * row.itemsize, b"\0"), row, count=rows)
-            part = pages_of((chunk * rows, some), index.layout)
-            if free is not None and (raw or chunk >= starts[shard] // rows):
-                locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
-                locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
-                free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
-            page_ids = part.page_ids << np.uint64(spread.bits) | np.uint64(shard)
-            parts.append(attrs.evolve(part, page_ids=page_ids))
-        yield chunk, parts
+    async def page_ids(self) -> range:
+        found = await self.states()
+        first = min([first for one in found for first in one.firsts.values()], default=1)
+        last = max(one.counters[0] for one in found)
+        return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
 
+    async def last_page_ids(self) -> NDArray[np.uint64]:
+        count = max(1, _LAST // self.spread.shards)
+        every = [
+            self.spread.page_id(local, shard)
+            for shard, one in enumerate(await self.states())
+            for local in range(max(1, one.counters[0] - count + 1), one.counters[0] + 1)
+        ]
+        return np.array(every, np.uint64)
 
-async def buckets(index: ClusterShards) -> AsyncIterator[tuple[int, bytes]]:
-    """All buckets that hold a record, ascending; see :meth:`.Index.buckets`."""
-    every: set[int] = set()
-    for name in bucket_hashes(index, index.moment().live):
-        for fields in await asked_of(index, range(index.spread.shards), b"HKEYS", name):
-            every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
-    ordered = sorted(every)
-    for start in range(0, len(ordered), _READ):
-        part = ordered[start : start + _READ]
-        for bucket, raw in zip(part, await index.read_all(part), strict=True):
-            if raw:
-                yield bucket, raw
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        forgotten = 0
+        wanted = list(map(int, page_ids))
+        for part in self.spread.by_home(wanted):
+            shard = Shard(self, self.spread.home_of(wanted[part[0]]))
+            own = [self.spread.local(wanted[at]) for at in part]
+            forgotten += await forget_page_ids(shard, own)
+        return forgotten
 
+    async def _forget_span(self, since: float, until: float) -> int:
+        shards = [Shard(self, shard) for shard in range(self.spread.shards)]
+        return sum([await forget_stamps(shard, since, until) for shard in shards])
 
-async def compact(index: ClusterShards, progress: Progress | None = None) -> int:
-    """See :meth:`.Index.compact`.
+    async def compact(self, progress: Progress | None = None) -> int:
+        """See :meth:`.Index.compact`.
 
-    Ids that were reserved and not used, and announcements that arrived in part, are settled first.
-    """
-    report = progress or (lambda _what, _done: None)
-    free: list[NDArray[np.uint64]] = []
-    async for _ in chunks(index, free):
-        pass
-    if free:
-        await index.look(np.concatenate(free), settles=True)
-    last = max(one.counters[0] for one in await states(index))
-    living = Living(index.spread.page_id(last + 1, 0), on_way=index.spread.page_id(1, 0))
-    empty: list[tuple[int, int]] = []
-    done = 0
-    async for chunk, parts in chunks(index):
-        for part in parts:
-            gone = part.states == State.RELEASED
-            done += len(part)
-            living.add(part)
-            if index.record.text and gone.any():
-                await _erase(index, chunk, part.page_ids[gone].tolist())
-            if len(part) >= index.layout.rows - (chunk == 0) and gone.all():
-                empty.append((index.spread.home_of(int(part.page_ids[0])), chunk))
-        report("pages", done)
-    removed = await _compact_buckets(index, living, report)
-    for shard, chunk in empty:
-        await _drop_chunks(Shard(index, shard), [chunk])
-    return removed
+        Ids that were reserved and not used, and announcements that arrived in part, are settled
+        first.
+        """
+        report = progress or (lambda _what, _done: None)
+        free: list[NDArray[np.uint64]] = []
+        async for _ in self._chunks_of_all(free):
+            pass
+        if free:
+            await self.look(np.concatenate(free), settles=True)
+        last = max(one.counters[0] for one in await self.states())
+        living = Living(self.spread.page_id(last + 1, 0), on_way=self.spread.page_id(1, 0))
+        empty: list[tuple[int, int]] = []
+        done = 0
+        async for chunk, parts in self._chunks_of_all():
+            for part in parts:
+                gone = part.states == State.RELEASED
+                done += len(part)
+                living.add(part)
+                if self.record.text and gone.any():
+                    await self._erase(chunk, part.page_ids[gone].tolist())
+                if len(part) >= self.layout.rows - (chunk == 0) and gone.all():
+                    empty.append((self.spread.home_of(int(part.page_ids[0])), chunk))
+            report("pages", done)
+        removed = await self._compact_buckets(living, report)
+        for shard, chunk in empty:
+            await _drop_chunks(Shard(self, shard), [chunk])
+        return removed
 
+    async def _erase(self, chunk: int, page_ids: Sequence[int]) -> None:
+        """Remove the texts of released pages of a chunk."""
+        keys = (b"counters", *chunk_keys([chunk]))
+        shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
+        await self._link.submit(self.script_call("erase", shard, keys, own))
 
-async def _erase(index: ClusterShards, chunk: int, page_ids: Sequence[int]) -> None:
-    """Remove the texts of released pages of a chunk."""
-    locals_ = ids(map(index.spread.local, page_ids))
-    keys = (b"counters", *chunk_keys([chunk]))
-    shard = index.spread.home_of(page_ids[0])
-    await index.together([index.script_call("erase", shard, keys, locals_)], ())
+    async def _compact_buckets(self, living: Living, report: Progress) -> int:
+        names = self._bucket_hashes(self.moment().live)
+        found = await self.states(names)
 
+        async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
+            for number, one in enumerate(found):
+                shard = Shard(self, number)
+                for at, size in enumerate(one.sizes):
+                    if not size:
+                        continue
+                    name = shard.prefix + names[at]
+                    every = await shard.ask(b"HKEYS", name)
+                    fields = sorted(one for one in every if len(one) == FIELD)
+                    for table, some in groupby(fields, lambda field: field[0]):
+                        held = list(some)
+                        for start in range(0, len(held), _READ):
+                            part = held[start : start + _READ]
+                            yield compact_some(shard, living, name, table, part)
 
-async def _compact_buckets(index: ClusterShards, living: Living, report: Progress) -> int:
-    names = bucket_hashes(index, index.moment().live)
-    found = await states(index, names)
+        return await compact_all(calls(), report)
 
-    async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
-        for number, one in enumerate(found):
-            shard = Shard(index, number)
-            for at, size in enumerate(one.sizes):
-                if not size:
+    async def _remove_expired(self, oldest: int) -> None:
+        """Where a node is down, the next call does it."""
+        with contextlib.suppress(IndexUnavailableError):
+            for shard, one in enumerate(await self.states()):
+                dead = sorted(generation for generation in one.firsts if generation < oldest)
+                if not dead:
                     continue
-                name = shard.prefix + names[at]
-                fields = sorted(one for one in await shard.ask(b"HKEYS", name) if len(one) == FIELD)
-                for table, some in groupby(fields, lambda field: field[0]):
-                    held = list(some)
-                    for start in range(0, len(held), _READ):
-                        yield compact_some(shard, living, name, table, held[start : start + _READ])
+                living = [first for generation, first in one.firsts.items() if generation >= oldest]
+                rows = self.layout.rows
+                first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
+                own = Shard(self, shard)
+                # The chunk in which the first living page is stays until that one expires.
+                await _drop_chunks(own, range(first // rows, end // rows))
+                await drop(own, hashes=[own.prefix + name for name in self._bucket_hashes(dead)])
+                await drop(own, generations=dead)
 
-    return await compact_all(calls(), report)
+    async def stats(self) -> IndexStats:
+        hashes = self._bucket_hashes(self.moment().live)
+        found = await self.states(hashes)
+        committed = sum([self._committed(one.committed) for one in found])
+        pending = sum(one.pending for one in found)
+        rows = sum(one.counters[1] - one.counters[4] for one in found)
+        return IndexStats(
+            committed=committed,
+            pending=pending,
+            released=max(0, rows - committed - pending),
+            buckets=sum(sum(one.sizes) for one in found),
+            bytes=await self._estimate_bytes(found, hashes),
+            corrupt=self.corrupt,
+            overflow=sum(one.counters[3] for one in found),
+            parameters=dict(self._parameters),
+        )
 
-
-async def remove_expired(index: ClusterShards, oldest: int) -> None:
-    """Remove all generations before ``oldest``; where a node is down, the next call does."""
-    try:
-        found = await states(index)
+    async def _estimate_bytes(self, found: Sequence[ShardState], hashes: Sequence[bytes]) -> int:
+        """Bytes of memory, keys included; texts by a sample of their keys."""
+        rows = self.layout.rows
+        size = rows * self.layout.row.itemsize
+        total = 0
+        texts: list[tuple[int, bytes]] = []
+        looks: list[Coroutine[Any, Any, int]] = []
         for shard, one in enumerate(found):
-            dead = sorted(generation for generation in one.firsts if generation < oldest)
-            if not dead:
-                continue
-            living = [first for generation, first in one.firsts.items() if generation >= oldest]
-            rows = index.layout.rows
-            first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
-            own = Shard(index, shard)
-            # The chunk in which the first living page is stays until that one expires.
-            await _drop_chunks(own, range(first // rows, end // rows))
-            hashes = [own.prefix + name for name in bucket_hashes(index, dead)]
-            await drop(own, hashes=hashes)
-            await drop(own, generations=dead)
-    except IndexUnavailableError:
-        return
+            last = one.counters[0]
+            own = range(one.counters[4] // rows, last // rows + 1) if last else ()
+            total += max(0, len(own) - 1) * size  # the last one grows; it is looked up
+            texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
+            held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
+            held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
+            looks += [_weighed(Shard(self, shard), name) for name in held]
+        step = max(1, len(texts) // _SAMPLED)
+        sampled = [_weighed(Shard(self, shard), name) for shard, name in texts[::step]]
+        try:
+            sizes = await asyncio.gather(*looks, *sampled)
+        except IndexUnavailableError:  # the user may not
+            return total
+        text = sum(sizes[len(looks) :])
+        return total + sum(sizes[: len(looks)]) + round(text * len(texts) / max(1, len(sampled)))
 
 
 async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
@@ -244,32 +313,6 @@ async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
         rows=(shard.prefix + chunk_keys([chunk])[0] for chunk in chunks),
         large=(shard.prefix + chunk_keys([chunk])[1] for chunk in chunks),
     )
-
-
-async def estimate_bytes(
-    index: ClusterShards, found: Sequence[ShardState], hashes: Sequence[bytes]
-) -> int:
-    """Bytes of memory, keys included; texts by a sample of their keys."""
-    rows = index.layout.rows
-    size = rows * index.layout.row.itemsize
-    total = 0
-    texts: list[tuple[int, bytes]] = []
-    looks: list[Coroutine[Any, Any, int]] = []
-    for shard, one in enumerate(found):
-        own = range(one.counters[4] // rows, one.counters[0] // rows + 1) if one.counters[0] else ()
-        total += max(0, len(own) - 1) * size  # the last one grows; it is looked up
-        texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
-        held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
-        held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
-        looks += [_weighed(Shard(index, shard), name) for name in held]
-    step = max(1, len(texts) // _SAMPLED)
-    sampled = [_weighed(Shard(index, shard), name) for shard, name in texts[::step]]
-    try:
-        sizes = await asyncio.gather(*looks, *sampled)
-    except IndexUnavailableError:  # the user may not
-        return total
-    text = sum(sizes[len(looks) :])
-    return total + sum(sizes[: len(looks)]) + round(text * len(texts) / max(1, len(sampled)))
 
 
 async def _weighed(shard: Shard, name: bytes) -> int:

@@ -221,20 +221,16 @@ class _Memory:
 
     def __init__(self, heads: int, words: int) -> None:
         size = int(FIRST) + heads + words + SLACK
-        self._map = None
-        if hasattr(mmap, "MAP_PRIVATE"):
-            self._map = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            if 8 * size >= 2 * _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-                with contextlib.suppress(OSError):  # a kernel without huge pages
-                    self._map.madvise(mmap.MADV_HUGEPAGE)  # as NumPy does for its own arrays
-            self.words = np.frombuffer(self._map, np.uint64)
-        else:
-            self.words = np.zeros(size, np.uint64)
+        self._map = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if 8 * size >= 2 * _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without huge pages
+                self._map.madvise(mmap.MADV_HUGEPAGE)  # as NumPy does for its own arrays
+        self.words = np.frombuffer(self._map, np.uint64)
         self.words[END] = int(FIRST) + heads
         self.words[HEADS] = heads
 
     def release(self, first: int, end: int) -> None:
-        """Give words back, which are not read again, where the system can do so."""
+        """Give words back, which are not read again."""
         start, stop = -(-8 * first // _HUGE) * _HUGE, 8 * end // _HUGE * _HUGE
-        if self._map is not None and start < stop and hasattr(mmap, "MADV_DONTNEED"):
+        if start < stop:
             self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)

@@ -246,10 +246,7 @@ class Link(ABC):
 
     @abstractmethod
     async def _prepare(self, failed: list[Try]) -> bool:
-        """Do for the next exchange what the errors of the last one need.
-
-        :returns: whether the calls should be sent again without a pause
-        """
+        """Do what the errors of an exchange need; whether to send the calls again at once."""
 
     def _error(self, trouble: Complaint | None) -> DedupError:
         assert trouble is not None

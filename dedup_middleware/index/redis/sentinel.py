@@ -41,60 +41,48 @@ class NoSentinelError(RedisConnectionError):
     """No server of an address can be asked as a sentinel, however often one tries."""
 
 
-@attrs.frozen
-class Watch:
-    """Sentinels that watch over a master.
+@attrs.define
+class Sentinels:
+    """Sentinels that watch over a master, and are asked for it one after the other.
 
-    ``hosts``: name and port of each; ``service``: what they call the master; ``options``: further
-    arguments of the connections to them.
+    ``hosts``: name and port of each, in the order in which they are asked; ``service``: what they
+    call the master; ``options``: further arguments of the connections to them.
     """
 
     hosts: tuple[tuple[str, int], ...]
     service: str
     options: dict[str, Any] = attrs.field(factory=dict, repr=False)
 
+    async def master(self, timeout: float, server: Mapping[str, Any]) -> tuple[str, int]:
+        """Host and port of the master.
 
-class Sentinels:
-    """Asks the sentinels of an address for the master, one after the other.
-
-    :param timeout: seconds that each may take
-    :param server: options of the connections to the server; TLS is the same for the sentinels
-    :ivar hosts: name and port of each, in the order in which they are asked
-    """
-
-    def __init__(self, watch: Watch, timeout: float, server: Mapping[str, Any]) -> None:
-        self._service = watch.service
-        self.hosts = list(watch.hosts)
-        tls = {name: value for name, value in server.items() if name.startswith("ssl_")}
-        self._options = {
+        :param timeout: seconds that each sentinel may take
+        :param server: options of the connections to the server; TLS is the same for the sentinels
+        :raises NoSentinelError: each server is another one, or does not accept the password
+        :raises redis.exceptions.ConnectionError: no sentinel replies, or none knows the master
+        """
+        options: dict[str, Any] = {
             "ssl": server.get("connection_class") is SSLConnection,
             "socket_timeout": timeout,
             "socket_connect_timeout": timeout,
             "retry": Retry(NoBackoff(), 0),
-            **tls,
-            **watch.options,
+            **{name: value for name, value in server.items() if name.startswith("ssl_")},
+            **self.options,
         }
-
-    async def master(self) -> tuple[str, int]:
-        """Host and port of the master.
-
-        :raises NoSentinelError: each server is another one, or does not accept the password
-        :raises redis.exceptions.ConnectionError: no sentinel replies, or none knows the master
-        """
         names = ", ".join(f"{host}:{port}" for host, port in self.hosts)
-        why = f"the sentinels {names} know no master {self._service!r}"
+        why = f"the sentinels {names} know no master {self.service!r}"
         silent: list[Exception] = []
         for place, (host, port) in enumerate(self.hosts):
             try:
-                async with Redis(host=host, port=port, **self._options) as sentinel:
-                    asking = sentinel.sentinel_get_master_addr_by_name(self._service)
+                async with Redis(host=host, port=port, **options) as sentinel:
+                    asking = sentinel.sentinel_get_master_addr_by_name(self.service)
                     found: Any = await asking
             except (RedisError, OSError, asyncio.TimeoutError) as error:
                 silent.append(error)
                 continue
             if found is not None:
                 # Try the sentinel that answered first the next time.
-                self.hosts.insert(0, self.hosts.pop(place))
+                self.hosts = (self.hosts[place], *self.hosts[:place], *self.hosts[place + 1 :])
                 name, number = found
                 return (name.decode() if isinstance(name, bytes) else str(name)), int(number)
         if len(silent) < len(self.hosts):
@@ -117,7 +105,7 @@ def _is_untrusted(error: Exception) -> bool:
     return isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
-def split_address(url: str) -> tuple[str, Watch]:
+def split_address(url: str) -> tuple[str, Sentinels]:
     """Address of the first sentinel in the form of a server's, and all sentinels.
 
     The first is as good as a server's own address for reading the options in it.
@@ -145,7 +133,7 @@ def split_address(url: str) -> tuple[str, Watch]:
         else:
             options.append((name, value))
     server = f"{scheme.partition('+')[0]}://{credentials}{at}{names.split(',')[0]}{slash}{database}"
-    return server + ("?" + urlencode(options) if options else ""), Watch(hosts, service, own)
+    return server + ("?" + urlencode(options) if options else ""), Sentinels(hosts, service, own)
 
 
 def _host(name: str) -> tuple[str, int]:

@@ -114,10 +114,7 @@ class ServerIndex(Index):
         return dict(stored)
 
     async def _first(self, parameters: Mapping[str, str], schema: bytes) -> Opened:
-        """Send the call that opens the index; an address that can't be right is refused.
-
-        :raises IndexRefusedError: see :meth:`.Link.first`
-        """
+        """Send the call that opens the index; an address that can't be right is refused."""
         send = self._link.submit if self._parameters else self._link.first  # opened before, or not
         return Opened((await send(self._open_call(self._first_prefix, parameters, schema))).reply)
 
@@ -133,10 +130,7 @@ class ServerIndex(Index):
         return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
 
     def _agreed(self, opened: Opened, parameters: Parameters | None) -> dict[str, str]:
-        """The stored parameters; the layout of rows and the server's clock are taken over.
-
-        :raises IndexRefusedError: the parameters are other ones, or damaged
-        """
+        """The stored parameters, unless they are refused; layout and clock are taken over."""
         check_schema(opened.schema, self._name)
         stored = agree(opened.parameters, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))

@@ -28,7 +28,7 @@ from redis.exceptions import (
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import hide_password
 from dedup_middleware.index.redis import sentinel as redis_sentinel
-from dedup_middleware.index.redis.sentinel import Sentinels, Watch
+from dedup_middleware.index.redis.sentinel import Sentinels
 
 # Where wait_for makes a task of what it waits for, this makes none: two turns of the loop fewer.
 if sys.version_info >= (3, 11):
@@ -54,7 +54,7 @@ _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TLS_OPTIONS = (*_TLS_FILES, "ssl_cert_reqs", "ssl_check_hostname")
 
 
-def read_address(url: str) -> tuple[dict[str, Any], Watch | None]:
+def read_address(url: str) -> tuple[dict[str, Any], Sentinels | None]:
     """Arguments of a redis-py pool, and the sentinels that know the server's host, if any.
 
     :raises OptionsError: the address can't be used; the message hides its password
@@ -62,14 +62,14 @@ def read_address(url: str) -> tuple[dict[str, Any], Watch | None]:
     if not url.startswith(redis_sentinel.SCHEMES):
         return connection_options(nodes_of(url)[0]), None
     try:
-        server, watch = redis_sentinel.split_address(url)
+        server, sentinels = redis_sentinel.split_address(url)
     except ValueError as error:
         raise _fail(url, str(error)) from None
     try:
         options = connection_options(server)
     except OptionsError as error:
         raise _fail(url, error.fix) from None
-    return {k: v for k, v in options.items() if k not in {"host", "port"}}, watch
+    return {k: v for k, v in options.items() if k not in {"host", "port"}}, sentinels
 
 
 def nodes_of(url: str) -> list[str]:
@@ -123,10 +123,7 @@ def connection_options(url: str) -> dict[str, Any]:
 
 
 def _check_place(options: dict[str, Any]) -> None:
-    """Refuse a host or socket that could be looked for only to fail with an error from inside.
-
-    :raises ValueError: says which
-    """
+    """Refuse a host or socket that could be looked for only to fail with an error from inside."""
     if "\0" in options.get("path", ""):
         raise ValueError("the path of the socket holds a NUL character")
     try:
@@ -166,10 +163,9 @@ class RedisServers:
     """
 
     def __init__(self, url: str, key: str, timeout: float, greet: Greet) -> None:
-        options, watch = read_address(url)
+        options, self._sentinels = read_address(url)
         # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
         self._options = options | {"socket_timeout": None, "socket_connect_timeout": timeout}
-        self._sentinels = Sentinels(watch, timeout, self._options) if watch else None
         self._key = key
         self._timeout = timeout
         self._greet = greet
@@ -202,8 +198,10 @@ class RedisServers:
         """
         async with self._finding:
             if self._moved:
-                sentinels = self._sentinels
-                host, port = await (sentinels.master() if sentinels else self._ask_cluster())
+                if self._sentinels is not None:
+                    host, port = await self._sentinels.master(self._timeout, self._options)
+                else:
+                    host, port = await self._ask_cluster()
                 self._node = {"host": host, "port": port}
                 await self._renew_pool()
                 self._moved = False
@@ -260,7 +258,7 @@ class RedisServers:
             raise
         return replies, None
 
-    def named(self) -> tuple[list[tuple[str, int]], bool]:
+    def named(self) -> tuple[Sequence[tuple[str, int]], bool]:
         """Hosts and ports that the address names, none for a socket, and whether over TLS."""
         options = self._options
         tls = options.get("connection_class") is SSLConnection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import sqlite3
@@ -18,10 +19,10 @@ import attrs
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.transactions import (
-    Transaction,
     application_of,
     is_locked,
     make_tables,
+    transaction,
     use_wal,
 )
 from dedup_middleware.base.writing import make_private
@@ -98,11 +99,6 @@ def make_folder(path: Path) -> None:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
 
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +207,7 @@ class SQLiteFile(Index):
                 raise sqlite3.OperationalError("locked by a process that replaces it")
         db = self._db
         if application_of(db) != tables.APPLICATION:
-            with Transaction(db, writes=True):
+            with transaction(db, writes=True):
                 # Somebody else may have made the tables in the meantime.
                 if application_of(db) != tables.APPLICATION:
                     if parameters is None:
@@ -277,7 +273,7 @@ class SQLiteFile(Index):
             db = self._connected()
             lapses = any(step.needs_leases for step in steps)
             writes = any(step.writes for step in steps)
-            with Transaction(db, writes=writes):
+            with transaction(db, writes=writes):
                 self._check_key(db)
                 moment = self._moment(db)
                 late = lapses and tables.expired(db, moment.now)
@@ -285,7 +281,7 @@ class SQLiteFile(Index):
                     tables.lapse(db, moment.now)
                 if writes or not late:
                     return _answers(db, moment, steps)
-            with Transaction(db, writes=True):
+            with transaction(db, writes=True):
                 moment = self._moment(db)
                 tables.lapse(db, moment.now)
                 return _answers(db, moment, steps)
@@ -336,10 +332,7 @@ class SQLiteFile(Index):
         )
 
     def _check_key(self, db: sqlite3.Connection) -> None:
-        """Refuse to work on another index, be it another file or other contents of the same.
-
-        :raises IndexReplacedError: it has another key
-        """
+        """Refuse to work on an index with another key, in another file or in the same."""
         query = "SELECT value FROM parameter WHERE name = ?"
         found = db.execute(query, (HASH_KEY,)).fetchone()
         if found is None or found[0] != self._parameters[HASH_KEY]:
@@ -391,10 +384,8 @@ def _begin_file(path: Path) -> None:
 
 
 def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
-    """Remove the -wal and -shm files of a replaced database, or SQLite would use them.
-
-    :param known: the files that belonged to the replaced one, which is still open
-    """
+    """Remove the -wal and -shm files of a replaced database, which is still open, or SQLite would
+    use them."""
     if not path.parent.is_dir():
         return
     with _taking_turns(path.parent):
@@ -406,10 +397,7 @@ def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
 
 @contextlib.contextmanager
 def _taking_turns(folder: Path) -> Iterator[None]:
-    """Of the processes that use a folder one goes on at a time, where there are locks."""
-    if fcntl is None:
-        yield
-        return
+    """Of the processes that use a folder one goes on at a time."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import attrs
 from scrapy.settings import BaseSettings
 
+from dedup_middleware.base.errors import os_errors
 from dedup_middleware.core.fingerprinter import make_shingler
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.judge import is_dropped
@@ -58,11 +59,8 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     elif place == "-":
         raw, charset, is_html = _read(sys.stdin.buffer, place), None, False
     else:
-        try:
-            with Path(place).open("rb") as file:
-                raw = _read(file, place)
-        except OSError as error:
-            raise CommandError(f"{place} can't be read: {error.strerror or error}") from error
+        with os_errors(f"{place} can't be read", CommandError), Path(place).open("rb") as file:
+            raw = _read(file, place)
         charset, is_html = None, Path(place).suffix.lower() in _HTML_ENDINGS
     if is_html or raw.lstrip()[:1] == b"<":
         return Document(key or content_key(raw), html=raw, charset=charset)

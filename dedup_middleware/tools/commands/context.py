@@ -11,13 +11,14 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 from scrapy.settings import BaseSettings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
+from dedup_middleware.journal.access import Filters, query_of
 from dedup_middleware.journal.entries import Query
 
 if TYPE_CHECKING:
@@ -266,12 +267,7 @@ def parse_time(text: str) -> float:
 
 def to_query(arguments: argparse.Namespace) -> Query:
     """The pages that :func:`add_selection` chooses, as a query of the journal."""
-    return Query(
-        keys=frozenset(arguments.key),
-        hosts=frozenset(map(str.lower, arguments.host)),
-        reasons=frozenset(arguments.reason),
-        spiders=frozenset(arguments.spider),
-        crawls=frozenset(arguments.crawl),
-        since=arguments.since,
-        until=arguments.until,
-    )
+    given: dict[str, Any] = {"since": arguments.since, "until": arguments.until}
+    names = ("key", "host", "reason", "spider", "crawl")
+    given |= {f"{name}s": getattr(arguments, name) for name in names}
+    return query_of(cast("Filters", given), frozenset())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from dedup_middleware.base.errors import os_errors
 from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password
@@ -19,14 +21,15 @@ from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.pages import pages_of
+from dedup_middleware.index.pages import Pages, pages_of
 from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.clusters import to_bytes, write_new
 from dedup_middleware.journal.entries import DROPS, Drop, Query
-from dedup_middleware.model.claims import EVERYTHING, Claimed, Entry
+from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
+from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key, keyed_hash
 from dedup_middleware.model.records import State
 from dedup_middleware.tools.commands.asking import (
@@ -130,7 +133,8 @@ class Import(Subcommand):
         return OK
 
 
-_BLOCK = 2_000  # pages entered at once
+_PART = 2_000  # pages that become columns at once
+_BLOCK = 20_000  # pages entered at once
 _SHOWN = 5  # rejected rows that are named
 
 
@@ -167,6 +171,8 @@ class Rebuild(Subcommand):
         parser.add_argument("--namespace", help=namespace)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
+        from dedup_middleware.tools.portable.portable import enter_pages
+
         options = context.options
         check_stays(options)
         if arguments.old is not None and not is_address(arguments.old):  # before one is made
@@ -190,63 +196,48 @@ class Rebuild(Subcommand):
                 await dedup.close()
             times = await _times(old, arguments.old)
         async with reading_index(options) as reader:
-            sign = Signer(reader.fingerprinter, texts=False)
-            entering = Entering(reader, sign, await _known(reader), times)
-            rebuilt = entering.rebuilt
+            sign, rebuilt = Signer(reader.fingerprinter, texts=False), Rebuilt()
+            files = zip(arguments.files, formats, strict=True)
+            every = ((path, row) for path, kind in files for row in read_rows(path, kind))
             with context.progress("rows") as done:
-                for path, file_format in zip(arguments.files, formats, strict=True):
-                    for row in read_rows(path, file_format):
-                        await entering.take(row, path)
-                        done(rebuilt.read)
-                await entering.flush()
+                pages = _columns(_signed(every, sign, rebuilt, done), reader, times)
+                imported = await enter_pages(
+                    reader.index, pages, lambda content: content["key"] ^ content["exact"], _BLOCK
+                )
+            rebuilt.entered, rebuilt.known = imported.pages, imported.known
             rebuilt.sound = (await verify(reader.index)).is_sound
         context.say(attrs.asdict(rebuilt), lambda: _sentences(rebuilt, options))
         check_rejected(rebuilt.rejected, rebuilt.read, "what is printed")
         return OK if rebuilt.sound else FOUND
 
 
-@attrs.define
-class Entering:
-    """Enters rows as stored pages, many at a time.
-
-    ``known``: key and text of each page that the index holds; those that are entered are added.
-    ``times``: when the page of a key was stored, 0: now.
-    """
-
-    reader: Reader
-    sign: Signer
-    known: set[tuple[int, int]]
-    times: Callable[[str], int]
-    rebuilt: Rebuilt = attrs.field(factory=Rebuilt)
-    waiting: list[Entry] = attrs.field(factory=list)
-    stored: list[int] = attrs.field(factory=list)  # time of each that waits, 0: now
-
-    async def take(self, row: Row, path: Path) -> None:
-        """Count a row of a file, and enter its page soon."""
-        signed = self.sign(row)
-        rebuilt, page = self.rebuilt, signed.page
+def _signed(
+    rows: Iterable[tuple[Path, Row]],
+    sign: Signer,
+    rebuilt: Rebuilt,
+    progress: Callable[[float], None],
+) -> Iterator[Fingerprint]:
+    """The pages of rows, all of which are counted."""
+    for path, row in rows:
+        signed = sign(row)
         rebuilt.read += 1
-        if page is None:
+        progress(rebuilt.read)
+        if signed.page is None:
             rebuilt.rejected += 1
             if len(rebuilt.reasons) < _SHOWN:
                 rebuilt.reasons.append(f"{path}, row {row.number}: {signed.error}")
-        elif page.is_empty:
+        elif signed.page.is_empty:
             rebuilt.empty += 1
-        elif (page.key_hash, page.exact) in self.known:
-            rebuilt.known += 1
         else:
-            self.known.add((page.key_hash, page.exact))
-            self.waiting.append(self.reader.entry(page))
-            self.stored.append(self.times(page.key))
-            if len(self.waiting) >= _BLOCK:
-                await self.flush()
+            yield signed.page
 
-    async def flush(self) -> None:
-        """Enter the pages that wait."""
-        if self.waiting:
-            pages = pages_of(self.waiting, self.stored)
-            self.rebuilt.entered += await self.reader.index.load(pages)
-        self.waiting, self.stored = [], []
+
+async def _columns(
+    pages: Iterator[Fingerprint], reader: Reader, times: Callable[[str], int]
+) -> AsyncIterator[Pages]:
+    """Pages as an index takes them, some at a time; ``times`` says when each was stored."""
+    while part := list(islice(pages, _PART)):
+        yield pages_of([*map(reader.entry, part)], [times(page.key) for page in part])
 
 
 async def _times(old: Index | None, address: str) -> Callable[[str], int]:
@@ -261,15 +252,6 @@ async def _times(old: Index | None, address: str) -> Callable[[str], int]:
         for key, time in zip(keys, times, strict=True):
             seconds[key] = max(time, seconds.get(key, 0))
     return lambda key: seconds.get(keyed_hash(key, hash_key), 0)
-
-
-async def _known(reader: Reader) -> set[tuple[int, int]]:
-    """Key and exact text of all stored pages, as hashes."""
-    known: set[tuple[int, int]] = set()
-    async for pages in reader.index.pages():
-        content = pages.content[pages.states == State.COMMITTED]
-        known.update(zip(content["key"].tolist(), content["exact"].tolist(), strict=True))
-    return known
 
 
 def _sentences(rebuilt: Rebuilt, options: Options) -> str:
@@ -356,14 +338,13 @@ class Restore(Subcommand):
 def read_keys(path: Path) -> frozenset[str]:
     """The keys of a file: a JSON list of decisions or of keys, or one key a line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with os_errors(f"{path} can't be read", CommandError):
+            text = path.read_text(encoding="utf-8-sig")
         if not text.strip():
             raise ValueError("it is empty")
         if not text.lstrip().startswith("["):
             return frozenset(filter(None, map(str.strip, text.split("\n"))))
         return frozenset(one if isinstance(one, str) else one["key"] for one in json.loads(text))
-    except OSError as error:
-        raise CommandError(f"{path} can't be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CommandError(
             f"{path} holds no keys: export the decisions of the report as JSON"

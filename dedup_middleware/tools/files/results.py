@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gzip
 import json
 import os
@@ -13,8 +12,9 @@ from typing import Any, BinaryIO
 
 import attrs
 
+from dedup_middleware.base.errors import os_errors
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.writing import PRIVATE, SHARED, make_anew
+from dedup_middleware.base.writing import PRIVATE, SHARED, lock, make
 from dedup_middleware.index.base import Index
 from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (
@@ -65,16 +65,16 @@ class Output:
         self._keeps_empty = keeps_empty
         self._replaces = replaces or os.path.lexists(path)
         self.rows = 0
-        try:
-            _check_free(self.part)
-            raw = make_anew(self.part, mode)
-            _lock(raw.fileno())
-        except BlockingIOError:
+        with self._writing():
+            is_free = _is_free(self.part)
+            if is_free:
+                self.part.unlink(missing_ok=True)  # what an earlier run left
+                raw = make(self.part, mode)
+                is_free = lock(raw.fileno())
+        if not is_free:
             raise BatchError(
                 f"another run is writing {path}: wait until it ends, or name another file"
-            ) from None
-        except OSError as error:
-            raise self._failure(error) from error
+            )
         packed = packs and path.name.lower().endswith(".gz")
         # No time and no name in its head: equal runs give equal files.
         self._raw: BinaryIO = raw
@@ -85,29 +85,24 @@ class Output:
     def write(self, line: bytes) -> None:
         """One more line."""
         self.rows += 1
-        self.write_raw(line)
-        self.write_raw(b"\n")
+        self.write_raw(line + b"\n")
 
     def write_raw(self, data: bytes) -> None:
         """Bytes as they are."""
-        try:
+        with self._writing():
             self._file.write(data)
-        except OSError as error:
-            raise self._failure(error) from error
 
     def complete(self) -> None:
         """Bring all that was written to the disk, so that only the name is missing."""
-        try:
+        with self._writing():
             if self._file is not self._raw:
                 self._file.close()  # the end of what is packed
             self._raw.flush()
             os.fsync(self._raw.fileno())
-        except OSError as error:
-            raise self._failure(error) from error
 
     def check_name(self) -> None:
         """Refuse to finish what would replace a file that is not this run's to replace."""
-        try:
+        with self._writing():
             # Two runs that begin at the same moment see no file of each other.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
@@ -116,13 +111,11 @@ class Output:
                     "a file of this name has appeared; what this run has written is complete "
                     f"under the names that end in {PART}: rename them, or start again"
                 )
-        except OSError as error:
-            raise self._failure(error) from error
 
     def finish(self) -> None:
         """Give the complete file its name; without it the next run begins anew."""
         self.check_name()
-        try:
+        with self._writing():
             if self._gets_its_name:
                 for ending in self.side_endings:  # of an earlier file of this name
                     Path(f"{self._path}{ending}").unlink(missing_ok=True)
@@ -131,8 +124,6 @@ class Output:
                 self.part.unlink()
                 if self._replaces:
                     self._path.unlink(missing_ok=True)  # that of an earlier run
-        except OSError as error:
-            raise self._failure(error) from error
         self.close()
 
     @property
@@ -145,30 +136,20 @@ class Output:
             with contextlib.suppress(OSError):
                 file.close()
 
-    def _failure(self, error: OSError) -> BatchError:
-        return BatchError(f"{self._path} can't be written: {error.strerror or error}")
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
+        return os_errors(f"{self._path} can't be written", BatchError)
 
 
-def _check_free(part: Path) -> None:
-    """Refuse a provisional file that a running process holds."""
+def _is_free(part: Path) -> bool:
+    """Whether no running process holds a provisional file."""
     try:
         there = os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return  # there is none, or something that is not ours
+        return True  # there is none, or something that is not ours
     try:
-        _lock(there)
+        return lock(there)
     finally:
         os.close(there)
-
-
-def _lock(file: int) -> None:
-    """Hold an open file for this process, until it is closed."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass  # a file system without locks
 
 
 class JournalOutput(Output):
@@ -221,7 +202,8 @@ class JournalOutput(Output):
         log = Path(f"{self.part}{self.side_endings[0]}")
         # SQLite does not say that it could not move the entries into the file.
         if log.exists():
-            raise self._failure(OSError(f"entries are left in {log}, as on a full disk"))
+            what = f"entries are left in {log}, as on a full disk"
+            raise BatchError(f"{self._path} can't be written: {what}")
         super().complete()
 
     def close(self) -> None:

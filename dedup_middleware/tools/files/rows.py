@@ -285,10 +285,7 @@ def named_columns(names: list[str], file: str) -> list[str]:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    """Refuse names of columns of which one would be lost.
-
-    :raises BatchError: a name is there twice, or is not UTF-8
-    """
+    """Refuse names of columns of which one would be lost."""
     for name, count in Counter(names).items():
         if count > 1:
             raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")

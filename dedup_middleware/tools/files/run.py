@@ -90,22 +90,22 @@ class Plan:
     overwrite: bool = False
 
 
-@attrs.frozen
+@attrs.define
 class Report:
     """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows.
 
     ``doubtful`` rows were read, and may hold others; ``first_doubtful`` is where one is.
     """
 
-    read: int
-    kept: int
-    dropped: int
-    rejected: int
-    reasons: dict[str, int]
-    left_out: dict[str, int]
-    doubtful: int
-    first_doubtful: str
-    seconds: float
+    read: int = 0
+    kept: int = 0
+    dropped: int = 0
+    rejected: int = 0
+    reasons: dict[str, int] = attrs.field(factory=dict)
+    left_out: dict[str, int] = attrs.field(factory=dict)
+    doubtful: int = 0
+    first_doubtful: str = ""
+    seconds: float = 0.0
 
 
 async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
@@ -122,7 +122,13 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     with contextlib.ExitStack() as closing:
         outputs = Outputs(plan, options, closing)
         try:
-            index = closing.enter_context(_index(plan.kept.parent))
+            # Addresses and evidence are in files without names.
+            folder = plan.kept.parent
+            addresses, payloads = (
+                closing.enter_context(tempfile.TemporaryFile(buffering=0, dir=folder))
+                for _ in range(2)
+            )
+            index = MemoryIndex(files=(addresses, payloads))
             executor = closing.enter_context(executor_of(plan.workers))
             async with Deduplicator(options, index=index) as dedup:
                 parts = _parts(plan.inputs, formats)
@@ -135,11 +141,15 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
             raise BatchError(
                 "a worker process was ended, as by too little memory: use fewer --workers"
             ) from error
-    return outputs.report(time.perf_counter() - started)
+    outputs.report.seconds = time.perf_counter() - started
+    return outputs.report
 
 
 class Outputs:
-    """Puts each row where it belongs."""
+    """Puts each row where it belongs.
+
+    :ivar report: complete but for the time when all is finished
+    """
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
@@ -159,18 +169,20 @@ class Outputs:
         journal = partial(JournalOutput, options=options, replaces=replaces)
         self._journal = opened(journal, plan.journal)
         self._lines = Lines(options)
-        self._drops = self._doubtful = 0
-        self._first_doubtful = ""
         self._reasons: Counter[str] = Counter()
+        self.report = Report()
 
     async def take(self, path: Path, row: Row, signed: Signed, dedup: Deduplicator) -> None:
         """Judge a row and write it."""
+        report = self.report
+        report.read += 1
         if signed.page is None:
+            report.rejected += 1
             self._rejected.write(rejected_line(path, row, signed.error))
             return
         if row.doubtful:
-            self._doubtful += 1
-            self._first_doubtful = self._first_doubtful or f"row {row.number} of {path}"
+            report.doubtful += 1
+            report.first_doubtful = report.first_doubtful or f"row {row.number} of {path}"
         verdict = await dedup.decide_fingerprint(signed.page)
         await dedup.commit(verdict)  # a new page counts as stored at once
         verdict = attrs.evolve(verdict, document=signed.document)
@@ -179,11 +191,12 @@ class Outputs:
         if self._clusters is not None:
             self._clusters.decided(signed, verdict, now)
         if not is_dropped(verdict.outcome, self._options):
+            report.kept += 1
             self._kept.write(self._lines.kept(row, signed))
             if self._journal is not None:
                 self._journal.kept(signed, verdict, now)
             return
-        self._drops += 1
+        report.dropped += 1
         if self._dropped is not None:
             self._dropped.write(self._lines.dropped(row, signed, verdict))
         if self._journal is not None:
@@ -204,21 +217,8 @@ class Outputs:
             one.check_name()
         for one in files:
             one.finish()
-
-    def report(self, seconds: float) -> Report:
-        """What was done."""
-        kept, rejected = self._kept.rows, self._rejected.rows
-        return Report(
-            kept + self._drops + rejected,
-            kept,
-            self._drops,
-            rejected,
-            dict(self._reasons.most_common()),
-            dict(self._lines.left_out),
-            self._doubtful,
-            self._first_doubtful,
-            seconds,
-        )
+        self.report.reasons = dict(self._reasons.most_common())
+        self.report.left_out = dict(self._lines.left_out)
 
 
 def _parts(
@@ -273,16 +273,6 @@ async def _signed(
             continue
         waiting.append((*part, work))
         part = next(parts, None)
-
-
-@contextlib.contextmanager
-def _index(folder: Path) -> Iterator[MemoryIndex]:
-    """An index whose addresses and evidence are in files without names."""
-    with (
-        tempfile.TemporaryFile(buffering=0, dir=folder) as addresses,
-        tempfile.TemporaryFile(buffering=0, dir=folder) as payloads,
-    ):
-        yield MemoryIndex(files=(addresses, payloads))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,12 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError, IndexRefusedError, named_as_given
+from dedup_middleware.base.errors import (
+    DedupError,
+    IndexRefusedError,
+    named_as_given,
+    os_errors,
+)
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import (
     BLOCK,
@@ -30,7 +35,6 @@ from dedup_middleware.index.pages import (
 from dedup_middleware.index.parameters import (
     HASH_KEY,
     Parameters,
-    RecordLayout,
     differences,
     layout_of,
     record_parameter,
@@ -82,14 +86,12 @@ async def export_index(
     """
     parameters = await index.attach()
     left_out = 0
-    try:
-        with PortableWriter(path, parameters) as writer:
-            async for pages, asked in _stored(index, parameters, writer.folder, progress):
-                left_out += asked - len(pages)
-                await asyncio.to_thread(writer.write, pages)
-            written = await asyncio.to_thread(writer.finish)
-    except OSError as error:  # of pyarrow and of the notes next to the file, as on a full disk
-        raise DedupError(f"{path} can't be written: {error.strerror or error}") from error
+    # Of pyarrow and of the notes next to the file, as on a full disk.
+    with os_errors(f"{path} can't be written"), PortableWriter(path, parameters) as writer:
+        async for pages, asked in _stored(index, parameters, writer.folder, progress):
+            left_out += asked - len(pages)
+            await asyncio.to_thread(writer.write, pages)
+        written = await asyncio.to_thread(writer.finish)
     return attrs.evolve(written, left_out=left_out)
 
 
@@ -97,10 +99,7 @@ async def _stored(
     index: Index, parameters: Parameters, folder: Path, progress: Progress | None
 ) -> AsyncIterator[tuple[Pages, int]]:
     """All committed pages of an index, in parts: those with a record in a bucket, and how many
-    there are in all.
-
-    :param folder: for about 13 bytes of each record
-    """
+    there are in all."""
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
         raise DedupError(
@@ -131,10 +130,7 @@ async def _stored(
 
 
 async def _committed(index: Index) -> NDArray[np.bool_]:
-    """By page id: which pages are committed.
-
-    What is committed now had its records in the buckets before.
-    """
+    """By page id: which pages are committed, and so had their records in the buckets before."""
     parts = [np.empty(0, np.uint64)]
     async for pages in index.pages():
         parts.append(pages.page_ids[pages.states == State.COMMITTED])
@@ -213,7 +209,7 @@ async def import_index(
             if progress is not None:
                 progress(done, file.rows)
 
-    return await _enter(index, parts(), record)
+    return await enter_pages(index, parts(), lambda content: _names(record.pack(content)))
 
 
 async def copy_index(
@@ -239,15 +235,10 @@ async def copy_index(
         parameters = await source.attach()
     record = layout_of(record_parameter(parameters), name)
     await _open(target, parameters, "index copied", name)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            parts = _named(_stored(source, parameters, Path(folder), progress), names)
-            return await _enter(target, parts, record)
-    except OSError as error:
-        raise DedupError(
-            f"the temporary folder can't be written to: {error.strerror or error}; name another "
-            "one by TMPDIR"
-        ) from error
+    what, fix = "the temporary folder can't be written to", "; name another one by TMPDIR"
+    with os_errors(what, fix=fix), tempfile.TemporaryDirectory() as folder:
+        parts = _named(_stored(source, parameters, Path(folder), progress), names)
+        return await enter_pages(target, parts, lambda content: _names(record.pack(content)))
 
 
 async def _named(
@@ -261,16 +252,28 @@ async def _named(
         yield part[0]
 
 
-async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout) -> Imported:
-    """Enter pages, block by block, without pages that it has already."""
-    known = await _known(index, record)
+async def enter_pages(
+    index: Index,
+    parts: AsyncIterator[Pages],
+    names_of: Callable[[NDArray[np.void]], NDArray[np.uint64]],
+    size: int = BLOCK,
+) -> Imported:
+    """Enter pages, block by block, without pages that the index has already.
+
+    :param names_of: 64 bits of each page, which equal pages have in common, from CONTENT[n]
+    :param size: pages of a block
+    """
+    found = [np.empty(0, np.uint64)]
+    async for pages in index.pages():
+        found.append(names_of(pages.content[pages.states == State.COMMITTED]))
+    known = np.concatenate(found)
     entered = passed = 0
     waiting: list[Pages] = []
 
     async def flush() -> None:
         nonlocal known, entered, passed, waiting
         block, waiting = joined(waiting), []  # not both in memory while it is loaded
-        names = _names(record.pack(block.content))
+        names = names_of(block.content)
         fresh = np.zeros(len(names), np.bool_)
         fresh[np.unique(names, return_index=True)[1]] = True
         fresh &= ~np.isin(names, known)
@@ -283,7 +286,7 @@ async def _enter(index: Index, parts: AsyncIterator[Pages], record: RecordLayout
     async for part in parts:
         waiting.append(part)
         long = sum(sum(map(len, each.payloads)) for each in waiting) >= _LONG
-        if long or sum(map(len, waiting)) >= BLOCK:
+        if long or sum(map(len, waiting)) >= size:
             await flush()
     if waiting:
         await flush()
@@ -319,15 +322,6 @@ def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> No
             + "\n  ".join(lines)
             + "\nImport into a new index (DEDUP_NAMESPACE or DEDUP_INDEX_URL)."
         )
-
-
-async def _known(index: Index, record: RecordLayout) -> NDArray[np.uint64]:
-    """Names of all committed pages."""
-    found = [np.empty(0, np.uint64)]
-    async for pages in index.pages():
-        committed = pages.content[pages.states == State.COMMITTED]
-        found.append(_names(record.pack(committed)))
-    return np.concatenate(found)
 
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:

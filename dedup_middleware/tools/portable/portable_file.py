@@ -45,7 +45,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError, IndexRefusedError
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, os_errors
 from dedup_middleware.base.writing import PRIVATE, make
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import differences, hash_key_of
@@ -74,14 +74,14 @@ def arrow() -> Any:
         ) from error
 
 
-def fingerprint_of(parameters: Mapping[str, str]) -> str:
-    """A short hash of parameters: equal parameters have equal hashes.
+def fingerprint_of(value: Any) -> str:
+    """A short hash of parameters, or of what an input and options are: equal ones have the same.
 
     >>> fingerprint_of({"bands": "8x3"})
     '72a263112d4e1f3b'
     """
-    text = json.dumps(dict(parameters), sort_keys=True)
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    text = json.dumps(value, sort_keys=True, default=str)
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def content_layout() -> dict[str, str]:
@@ -95,7 +95,7 @@ def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
     return {
         PREFIX + "format": FORMAT,
         PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
-        PREFIX + "fingerprint": fingerprint_of(parameters),
+        PREFIX + "fingerprint": fingerprint_of(dict(parameters)),
         PREFIX + "content": json.dumps(content_layout()),
     }
 
@@ -229,7 +229,12 @@ class Portable:
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                parts = map(from_arrow, _batches(file, check_sizes(self.path, self.rows)))
+                # Asked for all groups of rows, pyarrow holds 220 bytes of memory for each row.
+                parts = (
+                    from_arrow(batch)
+                    for group, most in enumerate(check_sizes(self.path, self.rows))
+                    for batch in file.iter_batches(batch_size=most, row_groups=[group])
+                )
                 pages = next(parts, None)
             while pages is not None:
                 found.add(pages)
@@ -315,13 +320,6 @@ def _check_columns(columns: Any, path: Path) -> None:
             raise _damaged(path, f"the column {field.name} is of type {found}, not {given}")
 
 
-def _batches(file: Any, at_once: list[int]) -> Iterator[Any]:
-    """Rows of a Parquet file, of each group so many at once."""
-    # Asked for all groups of rows, pyarrow holds 220 bytes of memory for each row of the file.
-    for group, most in enumerate(at_once):
-        yield from file.iter_batches(batch_size=most, row_groups=[group])
-
-
 def _damaged(path: Path, what: str) -> IndexRefusedError:
     return IndexRefusedError(f"{path} is damaged: {what}; export the index again, or copy it anew")
 
@@ -387,6 +385,12 @@ class PortableWriter:
         how = {"compression": "zstd", "use_dictionary": ["size", "time"]}
         try:
             str(path).encode()
+        except UnicodeEncodeError:
+            raise DedupError(
+                f"{path} can't be written: pyarrow takes names in UTF-8 only"
+            ) from None
+        # Not the name of the folder next to it, which the error has.
+        with os_errors(f"{self._path} can't be written", fix="; name another file"):
             self._room = tempfile.TemporaryDirectory(
                 dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
             )
@@ -397,15 +401,6 @@ class PortableWriter:
             except OSError:
                 self._room.cleanup()
                 raise
-        except UnicodeEncodeError:
-            raise DedupError(
-                f"{path} can't be written: pyarrow takes names in UTF-8 only"
-            ) from None
-        except OSError as error:
-            # Not that of the folder next to it, which the error names.
-            raise DedupError(
-                f"{self._path} can't be written: {error.strerror or error}; name another file"
-            ) from error
 
     @property
     def folder(self) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.writing import write_whole
 from dedup_middleware.journal.access import Filters, Journal, query_of
@@ -74,12 +74,9 @@ def write(contents: dict[str, Any], path: Path) -> int:
     :raises DedupError: the file can't be written, or is no report
     """
     page = render(contents).encode()
-    try:
+    with os_errors(f"{path} can't be written", fix="; name another file by -o"):
         check_replaceable(path)
         write_whole(path, page)
-    except OSError as error:
-        reason = error.strerror or error
-        raise DedupError(f"{path} can't be written: {reason}; name another file by -o") from None
     return len(page)
 
 
