@@ -91,13 +91,14 @@ def test_of_a_secret_of_another_type_only_the_type_is_shown(field: str) -> None:
     [
         ("DEDUP_TEXT_FIELD", ["body"], "use a text"),
         ("DEDUP_HTML_FIELD", b"html", "use a text"),
+        ("DEDUP_KEY_FIELD", len, "use a text"),
         ("DEDUP_LEASE", True, "use a number"),
         ("DEDUP_BANDS", True, "use a whole number"),
         ("DEDUP_RESET", b"no", "use True or False"),
     ],
 )
 def test_values_that_only_look_like_others(name: str, value: object, fix: str) -> None:
-    """They were read as a field named "['body']", as one second, and as True."""
+    """They were read as fields named "['body']" and "<built-in ...", as one second, and as True."""
     with pytest.raises(OptionsError, match=fix) as caught:
         Options.from_mapping({name: value})
     assert repr(value) in str(caught.value)

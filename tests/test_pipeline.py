@@ -19,6 +19,8 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.test import get_crawler
 
 from dedup_middleware import Addon, DedupPipeline, NearDuplicate
+from dedup_middleware.plugin.notices import ALIKE
+from dedup_middleware.text.extract import MAX_SIZE
 from tests.texts import article
 
 
@@ -253,6 +255,15 @@ async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[s
     await crawl.pipeline.close_spider()
 
 
+async def test_a_page_without_text_where_it_was_read_is_not_dropped_as_empty() -> None:
+    """It may have one behind the limit."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    kept = {"url": "https://a/1", "html": f"<script>{'s' * MAX_SIZE}</script><p>{article(1)}"}
+    assert await crawl.item(kept) is kept
+    await crawl.pipeline.close_spider()
+
+
 @pytest.mark.parametrize("text", ["\u200b", "\ufeff \xad", "...", "\x00", " - "])
 async def test_text_that_says_nothing_does_not_hide_the_html(text: str) -> None:
     """An item with such a text and HTML is no empty page; that of the HTML is compared."""
@@ -289,6 +300,32 @@ async def test_a_short_crawl_of_items_without_a_page_says_so_at_its_end(
         assert "The first" not in caplog.text
         await crawl.pipeline.close_spider()
         assert caplog.text.count("The first 3 items have neither text nor HTML") == warnings
+
+
+@pytest.mark.parametrize("host", ["a.example", "www.A.example", "b{}.example"])
+async def test_many_pages_of_a_site_with_one_text_are_warned_of(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be a login page or a cookie banner; copies on many sites are what is looked for."""
+    crawl = Crawl(make_crawler())
+    await crawl.pipeline.open_spider()
+    await crawl.item({"url": "https://a.example/1", "text": article(1)})
+    for n in range(2 * ALIKE):
+        copy = {"url": f"https://{host.format(n)}/{n + 2}", "text": article(1)}
+        assert isinstance(await crawl.item(copy), NearDuplicate)
+    said = caplog.text.count("pages of one site have the very text of https://a.example/1:")
+    assert said == (host != "b{}.example")
+    await crawl.pipeline.close_spider()
+
+
+async def test_many_items_with_one_key_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """Each counts as a new version of one page: a spider may give all the address of their list."""
+    crawl = Crawl(make_crawler())
+    await crawl.pipeline.open_spider()
+    for n in range(2 * ALIKE + 1):
+        await crawl.item({"url": "https://a.example/list", "text": article(n)})
+    assert caplog.text.count("have the key https://a.example/list: each counts as a new") == 1
+    await crawl.pipeline.close_spider()
 
 
 async def test_an_item_without_content_takes_no_row(crawl: Crawl) -> None:

@@ -11,6 +11,8 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.model.documents import NEW, Verdict, as_dict
 from dedup_middleware.signature.evidence import NEW_VALUES, examine
+from dedup_middleware.text.extract import MAX_SIZE
+from dedup_middleware.text.extraction.markup import MAX_BLOCKS
 from tests.languages import FIGURES, OTHER_FIGURES, REPORTS
 from tests.texts import article, english
 
@@ -176,6 +178,44 @@ async def test_a_page_of_which_a_part_is_compared_is_a_copy_of_an_equal_text_alo
     )
     assert (other.outcome, longer.outcome) == (NEW, NEW)
     assert (equal.is_duplicate, equal.reason) == (True, "exact-copy")
+
+
+def _long(middle: str, behind: int) -> str:
+    """A page with something long between an introduction and a report."""
+    report = f"<article><p>{article(behind)}</p></article>"
+    return f"<title>News</title><body><p>{article(1)}</p>{middle}{report}</body>"
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        f"<script>x = '{'s' * MAX_SIZE}'</script>",
+        f"<img src='data:image/png;base64,{'A' * MAX_SIZE}'>",
+        "<br>cell" * MAX_BLOCKS,
+    ],
+    ids=["script", "picture", "blocks"],
+)
+async def test_what_is_not_read_of_a_long_page_is_not_taken_for_stored(middle: str) -> None:
+    """Of what is beyond the limits of the extraction only an equal page is a copy."""
+    one, same, other = (_long(middle, behind) for behind in (2, 2, 3))
+    equal, different, encoded = await verdicts(
+        Document(key="https://one.example/1", html=one),
+        Document(key="https://two.example/1", html=same),
+        Document(key="https://two.example/2", html=other),
+        Document(key="https://one.example/1", html=other.encode()),
+    )
+    assert (equal.is_duplicate, equal.reason) == (True, "exact-copy")
+    assert (different.outcome, encoded.outcome) == (NEW, NEW)
+
+
+async def test_pictures_in_a_long_page_do_not_hide_its_text() -> None:
+    """They are left out first, so that a copy with other pictures is found."""
+    one, two = (_long(f"<img src='data:image/png;base64,{c * MAX_SIZE}'>", 2) for c in "AB")
+    (copy,) = await verdicts(
+        Document(key="https://one.example/1", html=one),
+        Document(key="https://two.example/1", html=two),
+    )
+    assert copy.is_duplicate
 
 
 async def test_a_verdict_explains_itself() -> None:

@@ -279,7 +279,7 @@ def _to_float(value: Any) -> float:
 
 def _to_text(value: Any) -> str:
     # `str` would make a text of each of these, but not the one that was meant.
-    if isinstance(value, (bytes, list, tuple, set, dict)):
+    if isinstance(value, (bytes, list, tuple, set, dict)) or callable(value):
         raise TypeError(value)
     return str(value)
 

@@ -259,7 +259,7 @@ def _text(document: Document | Fingerprint) -> object:
         return document.exact, document.size
     if document.text is None:
         return document
-    said = document.text
+    said = document.text + document.rest
     if len(said) <= _SHORT:  # a method may take the title as a part of so short a text
         said = f"{document.title}\n{said}"
     # Neither white space nor case makes another text; lone surrogates have no other encoding.

@@ -46,6 +46,7 @@ def read(document: Document, extractor: Mode) -> Document:
         title=document.title or page.title,
         description=description,
         html=None,
+        rest=page.rest,
     )
 
 
@@ -155,9 +156,9 @@ class Fingerprinter:
         if size < self.options.min_features and title:
             # So little text is no evidence alone: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{title}\n{text}").exact
-        rest = ""
+        rest = document.rest
         if len(text) > self.options.max_chars:
-            rest = "".join(text[self.options.max_chars :].split())
+            rest += "".join(text[self.options.max_chars :].split())
         if rest:
             exact = keyed_hash(f"{exact} {rest}", hash_key)
         simhash = value if size else None

@@ -47,6 +47,7 @@ class Document:
     :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
     :param charset: charset of the Content-Type header, if known
     :param description: the page's own summary (meta description); taken from ``html`` when empty
+    :param rest: stands for what was not read of a page that is too long; copies have the same
 
     ``title`` and ``description`` may be None, which is empty.
 
@@ -59,6 +60,7 @@ class Document:
     html: bytes | str | None = attrs.field(default=None, repr=False)
     charset: str | None = None
     description: str = attrs.field(default="", converter=_or_empty, repr=False)
+    rest: str = attrs.field(default="", repr=False)
 
     def __attrs_post_init__(self) -> None:
         for name, kinds, wanted in _KINDS:

@@ -84,7 +84,7 @@ class Action:
         :raises Dropped: the item goes no further
         """
         try:
-            self._apply(verdict, page)
+            self._apply(verdict, document, page)
         except Dropped:
             self._reports.count("dropped")
             self._write(
@@ -148,7 +148,7 @@ class Action:
         self._receiving.add(task)
         task.add_done_callback(self._receiving.discard)
 
-    def _apply(self, verdict: Verdict, page: PageItem) -> None:
+    def _apply(self, verdict: Verdict, document: Document, page: PageItem) -> None:
         """Drop or mark the item, or let it be.
 
         A page that has waited too long for another one passes whatever DEDUP_ON_ERROR says: the
@@ -169,7 +169,7 @@ class Action:
         elif is_dropped(outcome, options):
             if outcome != EMPTY:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
-            if not page.read().is_unread:
+            if not (page.read().is_unread or document.rest):
                 raise Dropped(verdict, log_level=options.drop_log_level)
         if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)

@@ -7,6 +7,7 @@ import difflib
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX, setting_name
+from dedup_middleware.core.judge import CHANGED
+from dedup_middleware.methods.base import EXACT
+from dedup_middleware.model.keys import host_of, in_a_line
 from dedup_middleware.model.records import State
 from dedup_middleware.plugin.items import PageItem
 from dedup_middleware.plugin.pagefields import PageFields, field_value
@@ -25,10 +29,22 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from dedup_middleware.index.base import Index
+    from dedup_middleware.model.documents import Verdict
 
 logger = logging.getLogger(__name__)
 
 UNREAD = 20  # items without a page, and none with one, after which a warning is logged
+ALIKE = 20  # pages with one text, or items with one key, after which a warning is logged
+_MOST_COUNTED = 10_000  # texts and keys
+_ONE_TEXT = (
+    "%d pages of one site have the very text of %s: they are addresses of one page, or a login "
+    "page, a cookie banner or a note that scripts must run was fetched in place of their content "
+    "(see 'Too much is dropped' in docs/troubleshooting.md)"
+)
+_ONE_KEY = (
+    "%d items of this crawl have the key %s: each counts as a new version of that page, and copies "
+    "of all but the last are not found. Give each a key of its own (DEDUP_KEY_FIELD), or none"
+)
 _JSON = "which JSON can't hold: the feed %s loses these items"
 # What becomes of bytes in feeds of these formats.
 _BYTES = {
@@ -184,6 +200,22 @@ class FieldCheck:
         self._was_read = False
         self._bytes_seen = False
         self._feeds = list(_feeds_of(settings))
+        self._alike: Counter[tuple[str, str]] = Counter()  # by what would be said of which key
+        self._said: set[str] = set()
+
+    def look_at(self, verdict: Verdict) -> None:
+        """Look at what is decided: whether many items have one text on one site, or one key."""
+        key = verdict.key if verdict.match is None else verdict.match.key or ""
+        has_one_text = verdict.reason == EXACT and "" != host_of(key) == host_of(verdict.key)
+        if not has_one_text and verdict.reason != CHANGED:
+            return
+        if len(self._alike) >= _MOST_COUNTED:
+            self._alike.clear()
+        counted = message, _ = (_ONE_TEXT if has_one_text else _ONE_KEY), key
+        self._alike[counted] += 1
+        if self._alike[counted] == ALIKE and message not in self._said:
+            self._said.add(message)
+            logger.warning(message, ALIKE, in_a_line(key))
 
     def look(self, fields: PageFields, page: PageItem) -> None:
         """Look at the fields of an item that is to be checked."""

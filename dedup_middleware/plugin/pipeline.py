@@ -344,6 +344,8 @@ class DedupPipeline:
             return None
         if verdict is None:
             return None
+        if self._companions.field_check is not None:
+            self._companions.field_check.look_at(verdict)
         try:
             await self._action.take(verdict, document, page)
         except Dropped:

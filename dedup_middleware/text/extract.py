@@ -14,6 +14,7 @@ is bounded.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
@@ -27,8 +28,10 @@ from dedup_middleware.text.extraction import blocks, metadata, quick
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.metadata import article_body
 
-# Bytes, or characters, of a page that are looked at; the rest is cut off.
+# Characters of a page that are read; of the rest it is only known whether it is the same.
 MAX_SIZE = 4_000_000
+# Pictures and fonts within a page, which are left out of one that is longer.
+_EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\]{1000,}")
 # More tags than this get no extractor that may take their square.
 MAX_TAGS = 20_000
 # More tags, or more attributes in one tag, get no tree at all.
@@ -43,6 +46,8 @@ _ANY_ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
 _CDATA = "<![CDATA["
+# trafilatura's body is an introduction if it has less than this share of what our own rules found.
+_TEASER: Final = 0.25
 _BINARY_SHARE = 0.1
 
 
@@ -161,6 +166,7 @@ class Page:
 
     ``text`` has one paragraph a line and is empty when the page has no body. ``charset`` is the
     Python codec of the bytes (empty for ``str`` input); ``extractor`` names what found the body.
+    ``rest`` stands for what was not read of a page that is too long; "" for none.
     """
 
     title: str
@@ -168,6 +174,7 @@ class Page:
     charset: str = ""
     extractor: str = ""
     language: str = ""
+    rest: str = ""
 
 
 def extract(
@@ -184,7 +191,7 @@ def extract(
     compare its answer with those of its slower algorithms. ``charset`` is the one of the
     Content-Type header; it may be missing or wrong. ``url`` is for extractors that
     look at it. No input raises: a page without a body has the text ``""``. Input longer than
-    `MAX_SIZE` is cut there, not refused.
+    `MAX_SIZE` is not read behind it.
 
     Raises `ValueError` for an unknown ``extractor``.
     """
@@ -192,13 +199,21 @@ def extract(
         raise ValueError(f"extractor={extractor!r} is unknown; use one of {', '.join(MODES)}")
     codec = ""
     if isinstance(html, bytes):
-        decoded = decode(html[:MAX_SIZE], charset)
+        decoded = decode(html, charset)
         html, codec = decoded.text, decoded.charset
+    if len(html) > MAX_SIZE:
+        html = _EMBEDDED.sub(r"\1", html)
+    page = _read(html, codec, url, extractor)
+    rest = (page.rest + html[MAX_SIZE:]).encode("utf-8", "surrogatepass")
+    return attrs.evolve(page, rest=hashlib.sha256(rest).hexdigest()) if rest else page
+
+
+def _read(html: str, codec: str, url: str | None, extractor: Mode) -> Page:
     html, data = cleaned(html)
     if is_binary(html):
         return Page("", "", codec, "none")
     if not is_markup(html):
-        return _page(html, "", codec, "plain", "")
+        return _page(html, "", codec, "plain")
     page = blocks.read(data)
     title = metadata.title(html, page)
     found = quick.find_body(page, title=title, thread=metadata.is_thread(data, page))
@@ -207,9 +222,11 @@ def extract(
         text, used = stated, "json-ld"
     elif not found.sure and extractor != "fast" and survey(html).is_ordinary:
         body = thorough_body(html, url=url, comments=found.discussion, fast=extractor != "best")
-        if body := vetted(body, page):
+        body = vetted(body, page)
+        if body and len(body) >= _TEASER * len(text):
             text, used = body, "thorough"
-    return _page(text, title, codec, used, metadata.language(html))
+    rest = html if page.is_cut else ""
+    return _page(text, title, codec, used, metadata.language(html), rest)
 
 
 def warm() -> None:
@@ -270,9 +287,11 @@ def _stated(html: str) -> str:
     return "\n".join(lines) if is_prose(lines) else ""
 
 
-def _page(text: str, title: str, charset: str, extractor: str, language: str) -> Page:
+def _page(
+    text: str, title: str, charset: str, extractor: str, language: str = "", rest: str = ""
+) -> Page:
     """The page with its body tidied up."""
     text = tidy(text, title)
     if not _LETTER.search(text):
         text, extractor = "", "none"
-    return Page(title, text, charset, extractor, language)
+    return Page(title, text, charset, extractor, language, rest)

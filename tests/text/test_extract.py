@@ -263,6 +263,30 @@ def test_long_pages_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extract(html).text.split("\n") == PARAGRAPHS[:2]
 
 
+def test_captions_are_the_text_of_a_gallery() -> None:
+    """Where they outweigh the paragraphs they are read; else they are no part of the report."""
+    figures = [f"<figure><img><figcaption>{p}</figcaption></figure>" for p in ENGLISH]
+    gallery = f"<body><p>{PARAGRAPHS[0]}</p>{''.join(figures)}</body>"
+    assert extract(gallery).text.split("\n") == [PARAGRAPHS[0], *ENGLISH]
+    report = "".join(f"<p>{p}</p>" for p in PARAGRAPHS * 3)
+    assert ENGLISH[0] not in extract(f"<body>{report}{figures[0]}</body>").text
+
+
+def test_paragraphs_that_are_marked_as_headings_are_read() -> None:
+    """Headings at the end belong to boxes below the text, unless they are whole sentences."""
+    headings = "".join(f"<h4>{p}</h4>" for p in ENGLISH)
+    page = f"<body><p>{PARAGRAPHS[0]}</p>{headings}<h4>Other news of today</h4></body>"
+    assert extract(page).text.split("\n") == [PARAGRAPHS[0], *ENGLISH]
+
+
+def test_an_introduction_is_not_taken_for_the_body() -> None:
+    """trafilatura keeps to the box of an article, also where nearly all text is next to it."""
+    intro = "".join(f"<p>{p}</p>" for p in ENGLISH[:2])
+    text = "".join(f"<p>{p} {part}.</p>" for part in range(4) for p in PARAGRAPHS)
+    page = f"<body><article>{intro}</article><div>{text}</div></body>"
+    assert f"{PARAGRAPHS[-1]} 3." in extract(page).text
+
+
 def test_unknown_extractor_is_an_error() -> None:
     """The message names the argument, the value and the choice."""
     with pytest.raises(ValueError, match="extractor='quick' is unknown; use one of balanced"):
@@ -273,7 +297,8 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
     """A clear page and the mode ``fast`` never call it, a page of scattered text does."""
     calls: list[str] = []
 
-    answer = "What the other library found is a whole sentence, as long as any in the report."
+    sentence = "What the other library found is a whole sentence, as long as any in the report."
+    answer = "\n".join([sentence] * 6)
 
     def spy(html: str, **_: object) -> str:
         calls.append(html)

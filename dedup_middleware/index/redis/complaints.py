@@ -54,7 +54,9 @@ class Complaint:
 
 _MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
 _DOWN = Complaint("the cluster is down", Remedy.WAIT)
-_READONLY = Complaint("it is a replica, which can't be written to", Remedy.RECONNECT)
+_READONLY = Complaint(
+    "it is a replica, which can't be written to (name its master, or sentinels)", Remedy.RECONNECT
+)
 _OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use another server)")
 _AUTH = Complaint(
     "it does not accept this user and password: correct them in DEDUP_INDEX_URL", refused=True

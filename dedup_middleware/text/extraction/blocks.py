@@ -20,12 +20,13 @@ from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
 
 # Flags of a container. What is inside furniture or comments belongs to them too. FURNITURE is named
-# so by its author, FIXED says so by its tag, its role or by being hidden.
+# so by its author, FIXED says so by its tag, its role or by being hidden. CAPTION is one as well.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
 ARTICLE = 8
 FIXED = 16
+CAPTION = 32
 
 # Characters of a name that are looked at.
 _NAME_SIZE = 300
@@ -116,7 +117,7 @@ class Blocks:
 
     ``parent``, ``flags`` and ``last`` run in parallel: parent of the container (-1 for the root),
     its flags, and the last container inside it. ``title`` is the content of the title element,
-    ``body`` the attributes of the body element.
+    ``body`` the attributes of the body element. ``is_cut``: there are more blocks.
     """
 
     blocks: list[Block]
@@ -125,6 +126,7 @@ class Blocks:
     last: list[int]
     title: str = ""
     body: str = ""
+    is_cut: bool = False
 
 
 def ancestors(page: Blocks, container: int) -> Iterator[int]:
@@ -216,7 +218,8 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
     body = ""
     if len(tags) > 1 and tags[1] == _BODY:
         body = data[starts[1] : ends[1]].decode("utf-8", "replace")
-    return Blocks(blocks, parent, flags, last, _title(data[start:end]), body)
+    is_cut = len(rows) == markup.MAX_BLOCKS
+    return Blocks(blocks, parent, flags, last, _title(data[start:end]), body, is_cut)
 
 
 def _title(content: bytes) -> str:
@@ -231,6 +234,8 @@ def _flags(tag: str, attributes: bytes) -> int:
     flags = FURNITURE if tag in _FURNITURE_TAGS else ARTICLE if tag == "article" else 0
     if tag in _FIXED_TAGS:
         flags = FIXED
+    elif tag == "figcaption":
+        flags = FURNITURE | CAPTION
     named = 0
     if (simple := _NAME_ALONE.fullmatch(attributes)) is not None:
         named, attributes = flags_of(simple[1].decode("utf-8", "replace")), b""

@@ -27,7 +27,7 @@ HEADINGS: Final = ("h1", "h2", "h3", "h4", "h5", "h6")
 BOXES: Final = (
     *("body", "div", "section", "article", "main", "table", "tr", "td", "th", "ul", "ol"),
     *("menu", "dl", "li", "dd", "form", "center", "blockquote", "header", "details"),
-    *("fieldset", "nav", "footer", "aside", "noscript"),
+    *("fieldset", "nav", "footer", "aside", "noscript", "figcaption"),
 )
 # Elements that readers do not see, and no markup is inside.
 RAW: Final = ("script", "style", "textarea", "title", "iframe", "noembed", "noframes", "xmp")
@@ -40,7 +40,7 @@ _KINDS: Final = (
     (
         # What readers do not see as text, or not as part of the text.
         *("svg", "template", "object", "applet", "select", "option", "button", "audio", "video"),
-        *("canvas", "map", "figcaption", "picture", "math", "dialog", "rt", "rp"),
+        *("canvas", "map", "picture", "math", "dialog", "rt", "rp"),
     ),
     RAW,
     # Nothing but the end of what is open inside.

@@ -7,6 +7,7 @@ import attrs
 from dedup_middleware.text.extraction.blocks import (
     ARTICLE,
     BODY_NAME,
+    CAPTION,
     COMMENT,
     FIXED,
     FURNITURE,
@@ -108,6 +109,9 @@ def sums(page: Blocks, direct: list[int]) -> list[int]:
 
 def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
     """Containers that are no furniture, whatever their names: the text of the page is in them."""
+    captions = {i for i, weight in enumerate(direct) if weight and page.flags[i] & CAPTION}
+    if 2 * sum(direct[i] for i in captions) > sum(direct):  # a gallery
+        return frozenset(captions)
     most = max(direct)
     if most < _ARTICLE or most < _OUTWEIGHS * max(sorted(direct)[-2:-1], default=0):
         return frozenset()
@@ -358,7 +362,7 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
         and not _is_link_line(block)
     ]
     lines = [page.blocks[position] for position in inside]
-    while lines and lines[-1].tag in HEADINGS:
+    while lines and lines[-1].tag in HEADINGS and not is_sentence(lines[-1].text):
         lines.pop()
     end = len(lines)
     while end and not kept[inside[end - 1]] and _is_tail(lines[end - 1]):
