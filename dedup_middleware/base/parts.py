@@ -10,13 +10,21 @@ These are internals of numba: before `kernels` uses them with another version, r
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+import contextlib
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, cast
 
 from llvmlite import binding as llvm
 from numba import _dynfunc, types
 from numba.core import cgutils, codegen, targetconfig, typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.datamodel.models import OpaqueModel
+from numba.core.datamodel.registry import register_default
 from numba.core.pythonapi import PythonAPI
 
 #: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types,
@@ -130,7 +138,8 @@ class _KernelLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         library = _KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         library.enable_object_caching()
         state.library = library
-        return bool(super().run_pass(state))
+        with _lowering(state):
+            return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -143,7 +152,8 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
         """Lower, and register the code."""
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
-        super().run_pass(state)
+        with _lowering(state):
+            super().run_pass(state)
         lowered = state["cr"]
         description = lowered.fndesc
         # numba keeps functions by their entry point; this one is never called, it has no code.
@@ -174,7 +184,9 @@ class _CachedTyping:
 
     def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
         """The signature of a call, None if there is none."""
-        resolve = self._context.resolve_function_type
+        return self._resolved(function, args, keywords, self._context.resolve_function_type)
+
+    def _resolved(self, function: Any, args: Any, keywords: Any, resolve: Any) -> Any:
         if type(function) is not types.Function:
             return resolve(function, args, keywords)
         call = (function, tuple(args), tuple(sorted(keywords.items())), self._flags)
@@ -189,6 +201,44 @@ class _CachedTyping:
         return signature
 
 
+class _LoweringTyping(_CachedTyping):
+    """A :class:`_CachedTyping` for lowering, which resolves operators once more, without the
+    context."""
+
+    def resolve_value_type(self, value: Any) -> Any:
+        """The type of a global."""
+        found = self._context.resolve_value_type(value)
+        return _CachedFunction(found) if type(found) is types.Function else found
+
+    def resolve_function_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, None if there is none."""
+        original = getattr(function, "original", function)
+        return super().resolve_function_type(original, args, keywords)
+
+    def call_type(self, function: Any, args: Any, keywords: Any) -> Any:
+        """The signature of a call, which exists."""
+
+        def resolve(function: Any, args: Any, keywords: Any) -> Any:
+            return function.get_call_type(self._context, args, keywords)
+
+        return self._resolved(function, args, keywords, resolve)
+
+
+class _CachedFunction(types.Function):  # type: ignore[misc]
+    """One of numba's functions, whose calls are resolved once."""
+
+    def __init__(self, original: Any) -> None:
+        self.__dict__.update(original.__dict__)
+        self.original = original
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call."""
+        if isinstance(context, _LoweringTyping):
+            return context.call_type(self.original, args, kws)
+        return self.original.get_call_type(context, args, kws)
+
+
+register_default(_CachedFunction)(OpaqueModel)
 _signatures: dict[Any, Any] = {}
 _common: dict[str, Any] = {}
 
@@ -204,6 +254,22 @@ def _common_flags(flags: Any) -> Any:
         common.no_cpython_wrapper = common.no_cfunc_wrapper = True
         _common[summary] = _common.setdefault(common.summary(), common)
     return _common[summary]
+
+
+@contextlib.contextmanager
+def _lowering(state: Any) -> Iterator[None]:
+    """Let lowering reuse what was computed before."""
+    target = state.targetctx  # a copy for this compilation
+    typing, flags = target.typing_context, _common_flags(state.flags)
+    target.typing_context = _LoweringTyping(typing, flags.summary())
+    # numba parses LLVM code for each size.
+    target.get_abi_sizeof = functools.cache(target.get_abi_sizeof)
+    try:
+        with targetconfig.ConfigStack().enter(flags):
+            yield
+    finally:
+        target.typing_context = typing
+        del target.get_abi_sizeof
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -223,10 +289,38 @@ class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
             state.typingctx = context
 
 
+def _load_numba_without_blas() -> None:
+    """Import the part of numba that would import scipy.linalg to learn whether it is there.
+
+    Looking for it takes no time, importing it a third of a second. Where there is work for BLAS
+    numba asks once more, and imports it then.
+    """
+
+    def is_there() -> None:
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("scipy is required for linear algebra")
+
+    if "numba.np.arraymath" in sys.modules:
+        return
+    linalg = cast("Any", importlib.import_module("numba.np.linalg"))
+    asked = getattr(linalg, "ensure_blas", None)
+    if asked is None:
+        return
+    linalg.ensure_blas = is_there
+    try:
+        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
+    finally:
+        linalg.ensure_blas = asked
+
+
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler with another last step."""
 
     lowering: ClassVar[type] = _KernelLowering
+
+    def __init__(self, *arguments: Any) -> None:
+        _load_numba_without_blas()  # numba loads all of itself here
+        super().__init__(*arguments)
 
     def define_pipelines(self) -> list[Any]:
         """numba's passes, the lowering replaced."""
