@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 
 import attrs
@@ -39,14 +38,6 @@ def test_lazy_minima_can_be_sent_and_replaced() -> None:
     other = attrs.evolve(page, sketch=page.sketch + 1)
     assert other.minhash.tolist() == page.minhash.tolist()
     assert other.sketch.tolist() == (page.sketch + 1).tolist()
-
-
-def test_lazy_headline_can_be_sent_and_copied() -> None:
-    """Workers send fingerprints of long pages whose title nobody has read yet."""
-    text = article(1)
-    page = Fingerprinter(Options())(Document("https://a/1", text=text, title=text[:40]))
-    for same in (pickle.loads(pickle.dumps(page)), copy.deepcopy(page), attrs.evolve(page)):
-        assert same.wording.headline.tolist() == page.wording.headline.tolist() != []
 
 
 def test_record_without_sketch_is_the_same_but_for_it() -> None:

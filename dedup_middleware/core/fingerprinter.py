@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
 #: parameter of an index with evidence: its filter, and of which clauses there are anchors
-EVIDENCE = "ribbon4-clauses8-lead3"
+EVIDENCE = "ribbon4-clauses8-lead3-title16"
 _WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
 _NO_WORDS = np.empty(0, np.uint64)
 
@@ -102,6 +101,7 @@ class Fingerprinter:
         from dedup_middleware.signature.evidence import TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
+        from dedup_middleware.signature.titles import with_title
         from dedup_middleware.text.corrections import says_correction
         from dedup_middleware.text.relevant import relevant
         from dedup_middleware.text.wording import SHORT
@@ -119,7 +119,7 @@ class Fingerprinter:
         self._minhash = MinHasher(options.num_perm).of_features
         self._sketch = sketch
         self._simhash = SimHash
-        self._make_evidence = make_evidence
+        self._make_evidence, self._with_title = make_evidence, with_title
         self._relevant = relevant
         self._says_correction = says_correction
         self._short, self._titled = SHORT, TITLED
@@ -169,13 +169,14 @@ class Fingerprinter:
                 from dedup_middleware.methods.literature.simhashes import simhash_of
 
                 simhash = simhash_of(signature)
+        host = _host_hash(host_of(key), hash_key)
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
         lazy = self._keeps_evidence
         if lazy and size:
             marks = _marks_of(exact, _WHOLE_VALUES) if rest else ()
             if self._says_correction(title or text.partition("\n")[0]):
                 marks += _marks_of(keyed_hash("correction", hash_key), _CORRECTION_VALUES)
-            wording, evidence, anchors = self._evidence(title, signed, marks)
+            wording, evidence, anchors = self._evidence(title, host, signed, marks)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -187,7 +188,7 @@ class Fingerprinter:
             bands=signed.bands,
             figures=signed.figures,
             clauses=signed.clauses,
-            host=_host_hash(host_of(key), hash_key),
+            host=host,
             title=short_hash(letters_of(title), hash_key) if title else 0,
             volatile=volatile_bits(self._simhash(value, sums), probes) if size and probes else (),
             signature=signature,
@@ -197,20 +198,24 @@ class Fingerprinter:
         )
 
     def _evidence(
-        self, title: str, signed: SignedText, marks: tuple[int, ...]
+        self, title: str, host: int, signed: SignedText, marks: tuple[int, ...]
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
         """Wording, evidence and anchors of a page.
 
+        :param host: hash of the host; pages without one are not told apart by their titles
         :param marks: further values, which only a page with the same marks holds
         """
-        words = _NO_WORDS
-        headline: NDArray[np.uint64] | Callable[[], NDArray[np.uint64]] = _NO_WORDS
+        words = headline = _NO_WORDS
+        # Sets, because NumPy takes 25 us for as much.
+        if title and host:
+            titled = set(self._text_signer.title_hashes(title).tolist())
+            headline = np.array(sorted(titled), np.uint64)
         if title and signed.words < self._short:
             # Its other words are not compared, and a title may be long.
-            said = None if signed.words < self._titled else signed.values
-            words = self._title_words(title, said)
-        elif title:
-            headline = partial(self._title_words, title, signed.word_hashes)
+            said = set(self._text_signer.token_hashes(title).tolist())
+            if signed.words >= self._titled:
+                said.intersection_update(signed.values.tolist())
+            words = np.array(sorted(said), np.uint64)
         wording = Wording(
             signed.order,
             signed.words,
@@ -226,16 +231,10 @@ class Fingerprinter:
         if marks:
             wording = _marked(wording, marks)
         elif len(signed.evidence) and (signed.words >= self._titled or not len(words)):
-            return wording, signed.evidence.tobytes(), signed.anchors
-        return wording, self._make_evidence(wording), signed.anchors
-
-    def _title_words(self, title: str, said: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
-        """Hashes of the different words of a title, ascending; if given, only those in `said`."""
-        # Sets, because NumPy takes 25 us for as much.
-        hashes = set(self._text_signer.token_hashes(title).tolist())
-        if said is not None:
-            hashes.intersection_update(said.tolist())
-        return np.array(sorted(hashes), np.uint64)
+            evidence = signed.evidence.tobytes()
+            return wording, self._with_title(evidence, wording), signed.anchors
+        evidence = self._with_title(self._make_evidence(wording), wording)
+        return wording, evidence, signed.anchors
 
 
 def _marks_of(value: int, count: int) -> tuple[int, ...]:

@@ -27,7 +27,9 @@ page's own shrinks with the size.
 With both, pages differ that have another figure or name in one place, or a clause that says the
 opposite. On one host a page under another title must be held to 95 %, one of fewer than 128
 shingles is new even if its text is the same, and what three stored pages of the host hold too is no
-evidence: that is what a site writes on all of its pages. This can only keep a page.
+evidence: that is what a site writes on all of its pages. This can only keep a page. With evidence a
+title is another one only if it has a word that the stored page has neither in its text nor in its
+title.
 """
 
 from __future__ import annotations
@@ -148,6 +150,8 @@ class ContentByEvidence(Content):
         :param payloads: the evidence of each; one without evidence can only be an exact copy
         """
         from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
+        from dedup_middleware.signature.titles import NEW_IN_TEXT, NEW_IN_TITLE, compare_title
+        from dedup_middleware.text.wording import SHORT
 
         count, wording = len(candidates), page.wording
         candidates = np.ascontiguousarray(candidates)
@@ -167,42 +171,37 @@ class ContentByEvidence(Content):
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
+        places = self._retitled(page, candidates, 2 * found[:, COMMON] > compared)
+        if not len(places):
+            return self.weigh(page, candidates, found, figures, turned, compared)
+        new = compare_title(wording, [payloads[place] for place in places.tolist()])
+        candidates = candidates.copy()
+        # A title that says nothing new is no other title.
+        candidates["title"][places[new[:, NEW_IN_TITLE] == 0]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
-        return self._keep_other_subject(page, candidates, payloads, judged)
+        if wording.words < SHORT:  # the words of its title are compared by `examine`
+            return judged
+        others = places[(new[:, NEW_IN_TITLE] > 0) & (new[:, NEW_IN_TEXT] > 0)]
+        return self._keep_other_subject(others, judged)
 
     @staticmethod
-    def _keep_other_subject(
-        page: Fingerprint, candidates: Records, payloads: Payloads, judged: Judgement
-    ) -> Judgement:
-        """Keep a page that says anew what its title names, where another page of its host with
-        another title says the rest.
+    def _retitled(
+        page: Fingerprint, candidates: Records, alike: NDArray[np.bool_]
+    ) -> NDArray[np.intp]:
+        """Places of the candidates that are pages of the same host under another title."""
+        if not page.host or not page.title or not len(page.wording.headline):
+            return np.empty(0, np.intp)
+        titles = candidates["title"]
+        alike = alike & (candidates["host"] == page.host) & (candidates["key"] != page.key_hash)
+        return np.flatnonzero(alike & (titles != page.title) & (titles != 0))
 
-        Of a page of fewer than 60 words :func:`.examine` knows that already.
-        """
-        from dedup_middleware.signature.titles import count_new_in_title
-
-        if not page.host or not page.title:
-            return judged
-        places = [
-            place
-            for place, reason in enumerate(judged.reasons)
-            if reason == REASONS[CONTAINED_CODE]
-            and candidates["host"][place] == page.host
-            and candidates["title"][place] not in (0, page.title)
-            and candidates["key"][place] != page.key_hash
-        ]
-        if not places or not len(page.wording.headline):
-            return judged
-        new = count_new_in_title(page.wording, [payloads[place] for place in places])
-        others = {place for place, count in zip(places, new.tolist(), strict=True) if count}
-        if not others:
-            return judged
-        reasons = [
-            REASONS[OTHER_TITLE_CODE] if place in others else reason
-            for place, reason in enumerate(judged.reasons)
-        ]
-        duplicate = judged.duplicate.copy()
-        duplicate[sorted(others)] = False
+    @staticmethod
+    def _keep_other_subject(others: NDArray[np.intp], judged: Judgement) -> Judgement:
+        """Keep a page that says anew what its title names, and that `others` do not say."""
+        reasons, duplicate = list(judged.reasons), judged.duplicate.copy()
+        for place in others.tolist():
+            if reasons[place] == REASONS[CONTAINED_CODE]:
+                reasons[place], duplicate[place] = REASONS[OTHER_TITLE_CODE], False
         return attrs.evolve(judged, duplicate=duplicate, reasons=tuple(reasons))
 
     @staticmethod

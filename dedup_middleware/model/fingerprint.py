@@ -20,8 +20,7 @@ class Wording:
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title of a short page;
-    ``headline``: uint64[h] words of the title of any other page that its text has too, which may be
-    given as a function that makes them: they are seldom needed;
+    ``headline``: uint64[h] words of the title of any page with a host, ascending;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
     something, and when; ``begins``: uint8[words] whether a clause or line begins there (1) and
     whether it has a capital letter (2); ``seeds``: uint64[2] what the hash of a shingle is made
@@ -35,22 +34,9 @@ class Wording:
     sorts: NDArray[np.uint8]
     title: NDArray[np.uint64]
     word_hashes: NDArray[np.uint64]
-    _headline: NDArray[np.uint64] | Callable[[], NDArray[np.uint64]] = attrs.field(
-        factory=lambda: np.empty(0, np.uint64)
-    )
+    headline: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
     begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
     seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
-
-    @property
-    def headline(self) -> NDArray[np.uint64]:
-        """Words of the title that the text has too, uint64[h]; none of a short page."""
-        if callable(self._headline):
-            object.__setattr__(self, "_headline", self._headline())
-        return cast("NDArray[np.uint64]", self._headline)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What makes the words of the title holds a dictionary: workers pass on the words.
-        return {**vars(self), "_headline": self.headline}
 
     @property
     def numerals(self) -> int:

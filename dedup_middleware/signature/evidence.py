@@ -32,6 +32,7 @@ from dedup_middleware.signature.held import (
     LEVEL,
     TITLE,
     VALUE,
+    filter_bytes,
     holds_twice,
     holds_value,
     is_sampled,
@@ -408,7 +409,7 @@ def _examine(
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
         start = np.uint64(ends[row]) + _ONE
-        size = ends[row + 1] - ends[row] - 1
+        size = filter_bytes(data, ends[row], ends[row + 1])
         if not is_filter(size):
             found[row, NEW], found[row, LONGEST] = 2 * words, 2 * words
             found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1

@@ -85,7 +85,16 @@ class TextSigner:
     :raises ValueError: fewer minima than B*R
     """
 
-    __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler", "_tokens")
+    __slots__ = (
+        "_bands",
+        "_no_sketch",
+        "_num_perm",
+        "_of_title",
+        "_padded",
+        "_rest",
+        "_shingler",
+        "_tokens",
+    )
 
     def __init__(
         self,
@@ -112,6 +121,7 @@ class TextSigner:
         none = (np.int64, np.uint32, np.uint64, np.uint64, np.uint8, np.uint8)
         made = [np.empty(0, dtype) for dtype in none]
         self._tokens = (*shingler.tables[:3], 0, *shingler.tables[4:], padded, bits, rows, *made)
+        self._of_title = (*self._tokens[:8], shingler.title_words, *self._tokens[9:])
 
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
@@ -128,6 +138,11 @@ class TextSigner:
     def token_hashes(self, text: str) -> NDArray[np.uint64]:
         """The hash of each token, in order."""
         hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._tokens)[4]
+        return hashes
+
+    def title_hashes(self, text: str) -> NDArray[np.uint64]:
+        """The hash of each token of a title, in order: as in a text, with some stop words."""
+        hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._of_title)[4]
         return hashes
 
 

@@ -2,24 +2,35 @@
 
 Two pages on one template name their subjects in their titles and in their texts: two products,
 say. Of a page of fewer than 60 words :func:`.examine` counts such words; of a longer one, where
-they are seldom asked for, :func:`count_new_in_title`.
+they are seldom asked for, :func:`compare_title`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
-from dedup_middleware.base.kerneltypes import R8, R64, RI64
+from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.held import LEVEL, holds_value, mark_common
+from dedup_middleware.signature.held import (
+    LEVEL,
+    TITLE_BEHIND,
+    filter_bytes,
+    holds_value,
+    mark_common,
+)
 from dedup_middleware.signature.ribbon import PADDING, is_filter
+
+MOST_OF_TITLE: Final = 16  # words of a title that are entered
+NEW_IN_TEXT, NEW_IN_TITLE = range(2)
+_BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
+_HIGH: Final = np.uint64(48)  # a shift that leaves 16 bits
 
 
 @subkernel
@@ -47,45 +58,93 @@ def count_new_subject(
     return found
 
 
-def count_new_in_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Words of its title that a page of 60 words and more has in its text, but nowhere in passages
-    that n others hold: int64[n].
+def with_title(evidence: bytes, wording: Wording) -> bytes:
+    """Evidence with words of the page's title behind its filter: those that the text lacks.
+
+    16 bits of the hashes of ``MOST_OF_TITLE`` words at most, and their number in the last byte.
+    """
+    if not evidence or not len(wording.headline):
+        return evidence
+    words: bytes = _unsaid(wording.headline, wording.word_hashes).tobytes()
+    head = bytes((evidence[0] | int(TITLE_BEHIND),))
+    return b"".join((head, evidence[1:], words)) if len(words) > 1 else evidence
+
+
+@kernel(U8(R64, R64))
+def _unsaid(headline: Any, word_hashes: Any) -> Any:
+    """Bytes of the words of a title that the text lacks."""
+    found, size = np.empty(2 * MOST_OF_TITLE + 1, np.uint8), 0
+    for k in range(np.uint64(headline.size)):
+        is_said = False
+        for word in range(np.uint64(word_hashes.size)):
+            is_said |= word_hashes[word] == headline[k]
+        if not is_said and size < 2 * MOST_OF_TITLE:
+            value = headline[k] >> _HIGH
+            found[size], found[size + 1] = np.uint8(value & _BYTE), np.uint8(value >> _EIGHT)
+            size += 2
+    found[size] = np.uint8(size // 2)
+    return found[: size + 1].copy()
+
+
+def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
+    """Compare the words of a page's title with n other pages, int64[n, 2].
+
+    The columns count, of the title:
+
+    * ``NEW_IN_TEXT``: words that the page has in its text, but nowhere in passages that the other
+      one holds
+    * ``NEW_IN_TITLE``: words that are in no such passage, and not in the title of the other one
 
     All shingles with the word must be held in one place. Fewer would do if a page were compared
     with one other: but of a hundred variants of a product one holds a shingle by mistake.
     """
     ends = list(accumulate(map(len, evidence), initial=0))
-    found: NDArray[np.int64] = _count_new_in_title(
+    found: NDArray[np.int64] = _compare_title(
         wording.order, wording.headline, wording.word_hashes,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
     )  # fmt: skip
     return found
 
 
-@kernel(types.I64(R64, R64, R64, R8, RI64))
-def _count_new_in_title(
+@subkernel
+def _is_in_title(word: Any, data: Any, end: Any) -> Any:
+    """Whether a word is in the title of the page whose evidence ends there."""
+    value = word >> _HIGH
+    for k in range(1, np.int64(data[end - 1]) + 1):
+        low, high = np.uint64(data[end - 1 - 2 * k]), np.uint64(data[end - 2 * k])
+        if low | high << _EIGHT == value:
+            return True
+    return False
+
+
+@kernel(types.I64_2(R64, R64, R64, R8, RI64))
+def _compare_title(
     order: Any, headline: Any, word_hashes: Any, data: Any, ends: Any
 ) -> Any:  # fmt: skip
     count, shingles, words = ends.size - 1, np.int64(order.size), np.int64(word_hashes.size)
-    found = np.zeros(count, np.int64)
+    found = np.zeros((count, 2), np.int64)
     common = np.empty(shingles, np.uint8)
     width = words - shingles + 1
     for row in range(count):
-        start = np.uint64(ends[row]) + np.uint64(1)
-        size = ends[row + 1] - ends[row] - 1
-        if not is_filter(size):
-            found[row] = headline.size
-            continue
-        level = np.int64(data[start - np.uint64(1)] & LEVEL)
-        mark_common(order, data, start, size, level, common)
+        size = filter_bytes(data, ends[row], ends[row + 1])
+        head = np.uint8(0)
+        common[:] = np.uint8(0)
+        if is_filter(size):
+            head, start = data[ends[row]], np.uint64(ends[row]) + np.uint64(1)
+            mark_common(order, data, start, size, np.int64(head & LEVEL), common)
         for k in range(headline.size):
-            is_held = False
+            is_said, is_held = False, False
             for word in range(words):
                 if word_hashes[word] == headline[k]:
+                    is_said = True
                     first, end = max(0, word - width + 1), min(word + 1, shingles)
                     held = 0
                     for shingle in range(first, end):
                         held += np.int64(common[shingle])
                     is_held |= held == end - first
-            found[row] += np.int64(not is_held)
+            if not is_held:
+                is_titled = head & TITLE_BEHIND != 0
+                is_titled = is_titled and _is_in_title(headline[k], data, ends[row + 1])
+                found[row, NEW_IN_TEXT] += np.int64(is_said)
+                found[row, NEW_IN_TITLE] += np.int64(not is_titled)
     return found

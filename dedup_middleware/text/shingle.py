@@ -470,6 +470,12 @@ class Shingler:
         return self._keys[[SHINGLE_BASE, SHINGLE_START]]
 
     @cached_property
+    def title_words(self) -> Hashes:
+        """The words that `read_text` looks up in a title, which keeps some stop words."""
+        words, kinds = kinds_of_words(stops=True, titles=True)
+        return make_table(hash_words(words, self._keys), kinds)
+
+    @cached_property
     def tables(self) -> tuple[Any, ...]:
         """What `read_text` takes behind the code points and `composed`."""
         letters = (self._characters.table, self._characters.expansions)

@@ -127,7 +127,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
 
 
 @pytest.mark.parametrize("words", [30, 400])
-@pytest.mark.parametrize("title", ["", "One title", "Another one"])
+@pytest.mark.parametrize("title", ["", "One title", "Another gate"])
 def test_evidence_of_exact_copies_changes_nothing(words: int, title: str) -> None:
     """All that is said of equal texts, on one host or two, with titles or without, is the same
     whether their evidence is looked at or not."""

@@ -129,6 +129,74 @@ async def test_variants_of_one_host_on_a_long_template() -> None:
         assert (found.outcome, found.reason) == ("duplicate", "near-duplicate")
 
 
+NOTICE = (
+    "The harbour board will close the eastern lock for eleven weeks from the first Monday in May, "
+    "so that both gates can be lifted out and their bearings renewed. Barges use the western lock "
+    "meanwhile, where skippers should expect to wait for up to three hours in the mornings. Yachts "
+    "pass twice a day, at seven and at nineteen, and have to announce themselves by radio. The "
+    "ferry to the islands is not concerned. Work costs four million and is paid by the province."
+)
+STORY = NOTICE + (
+    " Dockers had asked for a later start, because the grain of last summer is shipped in June. "
+    "The board answers that divers can work only while the river is low, and that a summer of "
+    "dredging would be lost. A spokeswoman named the gates a danger: in March one of them stuck "
+    "for a night, and two tankers had to be held outside. Engineers from the shipyard found cracks "
+    "in six of the eight bearings, which were cast before the war. New ones of bronze lie ready in "
+    "a shed beside the quay. Those who live along the canal may ask questions at the town hall."
+)
+
+
+async def titled(pages: list[tuple[str, str]], key: str) -> Verdict:
+    """The verdict on the last of some pages of one host, each a title and a text."""
+    async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
+        for place, (title, text) in enumerate(pages):
+            page = Document(key=f"https://one.example/{place}", text=text, title=title)
+            found = await dedup.decide(page)
+            await dedup.commit(found)
+        return found
+
+
+@pytest.mark.parametrize("key", ["5eed", "1", "2"])
+@pytest.mark.parametrize("text", [NOTICE, STORY])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Eastern lock <EL> to be closed in May", "Eastern lock to be closed in May"),
+        ("Eastern lock closed in spring", "Eastern lock closed: barges use the western lock"),
+        ("Lock closed for renewal of gates", "LOCK CLOSED FOR RENEWAL OF THE GATES"),
+        ("Board to close the eastern lock", "The eastern lock"),
+    ],
+)
+async def test_another_headline_for_a_story(key: str, text: str, one: str, other: str) -> None:
+    """A page of the same host is a copy, also of few words, if its title says nothing that the
+    stored page has neither in its title nor in its text."""
+    edited = text.replace("should expect to wait", "may have to wait")
+    for copy in (text, edited):
+        assert (await titled([(one, text), (other, copy)], key)).is_duplicate
+
+
+@pytest.mark.parametrize("key", ["5eed", "1", "2"])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Eastern lock closed", "Eastern lock closed: Alma yard"),
+        ("Closed lock, plan B", "Closed lock, plan A"),
+        ("The lock, part II", "The lock, part I"),
+        ("The lock, lot 31", "The lock, lot 32"),
+        ("The lock above the bridge", "The lock below the bridge"),
+        ("甲船闸关闭", "乙船闸关闭"),
+    ],
+)
+async def test_a_title_that_says_what_is_new(key: str, one: str, other: str) -> None:
+    """A short page of the same host is no copy, even of the same text, if the stored page says
+    a word of its title nowhere; nor is a long one that differs in such a word."""
+    for pages in ((one, other), (other, one))[: 1 if "Alma" in other else 2]:
+        found = await titled([(title, NOTICE) for title in pages], key)
+        assert (found.outcome, found.reason) == ("new", "other-title")
+        long = [(title, STORY.replace("the eastern lock", title)) for title in pages]
+        assert (await titled(long, key)).outcome == "new"
+
+
 @pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("B", "B+")])
 async def test_names_with_signs(one: str, other: str) -> None:
     """C++ and C# are not C: two pages that say the same of them are two pages."""
