@@ -177,10 +177,11 @@ _PLACED: Final = 8  # numerals whose places are surely known, see signature/comp
 # Shares of a stored page's shingles that a page holding it must have, by the estimate with one
 # standard deviation added and with two taken off.
 _HELD, _SURELY_HELD = 0.97, 0.8
-# Two pages of a host with fewer shingles than _FORM and other words are on one template if they
-# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one.
-# So are two of any length that differ in nothing but what they begin or end with.
-_FORM, _SLOT, _REPLACED = 64, 4, 3
+# Two pages of a host with fewer shingles than base.LONG and other words are on one template if they
+# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one;
+# from _FORM shingles on up to _SLOT_OF_LONGER more, as edits of longer pages are more often longer.
+# So are two that differ in nothing but what they begin or end with.
+_FORM, _SLOT, _SLOT_OF_LONGER, _REPLACED = 64, 4, 1, 3
 
 
 def most_lacking(threshold: float) -> float:
@@ -220,10 +221,10 @@ def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
     inner, outer = found[evidence.NEW] > 0, found[evidence.NEW_FRAME] > 0
     # At the beginning and the end of a page a word is in fewer shingles, so that one is enough.
     ending = outer and not inner and more <= _SLOT and their_size > shared
-    replaced = more == 0 or (more <= _SLOT and their_size - shared >= _REPLACED)
     shorter = min(size, their_size)
-    is_form = shorter < _FORM and replaced and (inner or outer)
-    return is_form or (shorter < base.LONG and ending)
+    slot = _SLOT if shorter < _FORM else _SLOT_OF_LONGER
+    replaced = more == 0 or (more <= slot and their_size - shared >= _REPLACED)
+    return shorter < base.LONG and (ending or (replaced and (inner or outer)))
 
 
 @kernel(

@@ -21,7 +21,7 @@ SENTENCE_ENDS: Final = "。！？!?；，"
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
 # What is reviewed has a result, and courts and juries have stages: behind these stands a name only.
-_STAGES: Final = "审核|审校|初审|复审|终审"
+_STAGES: Final = "审核|审校|初审|复审|终审|[一二三]审"
 _FROM: Final = "(?:本文|文章|稿件|新闻|新聞|信息|图片)?(?:来源|來源)|稿源|(?:本文)?(?:转自|摘自)"
 _REPORTERS: Final = "记者|記者|通讯员|通訊員|实习生|特派员"
 _NO_LABEL: Final = rf"(?!{_MAKERS}|{_STAGES}|{_FROM}|{_REPORTERS})"
@@ -37,7 +37,8 @@ _OF_A_PAPER: Final = (
 )
 _PAPER: Final = (
     r"[^\d\s，：,:()（）【】\[\]|丨]{0,14}?"
-    rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志)》?"
+    rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志"
+    rf"|(?:新浪|搜狐|网易|腾讯|凤凰){_HAN}{{2}})》?"
     rf"(?!{_HAN})"
 )
 # Without a label it is short and of fewer kinds: a day and a time are those of a programme, too.
@@ -51,9 +52,9 @@ _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2}日?)?(?!\d)"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
 _PART: Final = (
     rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
-    rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (_]?[a-z]{{1,3}}\d{{1,6}})?"
+    rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
     rf"|(?:编辑|责编|校对|审校) {_PERSONS}|发布时间 ?[:：] ?{_DAY}"
-    rf"|(?:{_FROM})(?:\Z| ?[:：《] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
+    rf"|(?:{_FROM})(?:\Z| ?[:：《|丨] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
     rf"|(?:[文图][/ ])?{_OFFICE}(?:{_REPORTERS})"
     rf"[ :：/]{{0,2}}{_PERSONS}"
     rf"(?:[ /]{{0,2}}(?:摄影?|文|图|(?:{_HAN}{{2}} ?)?(?:摄影)?报道)(?! ?{_HAN}))?"
@@ -72,7 +73,7 @@ PAIRS: Final = frozenset(
     + (
         "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
         "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
-        "新聞 资讯 正文"
+        "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
@@ -90,25 +91,32 @@ _WHOLE: Final = re.compile(
     r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
     rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
     rf"|图片由{_HAN}{{2,10}}提供"
+    # What papers on WeChat and portals put around an article.
+    rf"|\W*(?:点击|點擊)(?:上方|下方|顶部|标题|蓝字|名片)[^\d。]{{0,14}}(?:关注|關注)(?:我们|我們|我)?"
+    r"|[^\d。]{0,8}点(?:个|赞、)?[“\"]?在看[^\d。]{0,12}|分享让更多人看到|返回搜狐[，,] ?查看更多"
+    r"|(?:本文来源[:：][^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关)?(?:新闻|资讯|内容)请"
+    r"[^\d。，,]{0,8}(?:下载|关注)[^\d。，,]{2,16}"
+    r"|(?:点击|點擊)(?:图片|圖片)(?:放大|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
 )
 TAKEN: Final = "摄攝影"  #: what a caption ends with; no other line has sentences
 # A caption is short, and has no numeral but a day.
 _CAPTION: Final = re.compile(
+    rf"(?:资料图片?|图为|圖為)(?:\D|\d{{1,4}}[年月日]){{0,30}}[ 。]{_HAN}{{2,3}} ?[摄攝]影?|"
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
     rf"(?:记者|記者)? ?{_HAN}{{1,3}} ?{_HAN}{{1,3}} ?[摄攝]影?"
 )
 #: beginnings of notices that say whose a page is, and who may copy it
 NOTICES: Final = (
     "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
-    "轉載 以上 如有 如转"
+    "轉載 以上 如有 如转 风险"
 )
 # What a notice says: one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
-    r"转载|轉載|登载|摘编|镜像|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件"
+    r"转载|轉載|登载|摘编|镜像|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件|仅供参考|不构成"
 )
 _LEGAL: Final = re.compile(
     r"授权|授權|版权|版權|侵权|著作权|观点|立场|联系|法律责任|注明|出处|删除|权益|书面|禁止|不得"
-    r"|免责|核实|证实|稿件|自媒体|目的"
+    r"|免责|核实|证实|稿件|自媒体|目的|投资建议"
 )
 _NO_NOTICE: Final = re.compile(
     r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d"

@@ -47,6 +47,7 @@ page is about, and of both lists the words that turn a sentence round (not, befo
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -226,13 +227,35 @@ def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
 
 
 _BITS: Final = _bitmap(_ideographs())
+_PAIRS: Final = [word for word in polarity().words if re.fullmatch("[\u4e00-\uabff]{2}", word)]
+_FIRSTS, _SECONDS, _ENDS = (
+    _bitmap(ord(word[at]) for word in _PAIRS if polarity().words[word] in values)
+    for at, values in ((0, range(MOST)), (1, range(MOST)), (1, (BODY,)))
+)
+
+
+@subkernel
+def _has_bit(bits: NDArray[np.uint64], code: np.uint32) -> np.uint8:
+    word = bits[min(np.uint64(code) >> np.uint64(6), np.uint64(_WORDS))]
+    return np.uint8(word >> (np.uint64(code) & np.uint64(63)) & np.uint64(1))
 
 
 @subkernel
 def has_polarity(code: np.uint32) -> np.uint8:
     """1 for an ideograph that has a polarity, else 0; the bits take less memory than the table."""
-    word = _BITS[min(np.uint64(code) >> np.uint64(6), np.uint64(_WORDS))]
-    return np.uint8(word >> (np.uint64(code) & np.uint64(63)) & np.uint64(1))
+    return _has_bit(_BITS, code)
+
+
+@subkernel
+def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
+    """Whether two ideographs may be a word of the list; most look-ups are saved."""
+    return _has_bit(_FIRSTS, one) & _has_bit(_SECONDS, other)
+
+
+@subkernel
+def may_end_body(code: np.uint32) -> np.uint8:
+    """Whether a body of two ideographs may end so: 公司."""
+    return _has_bit(_ENDS, code)
 
 
 @subkernel
@@ -269,6 +292,7 @@ def _weights() -> tuple[Hashes, Hashes]:
 #: what each polarity adds to the words and to the turn of its clause
 WORDS, TURNS = _weights()
 _LONGEST: Final = 8  # ideographs of a word that is looked into
+_CHINA: Final = np.array(list(map(ord, "中国國")), np.uint32)
 _LEVELS: Final = code_set("省市县縣区區州镇鎮乡鄉村")
 
 
@@ -341,7 +365,10 @@ def stem_hash(
 
 @subkernel
 def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
-    """The hash of a name; 河北省 and 河北 are one."""
+    """The hash of a name; 河北省 and 河北 are one, 中国人民银行 and 人民银行."""
+    whole = (text.codes[first] == _CHINA[0]) & (last - first > np.uint64(4))
+    if whole and among(np.int64(text.codes[first + np.uint64(1)]), _CHINA[1:]):
+        first += np.uint64(2)
     level = among(text.codes[last - np.uint64(1)], _LEVELS)
     last -= np.uint64((last - first > np.uint64(2)) & level)
     return hash_slice(text, first, last)

@@ -82,7 +82,7 @@ OF: Final = pack("of")
 # in front of a formal unit: 陆 and 伍 are words and names.
 _DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
 _FORMAL: Final = dict(zip("壹贰叁肆伍陆柒捌玖貳參陸", (*range(1, 10), 2, 3, 6), strict=True))
-_METRIC: Final = code_set("米克瓦")  # units that it multiplies
+_METRIC: Final = code_set("米克瓦伏安帕焦卡赫")  # units that it multiplies
 _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
 _FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
 

@@ -67,6 +67,8 @@ from dedup_middleware.text.clauses import (
     ends_turn,
     kind_or_place,
     kinds_of_words,
+    may_be_pair,
+    may_end_body,
     name_hash,
     stem_hash,
     stop_words,
@@ -138,8 +140,33 @@ def _hash_tokens(
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
         kind |= np.uint64(ELIDED) if begin > first else np.uint64(0)
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
-    for token in range(np.uint64(1), np.uint64(kinds.size)):
-        if kinds[token] >> np.uint16(1) == BODY:
+    _name_bodies(text, cut, kinds)
+
+
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+
+
+@subkernel
+def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> None:
+    """Let two ideographs that the dictionary does not join be a word of the list (不敌, 醫院), and
+    what stands before a body, or a longer word that ends with one (保险公司), be a name."""
+    for token in range(_ONE, np.uint64(kinds.size)):
+        first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
+        part, ending = last - _TWO, text.codes[last - _ONE]
+        body = kinds[token] >> np.uint16(1) == BODY
+        if last - first == _ONE and may_be_pair(text.codes[part], ending):
+            kind = kind_of(text.kinds, hash_slice(text, part, last)) & np.uint64(NUMBER - 2)
+            before = token - _ONE
+            if kind and cut.starts[before] == part and cut.ends[before] == first:
+                kinds[before] = kinds[before] & np.uint16(STOP) | np.uint16(kind)
+                rest = 2 * NAME + FURTHER if kind == np.uint64(2 * NAME) else 2 * SO
+                kinds[token] = kinds[token] & np.uint16(STOP) | np.uint16(rest)
+                body = False
+                if kind >> _ONE == np.uint64(BODY) and before:
+                    _name_body(cut, kinds, np.int64(before))
+        elif kinds[token] == 0 and last - first > _TWO and may_end_body(ending):
+            body = kind_of(text.kinds, hash_slice(text, part, last)) >> _ONE == np.uint64(BODY)
+        if body:
             _name_body(cut, kinds, np.int64(token))
 
 
@@ -244,7 +271,8 @@ def keep_words(
                 written = _write_clause(clauses, endings, written, words, turn, ending)
                 words = turn = ending = np.uint64(0)
             before = last if says else before
-            plain = says & (flags[first] & NUMERAL == 0)
+            # Numerals have places of their own, but 四川 is a name.
+            plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == np.uint64(NAME)))
             if turning != 0 and plain:
                 more, turned = weigh_parts(text, first, last)
                 words, turn = words + more, turn + turned
@@ -351,7 +379,7 @@ def read_text(
     )  # fmt: skip
 
 
-FORMAT: Final = 21
+FORMAT: Final = 22
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 

@@ -35,6 +35,23 @@ async def test_pages_on_a_template_of_one_host(old: str, new: str) -> None:
     assert (await on_host(ROOM, ROOM.replace(" recently", ""), "")).outcome == "duplicate"
 
 
+LONGER = (
+    "市消防救援支队昨天通报，白河街一栋五层居民楼凌晨起火，六辆消防车到场，明火在四十分钟后扑灭。"
+    "起火的房间位于二层，火势没有蔓延到其他楼层，住户已经全部疏散。据邻居介绍，起火前听到屋内有响声，"
+    "随后浓烟从窗户涌出。初步判断起火原因为线路老化，具体原因和损失正在调查。支队提醒市民，"
+    "不要在楼道停放车辆和堆放杂物，外出前关闭电源和燃气，发现火情及时报警并沿楼梯撤离。"
+    "社区已经为受影响的住户安排临时住处，供电和供水预计今天傍晚恢复。"
+)
+
+
+@pytest.mark.parametrize(("old", "new"), [("线路老化", "烟头引燃"), ("白河街", "柳荫街")])
+async def test_longer_pages_of_one_host_that_differ_in_a_word(old: str, new: str) -> None:
+    """They are two pages; one with a word more or less is an edited copy."""
+    found = await on_host(LONGER, LONGER.replace(old, new), "")
+    assert found.outcome == "new"
+    assert (await on_host(LONGER, LONGER.replace("已经", ""), "")).outcome == "duplicate"
+
+
 MANUAL = (
     "Lamplight draws maps of caves from what surveyors measure under ground. It reads notebooks "
     "in three formats, corrects the drift of compasses, joins loops whose ends miss each other, "

@@ -82,12 +82,23 @@ def ideographs() -> dict[str, int]:
     return {one: value for one, value in words if len(one) == 1 and "\u4e00" <= one < "\uac00"}
 
 
-def names_before_bodies(text: str, spans: list[tuple[int, int]]) -> dict[int, int]:
-    """Twin: the words before 公司 and the like, and what each adds to the words of its clause."""
+def is_unknown(word: str, *, chinese: bool) -> bool:
+    """Twin: whether nothing is known of a word, nor of what it begins and ends with."""
+    known = kind_of(word)[0] or (chinese and is_place(word))
+    return not known and not (2 <= len(word) <= 8 and {word[0], word[-1]} & {*ideographs()})
+
+
+def names_before_bodies(
+    text: str, spans: list[tuple[int, int]], *, chinese: bool
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Twin: the words before 公司 and the like, and what each adds to the words of its clause; and
+    the polarity of ideographs that are a word of the list together."""
     words, found = [text[first:last] for first, last in spans], dict[int, int]()
-    for body, word in enumerate(words):
+    joined = dict[int, int]()
+
+    def name(body: int) -> None:
         first = body
-        while kind_of(word)[1] == BODY and first and spans[first - 1][1] == spans[first][0]:
+        while first and spans[first - 1][1] == spans[first][0]:
             before = words[first - 1]
             listed = before in STOPS or before in NUMBER_WORDS
             listed |= re.fullmatch("[一二两三四五六七八九十几数多各这那某]?家", before) is not None
@@ -97,8 +108,20 @@ def names_before_bodies(text: str, spans: list[tuple[int, int]]) -> dict[int, in
             if len(before) > 1:
                 break
         if body - first <= 3 and not text[: spans[first][0]].endswith(" "):
-            found |= {i: 0 if i > first else int(WORDS[NAME]) for i in range(first, body)}
-    return found
+            found.update({i: 0 if i > first else int(WORDS[NAME]) for i in range(first, body)})
+
+    for i, word in enumerate(words[1:], 1):
+        adjacent = len(word) == 1 == len(words[i - 1]) and spans[i - 1][1] == spans[i][0]
+        pair = words[i - 1] + word
+        value = kind_of(pair)[1] if adjacent and re.fullmatch("[\u4e00-\uabff]+", pair) else 0
+        ends = len(word) > 2 and is_unknown(word, chinese=chinese) and kind_of(word[-2:])[1] == BODY
+        if value:
+            joined |= {i - 1: value, i: -NAME if value == NAME else SO}
+            if value == BODY:
+                name(i - 1)
+        elif kind_of(word)[1] == BODY or ends:
+            name(i)
+    return found, joined
 
 
 def weight(word: str, *, chinese: bool, size: int = 5, named: int | None = None) -> tuple[int, int]:
@@ -140,16 +163,24 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
     flags = [int(word_classes()[code]) for code in codes.tolist()]
     found, words, turn, whole, before = [], 0, 0, 0, 0
     spans = [*zip(starts.tolist(), ends.tolist(), strict=True)]
-    names = names_before_bodies(letters, spans)
+    chinese = segmenter == "jieba"
+    names, joined = names_before_bodies(letters, spans, chinese=chinese)
     for i, (first, last) in enumerate(spans):
         gap = letters[before:first]
         if i and gap and gap[0] not in " -" and flags[before] & SYMBOL == SEPARATES:
             found.append((words, turn, whole))
             words = turn = whole = 0
         before = last
-        if not flags[first] & NUMERAL:
-            chinese = segmenter == "jieba"
-            word, named = letters[first:last], names.get(i)
+        word, named = letters[first:last], names.get(i)
+        value = joined.get(i, kind_of(word)[1])
+        is_name = named is not None or abs(value) == NAME
+        is_name |= chinese and not kind_of(word)[0] and is_place(word)
+        if is_name or not flags[first] & NUMERAL:
+            if named is None and i in joined:
+                more = int(WORDS[max(value, 0)])
+                turned = turn_of(abs(value), word)
+                words, turn = (words + more) & MASK, (turn + turned) & MASK
+                continue
             more, turned = weight(word, chinese=chinese, named=named)
             words, turn = (words + more) & MASK, (turn + turned) & MASK
             whole += weight(word, chinese=chinese, named=named, size=99)[0] - more
@@ -398,3 +429,27 @@ def test_firms_that_are_counted() -> None:
     one, other = clauses("昨天两家公司宣布停产"), clauses("昨天2家公司宣布停产")
     assert one[0] != other[0]
     assert clauses("昨天宜家公司宣布停产")[0] == clauses("昨天金鼎公司宣布停产")[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("江城队在决赛中战胜东山队", "江城队在决赛中不敌东山队"),  # 不/敌 for the dictionary
+        ("市民今日必須參加演習", "市民今日無需參加演習"),
+        ("安泰保险公司预计赔付", "恒信保险公司预计赔付"),  # 保险公司 is a word
+        ("傷者送往白河醫院救治", "傷者送往青山醫院救治"),
+        ("三亚新建住宅价格上涨", "徐州新建住宅价格上涨"),  # begins with a numeral
+        ("张强任市政府副秘书长", "张强任市政府秘书长"),
+        ("伤者已出院", "伤者已死亡"),
+    ],
+)
+def test_words_that_the_dictionary_cuts_or_joins(one: str, other: str) -> None:
+    """Listed words count also where the dictionary cuts them in two, and bodies within words."""
+    (words, turn), (same, another) = clauses(one), clauses(other)
+    assert words == same
+    assert turn != another
+
+
+def test_the_country_before_a_body() -> None:
+    """中国人民银行 and 人民银行 are one."""
+    assert clauses("中国人民银行昨日宣布") == clauses("人民银行昨日宣布")
