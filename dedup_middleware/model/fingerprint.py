@@ -23,8 +23,8 @@ class Wording:
     ``headline``: uint64[h] words of the title of any page with a host, ascending;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
     something, and when; ``begins``: uint8[words] whether a clause or line begins there (1) and
-    whether it has a capital letter (2); ``seeds``: uint64[2] what the hash of a shingle is made
-    with. The last two may be empty.
+    whether it has a capital letter (2); ``seeds``: uint64 two numbers that the hash of a shingle
+    is made with, and the hashes of negations. The last two may be empty.
     """
 
     order: NDArray[np.uint64]

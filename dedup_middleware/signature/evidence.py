@@ -27,7 +27,14 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.exchanged import TRIPLE, count_exchanged, count_renamed, is_put_in
+from dedup_middleware.signature.exchanged import (
+    TRIPLE,
+    count_denied,
+    count_exchanged,
+    count_renamed,
+    count_swapped,
+    is_put_in,
+)
 from dedup_middleware.signature.held import (
     LEVEL,
     TITLE,
@@ -131,7 +138,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       in the lead or ends in the tail counts whole, but for two words of one at the very beginning
       or end
     * ``EXCHANGED``: passages that have changed places inside their clauses: each follows words
-      that another one of them follows in the other page
+      that another one of them follows in the other page; names that did; negations that one
+      of the pages has in place of nothing
     * ``RENAMED``: how often it says a name in place of something else, of names that the other one
       hardly says
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other one has nowhere
@@ -434,6 +442,9 @@ def _examine(
                 common, word_hashes, begins, seeds, data, start, size
             )
             if not repeats:
+                found[row, EXCHANGED] += count_swapped(
+                    common, word_hashes, begins, seeds, data, start, size
+                ) + count_denied(common, word_hashes, begins, seeds, data, start, size)
                 found[row, RENAMED] = count_renamed(
                     common, firsts, word_hashes, begins, seeds, data, start, size
                 )

@@ -7,7 +7,9 @@ places: two regions of a forecast exchanged their weather, say. Clauses and line
 have no joint inside a clause, and words that were put in or left out make no circle.
 
 Words that stand alone where the other page has others replaced them. A name that did so twice is
-what the page is about: another town, firm or person.
+what the page is about: another town, firm or person. Two that replaced each other changed places:
+which of two teams beat the other. A negation that was put in, or that the filter holds between two
+words of the page, denies what the other page says, whatever else was edited.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ from dedup_middleware.text.wording import NO_NEWS
 
 TRIPLE: Final = 3  # words of a shingle, but in texts of few different words
 _JOINTS: Final = 32  # of a page with more it can't be said which of its parts changed places
+_MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two with what stands between them
+# Where the first negation asked for is among `Wording.seeds`. Each that is asked for is held by
+# mistake at one place in 4,096, so only the commonest are.
+_NEGATIONS, _ASKED = 2, 3
 
 
 @subkernel
@@ -156,3 +162,79 @@ def count_renamed(
         if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
             times[firsts[word]] = 0
     return times.max()
+
+
+@subkernel
+def _holds_between(
+    word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, before: Any, behind: Any,
+    said: Any,
+) -> Any:  # fmt: skip
+    """Whether the other page says some words between those up to `before` and from `behind` on."""
+    two, one = word_hashes[before - 1], word_hashes[before]
+    for i in range(said.size + 2):
+        then = said[i] if i < said.size else word_hashes[behind + i - said.size]
+        if not holds(data, start, size, mix((two * seeds[0] + one) * seeds[0] + then ^ seeds[1])):
+            return False
+        two, one = one, then
+    return True
+
+
+@allocating_subkernel
+def count_swapped(
+    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
+) -> Any:
+    """Count names and numerals, up to three words, that the other page has in each other's places:
+    with other words between them in one clause (A beat B), or anywhere."""
+    places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
+    for word in range(TRIPLE, common.size):
+        end = _end_of_new(common, word, _MOST_TURNED) + 1
+        if end == 0:
+            continue
+        words, inside = word_hashes[word:end], True
+        for i in range(word + 1, end):
+            inside &= begins[i] & ~CAPITAL == 0
+        for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
+            for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
+                said = np.concatenate((words[last:], words[one:last], words[:one]))
+                found += inside and _holds_between(
+                    word_hashes, seeds, data, start, size, word - 1, end, said
+                )
+        if words.size > _MOST_SWAPPED or count == _JOINTS:
+            continue
+        for i in range(count):
+            first, last = places[i]
+            found += _holds_between(
+                word_hashes, seeds, data, start, size, word - 1, end, word_hashes[first:last]
+            ) and _holds_between(word_hashes, seeds, data, start, size, first - 1, last, words)
+        places[count] = word, end
+        count += 1
+    return found
+
+
+@subkernel
+def count_denied(
+    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
+) -> Any:
+    """Count places where one of the pages has a negation and the other one nothing. One in place of
+    another word counts for nothing (would not say, declined to say), and so does one where a new
+    clause may follow because others were left out."""
+    found = 0
+    for word in range(TRIPLE, common.size):
+        if not common[word - TRIPLE] or common[word - TRIPLE + 1] or common[word - 1]:
+            continue
+        last, denies = word - 1, False
+        if common[word]:
+            asked = _ASKED if begins[word] & ~CAPITAL == 0 else 0
+            for i in range(_NEGATIONS, min(seeds.size, _NEGATIONS + asked)):
+                denies |= _holds_between(
+                    word_hashes, seeds, data, start, size, last, word, seeds[i : i + 1]
+                )
+        else:
+            last = _end_of_new(common, word, 2)
+            for i in range(word, last + 1):
+                for k in range(_NEGATIONS, seeds.size):
+                    denies |= word_hashes[i] == seeds[k]
+            denies &= (begins[word] & begins[last + 1]) & ~CAPITAL == 0  # no clause of its own
+            denies &= _continues(word_hashes, seeds, data, start, size, word - 1, last)
+        found += denies
+    return found

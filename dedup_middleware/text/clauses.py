@@ -334,8 +334,10 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 @subkernel
 def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
     """Where a word begins behind what lost its vowel (l'automne, n'est, qu'une, dell'anno)."""
-    one, size = np.uint64(1), last - first
-    if size < np.uint64(3) or codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
+    one, size, near = np.uint64(1), last - first, False
+    for i in range(4):  # of all words, without a branch: most have none
+        near |= codes[min(first + np.uint64(i + 1), last - one)] == np.uint32(APOSTROPHE)
+    if not near or size < np.uint64(3) or codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
         return first
     if codes[first + one] == np.uint32(APOSTROPHE):
         return first + one + one

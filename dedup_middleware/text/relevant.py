@@ -241,10 +241,16 @@ _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Z
 # Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40
 # and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
-# They begin with the point, which is looked for faster than a digit.
+_HAS_PER_CENT: Final = re.compile(r"per(?<=\d per) ?cent\b")  # a letter is looked for faster
+# They begin with the point, which is looked for faster than a digit or a letter.
+_INITIALS: Final = re.compile(  # U.S. is US
+    r"\.(?<=[A-Z]\.)(?:(?=[A-Z]\.)(?<=\b[A-Z]\.)|(?<=\b[A-Z]\.[A-Z]\.))"
+)
 _POINTED: Final = re.compile(r"\.(?<=\d\.)[0-5]\d")
 _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
-_BEFORE_HOURS: Final = "[ВКСвкс] ore alle dalle le las às saat godz\\. godzinie godziny".split()
+_BEFORE_HOURS: Final = (
+    "[ВКСвкс] около после ore alle dalle le las às saat godz\\. godzinie godziny".split()
+)
 _HOUR: Final = re.compile(
     r"\.(?<=\d\.)(?<![.\d]\d\d\.)(?<!\.\d\.)(?=[0-5]\d(?!\.?\d))(?:(?=\d\d ?(?:Uhr|uur|horas|h)\b)"
     + "".join(rf"|(?<=\b{word} \d\.)|(?<=\b{word} \d\d\.)" for word in _BEFORE_HOURS)
@@ -336,10 +342,11 @@ def relevant(text: str) -> str:
     if "&" in text:
         for _ in range(_MOST_ESCAPED):
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
-    if "per cent" in text or "percent" in text:
+    if _HAS_PER_CENT.search(text):
         text = _PER_CENT.sub("%", text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
+    text = _INITIALS.sub("", text)
     if _POINTED.search(text):
         text = _CLOCK.sub(r":\1 \2.m.", text)
         hours, times = _HOUR.subn(":", text)

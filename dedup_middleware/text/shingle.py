@@ -46,6 +46,7 @@ from dedup_middleware.text.characters import (
     fold_text,
     load_characters,
     simplified,
+    word_lists,
 )
 from dedup_middleware.text.clauses import (
     BODY,
@@ -494,8 +495,11 @@ class Shingler:
 
     @cached_property
     def seeds(self) -> NDArray[np.uint64]:
-        """Base and start of the hashes of shingles."""
-        return self._keys[[SHINGLE_BASE, SHINGLE_START]]
+        """Base and start of the hashes of shingles, and the hashes of the commonest negations."""
+        negations = np.array(word_lists()["negations"])
+        return np.append(
+            self._keys[[SHINGLE_BASE, SHINGLE_START]], hash_words(negations, self._keys)
+        )
 
     @cached_property
     def title_words(self) -> Hashes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import attrs
 import numpy as np
 from hypothesis import given
@@ -15,6 +17,7 @@ from tests.signature.plainfilter import WIDTH, PlainFilter, mix, page_of, plain_
 
 _M64 = (1 << 64) - 1
 BASE, START = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+NEGATIONS = (11, 12, 13, 14)  # the first three are asked for
 
 
 def shingle_of(*words: int) -> int:
@@ -33,15 +36,67 @@ def page_in_clauses(clauses: list[list[int]], begins: list[int]) -> Wording:
         page_of(np.array(order, np.uint64)),
         word_hashes=np.array(words, np.uint64),
         begins=np.array(begins, np.uint8),
-        seeds=np.array([BASE, START], np.uint64),
+        seeds=np.array([BASE, START, *NEGATIONS], np.uint64),
     )
 
 
+def says(page: Wording, stored: PlainFilter, first: int, end: int, said: list[int]) -> bool:
+    """Whether the stored page says these words in place of those from `first` to `end` - 1."""
+    words = page.word_hashes.tolist()
+    around = [*words[first - 2 : first], *said, *words[end : end + 2]]
+    return stored.holds(*(shingle_of(*around[i : i + WIDTH]) for i in range(len(said) + 2)))
+
+
+def gaps(common: list[int], most: int) -> list[tuple[int, int]]:
+    """Where words stand that are in no common shingle, between words that are."""
+    found = []
+    for first in range(3, len(common)):
+        ends = range(first + 1, min(first + most, len(common) - 1) + 1)
+        if common[first - 3] and not common[first - 2]:
+            found += [(first, end) for end in ends if common[end] and not common[end - 1]][:1]
+    return found
+
+
+def swapped(page: Wording, stored: PlainFilter, common: list[int]) -> int:
+    """How many names, alone or with words between them, stand in each other's places."""
+    words, places, found = page.word_hashes.tolist(), list[tuple[int, int]](), 0
+    for first, end in gaps(common, 8):
+        run = words[first:end]
+        for one, two in product((1, 2, 3), repeat=2):
+            if one + two < len(run) and not any(page.begins[first + 1 : end] & ~np.uint8(CAPITAL)):
+                found += says(page, stored, first, end, run[-two:] + run[one:-two] + run[:one])
+        if len(run) <= 3 and len(places) < 32:
+            for other, until in places:
+                found += says(page, stored, first, end, words[other:until]) and says(
+                    page, stored, other, until, run
+                )
+            places.append((first, end))
+    return found
+
+
+def denied(page: Wording, stored: PlainFilter, common: list[int]) -> int:
+    """How many negations one of the pages has where the other one has nothing."""
+    words, found = page.word_hashes.tolist(), 0
+    for at in range(3, len(common)):
+        seam = [bool(one) for one in common[at - 3 : at + 1]]
+        if seam == [True, False, False, True] and not page.begins[at] & ~np.uint8(CAPITAL):
+            found += any(says(page, stored, at, at, [word]) for word in NEGATIONS[:3])
+    for first, end in gaps(common, 2):
+        if not common[first - 1] and not common[first] and {*words[first:end]} & {*NEGATIONS}:
+            own = page.begins[first] & page.begins[end] & ~np.uint8(CAPITAL)
+            found += words[first] != words[end] and not own and says(page, stored, first, end, [])
+    return found
+
+
 def exchanged(page: Wording, stored: PlainFilter) -> int:
-    """How many passages of a page have changed places, by permutations of what follows."""
+    """How many passages of a page have changed places, by permutations of what follows; with them
+    names in each other's places, and negations."""
     words, common = page.word_hashes.tolist(), plain_common(page, stored)
     if 2 * sum(common) <= len(common):
         return 0
+    more = 0
+    if 2 * len(set(words)) >= len(words):
+        more = swapped(page, stored, common) + denied(page, stored, common)
     joints = [
         i
         for i in range(1, len(words) - 3)
@@ -67,7 +122,28 @@ def exchanged(page: Wording, stored: PlainFilter) -> int:
         }
     ):
         left = there
-    return len(left)
+    return len(left) + more
+
+
+@given(st.integers(0, 1 << 32), st.integers(20, 200), st.integers(0, 8))
+def test_names_in_each_others_places_and_negations(seed: int, size: int, edits: int) -> None:
+    """Words that were exchanged, put in and left out are found as the twin finds them."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(15, _M64, size, dtype=np.uint64).tolist()
+    words = [int(rng.choice(NEGATIONS)) if rng.random() < 0.1 else word for word in words]
+    other = list(words)
+    for at, far in rng.integers(0, size - 6, (edits, 2)).tolist():
+        to = at + 2 + far % 3 if rng.random() < 0.5 else far
+        other[at], other[to] = other[to], other[at]
+    for at in sorted(rng.integers(0, size, edits).tolist(), reverse=True):
+        if other[at] in NEGATIONS:
+            del other[at]
+        elif rng.random() < 0.5:
+            other.insert(at, int(rng.choice(NEGATIONS)))
+    begins = (rng.integers(0, 10, 2 * size) // 9).tolist()
+    one = page_in_clauses([words], begins[: len(words)])
+    two = page_in_clauses([other], begins[: len(other)])
+    assert examine(two, [make_evidence(one)])[0, EXCHANGED] == exchanged(two, PlainFilter(one))
 
 
 @given(st.integers(0, 1 << 32), st.integers(2, 40), st.integers(0, 40))
