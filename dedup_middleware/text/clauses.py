@@ -228,9 +228,15 @@ def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
 
 _BITS: Final = _bitmap(_ideographs())
 _PAIRS: Final = [word for word in polarity().words if re.fullmatch("[\u4e00-\uabff]{2}", word)]
-_FIRSTS, _SECONDS, _ENDS = (
-    _bitmap(ord(word[at]) for word in _PAIRS if polarity().words[word] in values)
-    for at, values in ((0, range(MOST)), (1, range(MOST)), (1, (BODY,)))
+_SECONDS, _ENDS = (
+    _bitmap(ord(word[1]) for word in _PAIRS if polarity().words[word] in values)
+    for values in (range(MOST), (BODY,))
+)
+_SPREAD: Final = np.uint32(40503)
+_JOINED: Final = _bitmap(
+    (ord(word[0]) * int(_SPREAD) + ord(word[1])) % (1 << 16)
+    for word in _PAIRS
+    if polarity().words[word] < MOST
 )
 
 
@@ -248,8 +254,14 @@ def has_polarity(code: np.uint32) -> np.uint8:
 
 @subkernel
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
-    """Whether two ideographs may be a word of the list; most look-ups are saved."""
-    return _has_bit(_FIRSTS, one) & _has_bit(_SECONDS, other)
+    """Whether two ideographs may be a word of the list; nearly all other look-ups are saved."""
+    return _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
+
+
+@subkernel
+def may_end_pair(code: np.uint32) -> np.uint8:
+    """Whether a word of the list of two ideographs may end so."""
+    return _has_bit(_SECONDS, code)
 
 
 @subkernel
@@ -334,10 +346,12 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 @subkernel
 def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
     """Where a word begins behind what lost its vowel (l'automne, n'est, qu'une, dell'anno)."""
-    one, size, near = np.uint64(1), last - first, False
+    one, near = np.uint64(1), False
+    if codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
+        return first
     for i in range(4):  # of all words, without a branch: most have none
         near |= codes[min(first + np.uint64(i + 1), last - one)] == np.uint32(APOSTROPHE)
-    if not near or size < np.uint64(3) or codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
+    if not near or last - first < np.uint64(3):
         return first
     if codes[first + one] == np.uint32(APOSTROPHE):
         return first + one + one
