@@ -318,13 +318,18 @@ async def test_many_pages_of_a_site_with_one_text_are_warned_of(
     await crawl.pipeline.close_spider()
 
 
-async def test_many_items_with_one_key_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    """Each counts as a new version of one page: a spider may give all the address of their list."""
-    crawl = Crawl(make_crawler())
+@pytest.mark.parametrize("versions", ["replace", "keep"])
+async def test_many_items_with_one_key_are_warned_of(
+    versions: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each counts as a new version of one page: a spider may give all the address of their list.
+    Copies of all are found if the index keeps them."""
+    crawl = Crawl(make_crawler(DEDUP_VERSIONS=versions))
     await crawl.pipeline.open_spider()
     for n in range(2 * ALIKE + 1):
         await crawl.item({"url": "https://a.example/list", "text": article(n)})
-    assert caplog.text.count("have the key https://a.example/list: each counts as a new") == 1
+    said = caplog.text.count("have the key https://a.example/list: each counts as a new")
+    assert said == (versions == "replace")
     await crawl.pipeline.close_spider()
 
 

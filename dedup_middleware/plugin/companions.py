@@ -61,7 +61,7 @@ class Companions:
 
         settings, (spider, crawl) = self._crawler.settings, self._origin
         warn_of_slips(settings)
-        self.field_check = FieldCheck(settings)
+        self.field_check = FieldCheck(settings, replaces=self._options.versions == "replace")
         count, store = self._reports.count, choose_journal(self._options)
         if store is not None:
             self._action.journal = JournalWriter(store, count, spider=spider, crawl=crawl)

@@ -192,9 +192,11 @@ class FieldCheck:
     """Warnings about the fields of items, each once a crawl.
 
     :param settings: where the feeds are
+    :param replaces: whether the index forgets the earlier text of a page that changed
     """
 
-    def __init__(self, settings: BaseSettings) -> None:
+    def __init__(self, settings: BaseSettings, *, replaces: bool) -> None:
+        self._replaces = replaces
         self._unread = 0
         self._last: PageItem | None = None
         self._was_read = False
@@ -207,7 +209,7 @@ class FieldCheck:
         """Look at what is decided: whether many items have one text on one site, or one key."""
         key = verdict.key if verdict.match is None else verdict.match.key or ""
         has_one_text = verdict.reason == EXACT and "" != host_of(key) == host_of(verdict.key)
-        if not has_one_text and verdict.reason != CHANGED:
+        if not has_one_text and not (self._replaces and verdict.reason == CHANGED):
             return
         if len(self._alike) >= _MOST_COUNTED:
             self._alike.clear()

@@ -31,7 +31,7 @@ from dedup_middleware.text.extraction.metadata import article_body
 # Characters of a page that are read; of the rest it is only known whether it is the same.
 MAX_SIZE = 4_000_000
 # Pictures and fonts within a page, which are left out of one that is longer.
-_EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\]{1000,}")
+_EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\\x80-\U0010ffff]{1000,}")
 # More tags than this get no extractor that may take their square.
 MAX_TAGS = 20_000
 # More tags, or more attributes in one tag, get no tree at all.

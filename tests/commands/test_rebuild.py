@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dedup_middleware import Document, Options
+from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.memory.index import MemoryIndex
+from dedup_middleware.methods.choose import choose_method
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.tools.commands.asking import Reader
+from dedup_middleware.tools.commands.transfer import _columns
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 
@@ -29,6 +38,26 @@ def new_index(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     else:
         url = request.getfixturevalue("redis_url")
     return {"DEDUP_INDEX_URL": url, "DEDUP_SHINGLE_WIDTH": 4, "DEDUP_WINDOW": 86_400}
+
+
+async def test_no_more_than_one_page_is_in_memory() -> None:
+    """The words of a page take a thousand times as much as what is entered of it."""
+    alive: weakref.WeakSet[Fingerprint] = weakref.WeakSet()
+    most = 0
+    sign = Fingerprinter(Options())
+
+    def pages() -> Iterator[Fingerprint]:
+        nonlocal most
+        for n in range(20):
+            page = sign(Document(f"https://one.example/{n}", text=article(n)))
+            alive.add(page)
+            most = max(most, len(alive))
+            yield page
+
+    reader = Reader(MemoryIndex(), choose_method(sign.options), sign)
+    parts = [part async for part in _columns(pages(), reader, lambda _: 0)]
+    assert sum(map(len, parts)) == 20
+    assert most <= 3
 
 
 def test_other_settings(tmp_path: Path, new_index: dict[str, Any]) -> None:

@@ -263,6 +263,15 @@ def test_long_pages_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert extract(html).text.split("\n") == PARAGRAPHS[:2]
 
 
+def test_pictures_alone_are_left_out_of_long_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chinese behind the word is text, which has no white space either."""
+    monkeypatch.setattr("dedup_middleware.text.extract.MAX_SIZE", 9_000)
+    said = "".join(PARAGRAPHS * 8)
+    page = f"<p>{said}</p><img src='data:image/png;base64,{'A' * 9_000}'><p>data:{said[:9]},{said}"
+    found = extract(page)
+    assert (found.text.count(said), found.rest) == (2, "")
+
+
 def test_captions_are_the_text_of_a_gallery() -> None:
     """Where they outweigh the paragraphs they are read; else they are no part of the report."""
     figures = [f"<figure><img><figcaption>{p}</figcaption></figure>" for p in ENGLISH]
@@ -270,6 +279,17 @@ def test_captions_are_the_text_of_a_gallery() -> None:
     assert extract(gallery).text.split("\n") == [PARAGRAPHS[0], *ENGLISH]
     report = "".join(f"<p>{p}</p>" for p in PARAGRAPHS * 3)
     assert ENGLISH[0] not in extract(f"<body>{report}{figures[0]}</body>").text
+
+
+@pytest.mark.parametrize("name", ["sidebar", "related", "story"])
+def test_text_next_to_a_gallery_is_read(name: str) -> None:
+    """Also in a box named like furniture: where it is all that differs, it would be lost."""
+    captions = "".join(
+        f"<figure><figcaption>{n} {p}</figcaption></figure>" for n in range(5) for p in ENGLISH
+    )
+    text = "".join(f"<p>{p}</p>" for p in PARAGRAPHS)
+    page = f"<body>{captions}<div class={name}>{text}</div></body>"
+    assert PARAGRAPHS[-1] in extract(page, extractor="fast").text
 
 
 def test_paragraphs_that_are_marked_as_headings_are_read() -> None:

@@ -109,9 +109,6 @@ def sums(page: Blocks, direct: list[int]) -> list[int]:
 
 def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
     """Containers that are no furniture, whatever their names: the text of the page is in them."""
-    captions = {i for i, weight in enumerate(direct) if weight and page.flags[i] & CAPTION}
-    if 2 * sum(direct[i] for i in captions) > sum(direct):  # a gallery
-        return frozenset(captions)
     most = max(direct)
     if most < _ARTICLE or most < _OUTWEIGHS * max(sorted(direct)[-2:-1], default=0):
         return frozenset()
@@ -198,14 +195,21 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     blocks = page.blocks
     prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
     everything = direct_weights(page, prose)
+    captions = {i for i, w in enumerate(everything) if w and page.flags[i] & CAPTION}
+    beside = [0 if i in captions else w for i, w in enumerate(everything)]
+    if thread or sum(everything) <= 2 * sum(beside):  # no gallery
+        prose = [0 if b.container in captions else w for b, w in zip(blocks, prose, strict=True)]
+        everything, captions = beside, set()
     totals = sums(page, everything)
+    totals[0] = sum(beside)  # text next to a gallery is judged as if there were none
     commented = Dropped(page, totals, COMMENT)
     comments = sum(w for index, w in enumerate(everything) if w and commented[index])
-    spare = frozenset[int]() if thread else spared(page, everything)
+    spare = frozenset[int]() if thread else spared(page, beside) | captions
     mask = FIXED | (0 if thread else COMMENT)
     out = Dropped(page, totals, mask | FURNITURE, spare, 0 if thread else FURNITURE_LEAST)
     kept = [w if w and not out[b.container] else 0 for b, w in zip(blocks, prose, strict=True)]
-    misnamed = sum(kept) < _NAMES_LIE * (totals[0] - comments) - _NAMES_LEAST
+    said = sum(w for w, b in zip(kept, blocks, strict=True) if b.container not in captions)
+    misnamed = said < _NAMES_LIE * (totals[0] - comments) - _NAMES_LEAST
     if misnamed:
         # Nearly all text is in boxes named like furniture: the names mean something else here.
         out = Dropped(page, totals, mask, spare)
