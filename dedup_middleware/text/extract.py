@@ -46,8 +46,6 @@ _ANY_ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
 _CDATA = "<![CDATA["
-# trafilatura's body is an introduction if it has less than this share of what our own rules found.
-_TEASER: Final = 0.25
 _BINARY_SHARE = 0.1
 
 
@@ -222,8 +220,7 @@ def _read(html: str, codec: str, url: str | None, extractor: Mode) -> Page:
         text, used = stated, "json-ld"
     elif not found.sure and extractor != "fast" and survey(html).is_ordinary:
         body = thorough_body(html, url=url, comments=found.discussion, fast=extractor != "best")
-        body = vetted(body, page)
-        if body and len(body) >= _TEASER * len(text):
+        if body := vetted(body, page):
             text, used = body, "thorough"
     rest = html if page.is_cut else ""
     return _page(text, title, codec, used, metadata.language(html), rest)

@@ -299,14 +299,6 @@ def test_paragraphs_that_are_marked_as_headings_are_read() -> None:
     assert extract(page).text.split("\n") == [PARAGRAPHS[0], *ENGLISH]
 
 
-def test_an_introduction_is_not_taken_for_the_body() -> None:
-    """trafilatura keeps to the box of an article, also where nearly all text is next to it."""
-    intro = "".join(f"<p>{p}</p>" for p in ENGLISH[:2])
-    text = "".join(f"<p>{p} {part}.</p>" for part in range(4) for p in PARAGRAPHS)
-    page = f"<body><article>{intro}</article><div>{text}</div></body>"
-    assert f"{PARAGRAPHS[-1]} 3." in extract(page).text
-
-
 def test_unknown_extractor_is_an_error() -> None:
     """The message names the argument, the value and the choice."""
     with pytest.raises(ValueError, match="extractor='quick' is unknown; use one of balanced"):
@@ -317,8 +309,7 @@ def test_doubtful_pages_alone_reach_the_slow_extractor(monkeypatch: pytest.Monke
     """A clear page and the mode ``fast`` never call it, a page of scattered text does."""
     calls: list[str] = []
 
-    sentence = "What the other library found is a whole sentence, as long as any in the report."
-    answer = "\n".join([sentence] * 6)
+    answer = "What the other library found is a whole sentence, as long as any in the report."
 
     def spy(html: str, **_: object) -> str:
         calls.append(html)

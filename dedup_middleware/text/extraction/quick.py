@@ -366,7 +366,11 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
         and not _is_link_line(block)
     ]
     lines = [page.blocks[position] for position in inside]
-    while lines and lines[-1].tag in HEADINGS and not is_sentence(lines[-1].text):
+    while (
+        lines
+        and lines[-1].tag in HEADINGS
+        and not (long_weight(lines[-1]) and is_sentence(lines[-1].text))
+    ):
         lines.pop()
     end = len(lines)
     while end and not kept[inside[end - 1]] and _is_tail(lines[end - 1]):
