@@ -29,7 +29,7 @@ opposite. On one host a page under another title must be held to 95 %, one of fe
 shingles is new even if its text is the same, and what three stored pages of the host hold too is no
 evidence: that is what a site writes on all of its pages. This can only keep a page. With evidence a
 title is another one only if it has a word that the stored page has neither in its text nor in its
-title.
+title, or as many words as that one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ class Wording:
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
     ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title of a short page;
-    ``headline``: uint64[h] words of the title of any page with a host, ascending;
+    ``headline``: uint64[h] words of the title of any page with a host, ascending; ``titled``: how
+    many that title has modulo 8, stop words and repeated ones too;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
     something, and when; ``begins``: uint8[words] whether a clause or line begins there (1) and
     whether it has a capital letter (2); ``seeds``: uint64 two numbers that the hash of a shingle
@@ -35,6 +36,7 @@ class Wording:
     title: NDArray[np.uint64]
     word_hashes: NDArray[np.uint64]
     headline: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
+    titled: int = 0
     begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
     seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
 
@@ -46,7 +48,7 @@ class Wording:
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
         arrays = [getattr(self, name) for name in _LAYOUT]
-        sizes = np.array((self.words, *map(len, arrays)), "<i8")
+        sizes = np.array((self.words, self.titled, *map(len, arrays)), "<i8")
         return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays)))
 
     @classmethod
@@ -57,13 +59,13 @@ class Wording:
         """
         if not raw:
             return NO_WORDING
-        words, *counts = np.frombuffer(raw, "<i8", 1 + len(_LAYOUT)).tolist()
-        at = 8 * (1 + len(_LAYOUT))
+        words, titled, *counts = np.frombuffer(raw, "<i8", 2 + len(_LAYOUT)).tolist()
+        at = 8 * (2 + len(_LAYOUT))
         parts: dict[str, NDArray[Any]] = {}
         for (name, kind), count in zip(_LAYOUT.items(), counts, strict=True):
             parts[name] = np.frombuffer(raw, kind, count, at).copy()
             at += count * parts[name].itemsize
-        return cls(words=words, **parts)
+        return cls(words=words, titled=titled, **parts)
 
 
 # The arrays of a wording in the order of its bytes.
@@ -72,7 +74,9 @@ _LAYOUT: Final = {
     "seeds": "<u8", "positions": "<i4", "sorts": "u1", "begins": "u1",
 }  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
-NO_WORDING = Wording(words=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()})
+NO_WORDING = Wording(
+    words=0, titled=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()}
+)
 
 
 @attrs.frozen(eq=False)

@@ -19,6 +19,7 @@ from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.held import (
+    COUNT,
     LEVEL,
     TITLE_BEHIND,
     filter_bytes,
@@ -31,6 +32,7 @@ MOST_OF_TITLE: Final = 16  # words of a title that are entered
 NEW_IN_TEXT, NEW_IN_TITLE = range(2)
 _BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
 _HIGH: Final = np.uint64(48)  # a shift that leaves 16 bits
+_TITLED: Final = 5  # a shift behind `COUNT`
 
 
 @subkernel
@@ -61,17 +63,18 @@ def count_new_subject(
 def with_title(evidence: bytes, wording: Wording) -> bytes:
     """Evidence with words of the page's title behind its filter: those that the text lacks.
 
-    16 bits of the hashes of ``MOST_OF_TITLE`` words at most, and their number in the last byte.
+    16 bits of the hashes of ``MOST_OF_TITLE`` words at most, and in the last byte their number and
+    how many words the title has modulo 8.
     """
     if not evidence or not len(wording.headline):
         return evidence
-    words: bytes = _unsaid(wording.headline, wording.word_hashes).tobytes()
+    words: bytes = _unsaid(wording.headline, wording.word_hashes, wording.titled).tobytes()
     head = bytes((evidence[0] | int(TITLE_BEHIND),))
-    return b"".join((head, evidence[1:], words)) if len(words) > 1 else evidence
+    return b"".join((head, evidence[1:], words))
 
 
-@kernel(U8(R64, R64))
-def _unsaid(headline: Any, word_hashes: Any) -> Any:
+@kernel(U8(R64, R64, types.int64))
+def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
     """Bytes of the words of a title that the text lacks."""
     found, size = np.empty(2 * MOST_OF_TITLE + 1, np.uint8), 0
     for k in range(np.uint64(headline.size)):
@@ -82,7 +85,7 @@ def _unsaid(headline: Any, word_hashes: Any) -> Any:
             value = headline[k] >> _HIGH
             found[size], found[size + 1] = np.uint8(value & _BYTE), np.uint8(value >> _EIGHT)
             size += 2
-    found[size] = np.uint8(size // 2)
+    found[size] = np.uint8(size // 2 | titled << _TITLED)
     return found[: size + 1].copy()
 
 
@@ -93,7 +96,9 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
 
     * ``NEW_IN_TEXT``: words that the page has in its text, but nowhere in passages that the other
       one holds
-    * ``NEW_IN_TITLE``: words that are in no such passage, and not in the title of the other one
+    * ``NEW_IN_TITLE``: words that are in no such passage, and not in the title of the other one; 1
+      at least if both titles have equally many: another word of a list that both pages have, or
+      words in another order (blue and red, from A to B)
 
     All shingles with the word must be held in one place. Fewer would do if a page were compared
     with one other: but of a hundred variants of a product one holds a shingle by mistake.
@@ -102,6 +107,7 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
     found: NDArray[np.int64] = _compare_title(
         wording.order, wording.headline, wording.word_hashes,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
+        wording.titled,
     )  # fmt: skip
     return found
 
@@ -110,16 +116,16 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
 def _is_in_title(word: Any, data: Any, end: Any) -> Any:
     """Whether a word is in the title of the page whose evidence ends there."""
     value = word >> _HIGH
-    for k in range(1, np.int64(data[end - 1]) + 1):
+    for k in range(1, np.int64(data[end - 1] & COUNT) + 1):
         low, high = np.uint64(data[end - 1 - 2 * k]), np.uint64(data[end - 2 * k])
         if low | high << _EIGHT == value:
             return True
     return False
 
 
-@kernel(types.I64_2(R64, R64, R64, R8, RI64))
+@kernel(types.I64_2(R64, R64, R64, R8, RI64, types.int64))
 def _compare_title(
-    order: Any, headline: Any, word_hashes: Any, data: Any, ends: Any
+    order: Any, headline: Any, word_hashes: Any, data: Any, ends: Any, titled: Any
 ) -> Any:  # fmt: skip
     count, shingles, words = ends.size - 1, np.int64(order.size), np.int64(word_hashes.size)
     found = np.zeros((count, 2), np.int64)
@@ -147,4 +153,6 @@ def _compare_title(
                 is_titled = is_titled and _is_in_title(headline[k], data, ends[row + 1])
                 found[row, NEW_IN_TEXT] += np.int64(is_said)
                 found[row, NEW_IN_TITLE] += np.int64(not is_titled)
+        if head & TITLE_BEHIND != 0 and np.int64(data[ends[row + 1] - 1] >> _TITLED) == titled:
+            found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
     return found

@@ -214,6 +214,27 @@ async def test_a_title_that_says_what_is_new(key: str, one: str, other: str) -> 
         assert (await titled(long, key)).outcome == "new"
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("From Norden to Lamm", "From Lamm to Norden"),
+        ("Lamm beats Norden 2-1", "Lamm beats Norden 1-2"),
+        ("Season 2, episode 1", "Season 1, episode 2"),
+        ("Trains in Norden", "Trains from Norden"),
+        ("Eastern lock", "Western lock"),
+        ("Work on the gates", "Work on the bearings"),
+        ("甲船闸到乙船闸", "乙船闸到甲船闸"),
+    ],
+)
+async def test_as_many_words_in_another_title(one: str, other: str) -> None:
+    """Titles of equally many words are those of two pages, also if they have the same words in
+    another order, or if the text, a list of all variants, say, has each of them."""
+    for pages in ((one, other), (other, one)):
+        for key in ("5eed", "1", "2"):
+            found = await titled([(title, NOTICE) for title in pages], key)
+            assert (found.outcome, found.reason) == ("new", "other-title")
+
+
 @pytest.mark.parametrize(("one", "other"), [("C", "C++"), ("C", "C#"), ("B", "B+")])
 async def test_names_with_signs(one: str, other: str) -> None:
     """C++ and C# are not C: two pages that say the same of them are two pages."""

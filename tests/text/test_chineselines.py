@@ -8,6 +8,7 @@ import time
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.text.chineselines import is_chinese_line, is_chinese_notice
 from dedup_middleware.text.pagelines import is_page_line
 from dedup_middleware.text.relevant import relevant, suspects
 
@@ -205,3 +206,24 @@ def test_a_paragraph_in_a_frame_is_no_frame() -> None:
     news = "昨天下午，两名潜水员在桥墩下面找到一艘沉船，船上有上千件瓷器，考古人员已经赶到现场"
     for label in ("来源：", "编辑：", "声明：", "原因："):
         assert not asyncio.run(_is_dropped(ARTICLE, f"{ARTICLE}\n{label}{news}"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "王川点“在看”被拘留",
+        "点击下方名片加入诈骗群后被关注",
+        "特别提示：疫苗批号有误，说明书仅供参考，不得使用",
+        "版权局认定短视频不构成侵权",
+    ],
+)
+def test_news_with_words_of_notices(line: str) -> None:
+    """Such a line is no line about the page."""
+    assert not is_chinese_line(line)
+    assert not is_chinese_notice(line)
+
+
+def test_notices_about_investments() -> None:
+    """Nothing else is said by them."""
+    assert is_chinese_notice("风险提示：本文仅供参考，不构成投资建议")
+    assert is_chinese_line("喜欢就点个“在看”吧")
