@@ -76,6 +76,8 @@ async def pages_of_all_kinds(dedup: Deduplicator) -> set[str]:
         ("c/2", {"text": "渔船", "title": "早归"}),
         ("d/1", {"text": english(3)}),
         ("d/2", {"text": english(3) + " And a few more words."}),
+        ("d/3", {"text": english(3), "title": "Ships"}),
+        ("d/4", {"text": english(3) + " And more words.", "title": "Of ships"}),
         ("e/1", {"text": " "}),
         ("a/1", {"text": text}),
         ("a/1", {"text": article(2, 30)}),

@@ -192,9 +192,12 @@ class Deduplicator:
             words = "\n".join(f"第{i}段文字 word{i}" for i in range(count))
             # One of each kind: compared by its shingles, and as a whole.
             for text in (words, "一个页面"):
-                page = self._plain(Document(key="", title="题目", text=text))
+                page, other = (
+                    self._plain(Document(key=f"https://one/{title}", title=title, text=text))
+                    for title in ("题目", "标题")
+                )
                 stored = content_record(page, sketched=self._method.keeps_sketch)
-                self._method.judge(page, stored, [page.payload])
+                self._method.judge(other, stored, [page.payload])
                 self._method.bucket_key_array(page)
                 self._method.probes(page)
 

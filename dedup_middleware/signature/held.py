@@ -17,7 +17,8 @@ from dedup_middleware.text.hashing import mix
 _SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
 LEVEL: Final = np.uint8(0x1F)  # of the first byte of evidence: one shingle in 2 ** level is entered
 TITLE_BEHIND: Final = np.uint8(0x20)  # set there if words of the title stand behind the filter
-COUNT: Final = np.uint8(0x1F)  # of the last byte then: how many; above, what the title has modulo 8
+# Their number, in the last byte; its upper bits have the number of words of the title, modulo 8.
+COUNT: Final = np.uint8(0x1F)
 _LEVEL_SHIFT: Final = np.uint64(58)
 # What the hash of a value and of a word of a title is mixed with, each of the two times.
 VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
