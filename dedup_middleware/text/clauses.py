@@ -228,10 +228,7 @@ def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
 
 _BITS: Final = _bitmap(_ideographs())
 _PAIRS: Final = [word for word in polarity().words if re.fullmatch("[\u4e00-\uabff]{2}", word)]
-_SECONDS, _ENDS = (
-    _bitmap(ord(word[1]) for word in _PAIRS if polarity().words[word] in values)
-    for values in (range(MOST), (BODY,))
-)
+_ENDS: Final = _bitmap(ord(word[1]) for word in _PAIRS if polarity().words[word] == BODY)
 _SPREAD: Final = np.uint32(40503)
 _JOINED: Final = _bitmap(
     (ord(word[0]) * int(_SPREAD) + ord(word[1])) % (1 << 16)
@@ -256,12 +253,6 @@ def has_polarity(code: np.uint32) -> np.uint8:
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
     """Whether two ideographs may be a word of the list; nearly all other look-ups are saved."""
     return _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
-
-
-@subkernel
-def may_end_pair(code: np.uint32) -> np.uint8:
-    """Whether a word of the list of two ideographs may end so."""
-    return _has_bit(_SECONDS, code)
 
 
 @subkernel

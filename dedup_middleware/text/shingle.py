@@ -70,7 +70,6 @@ from dedup_middleware.text.clauses import (
     kinds_of_words,
     may_be_pair,
     may_end_body,
-    may_end_pair,
     name_hash,
     stem_hash,
     stop_words,
@@ -153,13 +152,12 @@ def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> N
     """Let two ideographs that the dictionary does not join be a word of the list (不敌, 醫院), and
     what stands before a body, or a longer word that ends with one (保险公司), be a name."""
     for token in range(_ONE, np.uint64(kinds.size)):
-        body = kinds[token] >> np.uint16(1) == BODY
-        last = np.uint64(cut.ends[token])
-        ending, part = text.codes[last - _ONE], last - _TWO
-        if may_end_pair(ending):
-            first, before = np.uint64(cut.starts[token]), token - _ONE
-            alone = (last - first == _ONE) & (cut.starts[before] == part)
-            if alone & (cut.ends[before] == first) and may_be_pair(text.codes[part], ending):
+        first, last, before = np.uint64(cut.starts[token]), np.uint64(cut.ends[token]), token - _ONE
+        body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
+        # Without a branch: few tokens are one of two single ideographs, or long and of no kind.
+        alone = (size == _ONE) & (cut.starts[before] == part) & (cut.ends[before] == first)
+        if alone:
+            if may_be_pair(text.codes[part], text.codes[first]):
                 kind = kind_of(text.kinds, hash_slice(text, part, last)) & np.uint64(NUMBER - 2)
                 if kind:
                     kinds[before] = kinds[before] & np.uint16(STOP) | np.uint16(kind)
@@ -168,8 +166,8 @@ def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> N
                     body = False
                     if kind >> _ONE == np.uint64(BODY) and before:
                         _name_body(cut, kinds, np.int64(before))
-            elif kinds[token] == 0 and last - first > _TWO and may_end_body(ending):
-                body = kind_of(text.kinds, hash_slice(text, part, last)) >> _ONE == np.uint64(BODY)
+        elif (size > _TWO) & (kinds[token] == 0) and may_end_body(text.codes[last - _ONE]):
+            body = kind_of(text.kinds, hash_slice(text, part, last)) >> _ONE == np.uint64(BODY)
         if body:
             _name_body(cut, kinds, np.int64(token))
 
