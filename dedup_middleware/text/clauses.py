@@ -252,7 +252,8 @@ def has_polarity(code: np.uint32) -> np.uint8:
 @subkernel
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
     """Whether two ideographs may be a word of the list; nearly all other look-ups are saved."""
-    return _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
+    ideographs = np.uint8((one >= np.uint32(0x4E00)) & (other >= np.uint32(0x4E00)))
+    return ideographs & _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
 
 
 @subkernel
