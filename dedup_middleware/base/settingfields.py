@@ -47,12 +47,13 @@ def setting_name(field: str) -> str:
 def _refusal(
     attribute: attrs.Attribute[Any], value: object, fix: str, owner: object = None
 ) -> OptionsError:
-    """The error for a value that does not pass, with the name that users write.
+    """The error for a value that fails a check; it names the setting as users write it.
 
-    Where values are hidden, only the type of one is shown that is no text.
+    A field without the usual ``repr`` may hold a secret: of a value that is not a string only the
+    type is shown.
 
-    :param owner: the object with the field; of a method, which has a name, the field is a parameter
-        such as ``csu.width``, else it is a setting
+    :param owner: the object that has the field; if it has a name, it is a method and the field one
+        of its parameters, such as ``csu.width``; otherwise the field is a setting
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
@@ -99,7 +100,7 @@ def whole(low: int, high: int, unit: str = "") -> Check:
 
 
 def not_blank(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: a name."""
+    """Check: a name that is not blank."""
     if not value.strip():
         raise _refusal(attribute, value, "use a name of at least one character")
 

@@ -206,8 +206,7 @@ def differences(
     has: str = "the index has",
     asks: str = "the settings ask for",
 ) -> list[str]:
-    """Lines that name each parameter in which two indexes differ, with the settings that it is made
-    of.
+    """One line for each parameter that differs between two indexes, with the settings behind it.
 
     >>> differences({"min_features": "3", "bands": "8"}, {"min_features": "2", "bands": "8"})
     ["min_features: the index has '3', the settings ask for '2' (DEDUP_MIN_FEATURES)"]

@@ -128,9 +128,9 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
 
 
 def stored_names(journal: JournalStore) -> Callable[[Drop], str | None]:
-    """A function that names the stored page of an entry, None if it has none.
+    """A function that gives the key of an entry's stored page; None if the entry has no such page.
 
-    Of an entry with a page id alone, as of many near misses, the journal is asked for the key.
+    Many near misses have only the page id: their keys are looked up in the journal, each once.
     """
     addresses: dict[int, str] = {}
 

@@ -41,9 +41,9 @@ def _judged(
     page: Fingerprint, candidates: Records, min_features: int, similarity: NDArray[np.float64],
     jaccard: NDArray[np.float64], is_near: NDArray[np.bool_], reasons: tuple[str, str],
 ) -> Judgement:  # fmt: skip
-    """The judgement by a similarity; short pages are compared by their texts alone.
+    """The judgement by a similarity; a short page is a duplicate only of a page with equal text.
 
-    :param reasons: of those that are near, and of others
+    :param reasons: the reason given for candidates that are near, and for all others
     """
     exact = is_exact(page, candidates)
     long = (candidates["size"] >= min_features) & (page.size >= min_features)

@@ -166,10 +166,10 @@ def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
 def keys_of_stored(
     content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
 ) -> tuple[BucketKey, ...]:
-    """Bucket keys of a stored page of which CONTENT[1] is known.
+    """Bucket keys of a stored page, from its CONTENT[1] and those of a page that it was found by.
 
-    Its key and SimHash are, its bands and anchors are not: those of a page that met it take their
-    place.
+    CONTENT has its key and its SimHash. It has no bands and no anchors: for these the bucket keys
+    of the other page are taken.
     """
     simhash = int(content["simhash"][0])
     others = [one for one in bucket_keys if one.table != KEY_TABLE]

@@ -32,7 +32,7 @@ _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|ка
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
 _ON_NETWORKS: Final = rf"(?:our |the )?(?:{_NETWORKS})\b"
-#: what is captured of a line: in an invitation what stands behind the name of the first network
+#: in an invitation, the words behind the name of the first network; no other part is captured
 _BEHIND: Final = "(.*)"
 _INVITING: Final = frozenset(word_lists()["inviting"])  # words that stand there
 _DAY: Final = (

@@ -59,7 +59,7 @@ _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
 _FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
 _MOST = np.uint64(MOST)
-# Behind the candidates, as ids and as tables, a look leaves these.
+# A reply holds MOST page ids, then the tables of each, then these counts.
 _FULL_MET = np.uint64(2 * MOST)  # full buckets
 _CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
 _BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table of band records

@@ -38,8 +38,8 @@ class Files(Subcommand):
         "own in memory: of pages that are alike the first is kept. Fields are named by the\n"
         "settings (DEDUP_KEY_FIELD, DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD and so on). Kept lines of\n"
         "JSON are written as they are; rows of other formats become lines of JSON. Files get\n"
-        "their names at the end, so a run that was ended leaves only files in .part, and the next\n"
-        "one gives the same result. Exit codes: 0; 1: a file can't be read or written, or all\n"
+        "their names at the end: an interrupted run leaves only .part files, and the next one\n"
+        "gives the same result. Exit codes: 0; 1: a file can't be read or written, or all\n"
         "rows were rejected."
     )
 
