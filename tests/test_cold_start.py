@@ -18,7 +18,8 @@ from dedup_middleware.text.cutting import tokenize
 from dedup_middleware.text.extraction.markup import read_markup
 from dedup_middleware.text.extraction.trim import trimmed
 from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.shingle import keep_words, read_text
+from dedup_middleware.text.keptwords import keep_words
+from dedup_middleware.text.shingle import read_text
 from tests.test_warm import Probes, check
 
 SPIDER = """

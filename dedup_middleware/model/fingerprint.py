@@ -18,7 +18,7 @@ class Wording:
 
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
     of a short page, words; ``positions``: int32[v] the index of its word, ascending;
-    ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/datelines.py``; 4 and 5 a word, see
+    ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/stamps.py``; 4 and 5 a word, see
     ``text/wording.py``); ``title``: uint64[t] words of the title of a short page;
     ``headline``: uint64[h] words of the title of any page with a host, ascending; ``titled``: how
     many that title has modulo 8, stop words and repeated ones too;

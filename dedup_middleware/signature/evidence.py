@@ -59,8 +59,8 @@ from dedup_middleware.signature.ribbon import (
     solve,
 )
 from dedup_middleware.signature.titles import count_new_subject
-from dedup_middleware.text.datelines import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import mix
+from dedup_middleware.text.stamps import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
 # The columns of what :func:`examine` returns.

@@ -20,8 +20,8 @@ import numpy as np
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.signature.ribbon import holds
+from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.names import CAPITAL
 from dedup_middleware.text.wording import NO_NEWS
 
 TRIPLE: Final = 3  # words of a shingle, but in texts of few different words

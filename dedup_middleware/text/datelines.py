@@ -1,13 +1,8 @@
-"""Dates that say when a page was made or a report was sent: lines and stamps of them.
+"""Date lines: where a wire report was sent from and when, and which figures of a page are of dates.
 
-A reprint has another date line, time stamp or number of comments than the page it copies, so
-figures in them are marked, and the rules that compare pages leave them out. Words of a date line
-and of the line that names the editor are no news.
-
-A **stamp line** says when a page was made or how often it was read, or is a telephone number: `5
-min read`, `24 likes 13 shares`, `Tuesday, 3 November 2031`, `字数：320`, `Tel. 030 5550134`. All of
-its words are in a list and one of them is `STRONG`, or it is a date with a year, or such a number.
-So no line with a word of its own is one, nor one with a currency or a percentage.
+A reprint has another date line than the page it copies, so figures in it are marked, as those of
+stamps are (see :mod:`dedup_middleware.text.stamps`), and the rules that compare pages leave them
+out. Words of a date line and of the line that names the editor are no news.
 """
 
 from __future__ import annotations
@@ -19,107 +14,24 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import FIRST_WIDE, Codes, code_set, word_lists
+from dedup_middleware.text.characters import Codes, code_set, word_lists
 from dedup_middleware.text.clauses import MONTHS
-from dedup_middleware.text.numerals import (
-    add_letter,
-    among,
-    at,
-    is_digit,
-    pack,
-    packed,
-    search,
-    sorted_table,
-)
+from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
 from dedup_middleware.text.signs import PLAIN
+from dedup_middleware.text.stamps import (
+    BRACKETED,
+    DATED,
+    FULL_STOP,
+    MONTH,
+    MOST_FIGURES,
+    NEW_LINE,
+    YEAR,
+    begins_with,
+    mark_stamps,
+    prefixes_of,
+)
 
-NEITHER, WEAK, STRONG, MONTH = 0, 1, 2, 3
-_LONGEST: Final = 16  # letters of a word
-
-
-def _sorts() -> dict[int, int]:
-    lists = word_lists()
-    sorts = dict.fromkeys(lists["beside"], WEAK) | dict.fromkeys(lists["counted"], STRONG)
-    sorts |= dict.fromkeys([*MONTHS, *lists["short-months"]], MONTH)
-    return {pack(word): sort for word, sort in sorts.items()}
-
-
-_WORDS, _SORTS = sorted_table(_sorts())
-_THAI: Final = (0xE00, 0xE80)
-# Ranges without letters: punctuation and symbols, and punctuation of Chinese and Japanese.
-_NO_LETTERS: Final = ((0x2000, 0x2C00), (0x3000, 0x3040), (0x1F000, 0x20000))
-_ARABIC_MARKS: Final = code_set("،؛؟×÷")
-#: a line with one of these says what something costs, or by how much it rose
-_VALUED: Final = code_set("$£¥€₩₹₽₺₴₪₫฿%‰<>=°★☆")
-_PHONE_BEGINS: Final = code_set("+(0")
-_PHONE_DIGITS: Final = 7
-_DATE_FIGURES: Final = 3
-
-
-@subkernel
-def _is_letter(code: np.uint32) -> bool:
-    """Whether a code point in normal form, no digit, is a letter or a mark of one."""
-    if code < np.uint32(0xC0):
-        return code - np.uint32(97) < np.uint32(26)
-    letter = not among(np.int64(code), _ARABIC_MARKS)
-    for first, last in _NO_LETTERS:
-        letter &= not np.uint32(first) <= code < np.uint32(last)
-    return letter
-
-
-@subkernel
-def _is_unspaced(code: np.uint32) -> bool:
-    """Whether a letter is of a script that writes words without spaces, or joins them (Hangul)."""
-    thai = np.uint32(_THAI[0]) <= code < np.uint32(_THAI[1])
-    return thai or code >= np.uint32(FIRST_WIDE)
-
-
-@subkernel
-def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
-    """The sort of the longest listed word at i, and where it ends; `NEITHER` if there is none."""
-    unspaced, value, sort, end = _is_unspaced(codes[i]), np.uint64(0), NEITHER, i
-    j = i
-    while j < last and j - i < _LONGEST and _is_letter(codes[j]):
-        value = add_letter(value, codes[j])
-        j += 1
-        if unspaced or j == last or not _is_letter(codes[j]):
-            found = search(packed(value), _WORDS, _SORTS)
-            if found != NEITHER:
-                sort, end = found, j
-    return sort, end
-
-
-@subkernel
-def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool) -> bool:
-    """Whether the line from `first` to `last`, which has so many figures and perhaps a year among
-    them, is about the page."""
-    strong, month, words, digits, i = False, False, 0, 0, first
-    while i < last:
-        if is_digit(codes, i):
-            digits += 1
-            i += 1
-        elif not _is_letter(codes[i]):
-            if among(np.int64(codes[i]), _VALUED):
-                return False
-            i += 1
-        else:
-            sort, i = _read_word(codes, i, last)
-            if sort == NEITHER:
-                return False
-            words += 1
-            strong |= sort == STRONG
-            month |= sort == MONTH
-    phone = words == 0 and digits >= _PHONE_DIGITS and among(np.int64(codes[first]), _PHONE_BEGINS)
-    return strong or phone or (year and (month or figures >= _DATE_FIGURES))
-
-
-YEAR: Final = 1  # a number that may be a year
-DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
-STAMP: Final = 3  # a figure of a time stamp
-BRACKETED: Final = 4  # a month or a day in brackets behind a day of the week
-_COLON, _NEW_LINE, _COMMA, _SLASH, _OPEN, _CLOSED = map(ord, ":\n,/()")
-_M, _STOP, _COPYRIGHT_SIGN = map(ord, "m.©")
-_EDITION, _DAY, _ORDINAL = map(ord, "版日第")
+_COMMA, _SLASH, _OPEN, _CLOSED, _DAY, _ORDINAL = map(ord, ",/()日第")
 _LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
@@ -128,29 +40,9 @@ _MOST_OF_PLACE: Final = 2  # spaces there where no agency follows: Нижний 
 _LONGEST_DAY: Final = 20  # and from there to its dash
 _LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
 _YEAR_DIGITS: Final = 4
-_LONGEST_STAMP: Final = 40  # characters of a date and a time with which the text begins
-_STAMP_ENDS: Final = code_set(".,;|-–—\n")
-_MOST_FIGURES: Final = 4  # of a date line: day, year, and a month that two figures may claim
 _LISTS: Final = code_set(",:、")  # behind the number of a point
 _DAYS: Final = code_set("日号月")
-_LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
-_COUNT_LINE: Final = 24  # characters of a line with the number of comments
-_STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
-_NOON: Final = code_set("ap")
-_COPYRIGHT: Final = pack("copyright")
-_MIN: Final = pack("min")
-_LONGEST_PREFIX: Final = 16
-
-
-def _prefixes(name: str) -> NDArray[np.uint32]:
-    """A list of prefixes as rows of code points, padded with zeros."""
-    rows = [list(map(ord, word)) for word in word_lists()[name]]
-    return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
-
-
-_PUBLISHED, _COUNTED, _AGENCIES, _EDITORS = map(
-    _prefixes, ("published", "counted-behind", "agencies", "editors")
-)
+_AGENCIES, _EDITORS = map(prefixes_of, ("agencies", "editors"))
 # Whole words: behind 3 stands no month in "3 маршрута", "5 берез" and "12 травмированных".
 _RUSSIAN_MONTHS, _RUSSIAN_SORTS = sorted_table(
     {pack(word): MONTH for word in (*MONTHS, *word_lists()["russian-months"]) if "а" <= word < "ѐ"}
@@ -158,7 +50,6 @@ _RUSSIAN_MONTHS, _RUSSIAN_SORTS = sorted_table(
 _BRACKETS: Final = code_set("(【[")
 _IN_BRACKETS: Final = np.array([[*map(ord, "day ("), *[0] * 11]], np.uint32)
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
-_SENTENCE_ENDS: Final = code_set(".!?。")
 _REACH: Final = 160  # characters of a page among which a Chinese date line is looked for
 _LONGEST_HEAD: Final = 32  # characters of its line before 电
 _LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
@@ -174,123 +65,6 @@ _DASHES: Final = code_set("-–—−")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 _BUDDHIST: Final = 543  # years that Thai ones are ahead
 _THAI_REACH: Final = 16  # characters around a year that may be a Thai one
-
-
-@subkernel
-def _begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
-    """Whether the text at i begins with one of some prefixes."""
-    for row in range(prefixes.shape[0]):
-        size = 0
-        while size < _LONGEST_PREFIX and prefixes[row, size] != 0:
-            if at(codes, i + size) != np.int64(prefixes[row, size]):
-                break
-            size += 1
-        if size == _LONGEST_PREFIX or prefixes[row, size] == 0:
-            return True
-    return False
-
-
-@subkernel
-def _is_copyright(codes: Codes, first: int) -> bool:
-    """Whether the sign or the word of copyright precedes a number."""
-    i = first
-    while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
-        i -= 1
-    before = at(codes, i - 1)
-    return before == _COPYRIGHT_SIGN or numerals.word_before(codes, i)[0] == _COPYRIGHT
-
-
-@subkernel
-def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark the years of copyright, and the figures of stamp lines, `Published: 4 March 2024` and
-    `25 comments` among them."""
-    for row in range(rows.shape[0]):
-        if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
-            kinds[row] = STAMP
-            following = row + 1 < rows.shape[0] and rows[row + 1, 3] - rows[row, 4] <= 3
-            if following and kinds[row + 1] == YEAR:  # 2019-2024
-                kinds[row + 1] = STAMP
-    row = 0
-    while row < rows.shape[0]:
-        first, last = _line_around(codes, rows[row, 3])
-        behind, plain, year = row + 1, True, False
-        if first < last:
-            behind = row
-        while behind < rows.shape[0] and rows[behind, 3] < last and first < last:
-            small = rows[behind, 1] <= 1 and rows[behind, 0] * 10 ** rows[behind, 1] < _MINUTES
-            year |= kinds[behind] == YEAR
-            plain &= rows[behind, 1] >= 0 and rows[behind, 2] == PLAIN
-            plain &= small or kinds[behind] == YEAR
-            behind += 1
-        counted = behind == row + 1 and rows[row, 3] == first and last - first <= _COUNT_LINE
-        space = rows[row, 4] + 1 if at(codes, rows[row, 4]) == 32 else rows[row, 4]
-        counted = counted and _begins_with(codes, space, _COUNTED)
-        dated = year and plain and _begins_with(codes, first, _PUBLISHED)
-        about = first < last and (
-            dated or counted or is_stamp_line(codes, first, last, behind - row, year)
-        )
-        if about:
-            for i in range(row, behind):
-                kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
-        row = max(behind, row + 1)
-
-
-@subkernel
-def _mark_first(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark the date and the time with which a text begins: `5 марта 2020, 14:35.`"""
-    if rows.shape[0] == 0 or rows[0, 3] > 0:
-        return
-    year = False
-    for row in range(min(rows.shape[0] - 1, _MOST_FIGURES + 1)):
-        if year and _is_time(codes, rows, row) and rows[row + 1, 4] <= _LONGEST_STAMP:
-            space = rows[row + 1, 4] + 1 if at(codes, rows[row + 1, 4]) == 32 else rows[row + 1, 4]
-            if among(at(codes, space), _STAMP_ENDS):
-                for i in range(row + 2):
-                    kinds[i] = STAMP
-            return
-        year |= kinds[row] == YEAR
-
-
-@subkernel
-def _mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark time stamps: three figures next to each other, one of them a year, and behind them two
-    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
-    with the date before it, as in 2006年05月01日 星期一 第05版. All figures of a short line
-    with a time of day are of the stamp: `14 March, 10:25 | 12 comments`."""
-    for row in range(rows.shape[0]):
-        if at(codes, rows[row, 4]) == _EDITION:
-            kinds[row] = STAMP
-            i = row
-            while i > 0 and row - i < 4 and rows[i, 3] - rows[i - 1, 4] <= 5:
-                i -= 1
-                kinds[i] = STAMP
-    for row in range(rows.shape[0] - 4):
-        joined, year = True, False
-        for i in range(row, row + 3):
-            joined = joined and rows[i + 1, 3] - rows[i, 4] <= 2
-            year = year or kinds[i] == YEAR
-        colon = rows[row + 4, 3] == rows[row + 3, 4] + 1 and codes[rows[row + 3, 4]] == _COLON
-        if not (joined and year and colon):
-            continue
-        last = row + 4
-        if last + 1 < rows.shape[0] and rows[last + 1, 3] == rows[last, 4] + 1:
-            last += 1 if codes[rows[last, 4]] == _COLON else 0
-        for i in range(row, last + 1):
-            kinds[i] = STAMP
-    _mark_lines(codes, rows, kinds)
-    _mark_first(codes, rows, kinds)
-    for row in range(rows.shape[0] - 1):
-        if not _is_time(codes, rows, row):
-            continue
-        first, last = _line_around(codes, rows[row, 3])
-        i = row
-        while i >= 0 and rows[i, 3] >= first and first < last:
-            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
-            i -= 1
-        i = row + 1
-        while i < rows.shape[0] and rows[i, 4] <= last and first < last:
-            kinds[i] = STAMP if kinds[i] != DATED else kinds[i]
-            i += 1
 
 
 @subkernel
@@ -314,8 +88,8 @@ def _behind_russian_day(codes: Codes, i: int) -> int:
     for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
         if end and (numerals.is_digit(codes, k) or k - first > _LONGEST_AGENCY):
             return end
-        agency = end == 0 and at(codes, k) == _COMMA and _begins_with(codes, k + 2, _AGENCIES)
-        if agency or (at(codes, k) == _STOP and at(codes, k + 1) == 32):
+        agency = end == 0 and at(codes, k) == _COMMA and begins_with(codes, k + 2, _AGENCIES)
+        if agency or (at(codes, k) == FULL_STOP and at(codes, k + 1) == 32):
             if end or k - first > _LONGEST_DAY + _LONGEST_AGENCY * (at(codes, k - 1) == _CLOSED):
                 return k + 1 if end else 0
             end, first = k + 1, k + 1
@@ -329,7 +103,7 @@ def _behind_agency(codes: Codes, i: int, opened: int) -> int:
 
     `opened` is the place of the opening bracket, -1 if no place with a day precedes it.
     """
-    behind = i + 2 if at(codes, i + 1) in (32, _STOP) else i + 1
+    behind = i + 2 if at(codes, i + 1) in (32, FULL_STOP) else i + 1
     if among(at(codes, behind), _DASHES):
         return behind + 1
     day = opened > 1 and numerals.is_digit(codes, opened - 2) and at(codes, opened - 1) == 32
@@ -340,10 +114,10 @@ def _behind_agency(codes: Codes, i: int, opened: int) -> int:
 def _behind_dash(codes: Codes, end: int) -> int:
     """Where a date line ends whose dash ends at `end`: there, or behind the name of an agency."""
     stop = end
-    if _begins_with(codes, end + 1, _AGENCIES):
-        while stop < end + _LONGEST_AGENCY and at(codes, stop) != _STOP:
+    if begins_with(codes, end + 1, _AGENCIES):
+        while stop < end + _LONGEST_AGENCY and at(codes, stop) != FULL_STOP:
             stop += 1
-    return stop + 1 if at(codes, stop) == _STOP else end
+    return stop + 1 if at(codes, stop) == FULL_STOP else end
 
 
 @subkernel
@@ -363,7 +137,7 @@ def _date_line_end(codes: Codes) -> int:
         spaces += np.int64(code == 32)
         if code == _COMMA and comma < 0 and not _is_russian_day(codes, i + 1):
             comma = i
-        elif code in (_COMMA, _STOP) and comma < 0 and _is_russian_day(codes, i + 1):
+        elif code in (_COMMA, FULL_STOP) and comma < 0 and _is_russian_day(codes, i + 1):
             comma, reach = i, _LONGEST_DAY + _LONGEST_AGENCY
             sent = _behind_russian_day(codes, i + 1) if spaces <= _MOST_OF_PLACE else 0
         dash = among(code, _DASHES) and at(codes, i - 1) == 32 and at(codes, i + 1) == 32
@@ -390,7 +164,7 @@ def _date_line_end(codes: Codes) -> int:
 def _line_begin(codes: Codes, i: int, most: int) -> int:
     """Where the line begins of the character at `i`, -1 if that is more than `most` before it."""
     first = i
-    while first > 0 and codes[first - 1] != _NEW_LINE and i - first <= most:
+    while first > 0 and codes[first - 1] != NEW_LINE and i - first <= most:
         first -= 1
     return first if i - first <= most else -1
 
@@ -439,8 +213,8 @@ def editors_line(codes: Codes) -> int:
     """Where the editor's line begins with which a Chinese page ends: `(责任编辑:张三)`; the size of
     the page if it has none."""
     for i in range(codes.size - 1, max(-1, codes.size - _LONGEST_EDITORS), -1):
-        if codes[i] == _NEW_LINE or among(at(codes, i), _BRACKETS):
-            return i if _begins_with(codes, i + 1, _EDITORS) else codes.size
+        if codes[i] == NEW_LINE or among(at(codes, i), _BRACKETS):
+            return i if begins_with(codes, i + 1, _EDITORS) else codes.size
     return codes.size
 
 
@@ -452,7 +226,7 @@ def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uin
         if not numerals.is_letter(codes, rows[row, 3]):  # a month, before its day
             continue
         first, last = min(rows[row, 3], rows[row + 1, 3]), max(rows[row, 4], rows[row + 1, 4])
-        if last - first <= _LONGEST_DAY and _begins_with(codes, first - 5, _IN_BRACKETS):
+        if last - first <= _LONGEST_DAY and begins_with(codes, first - 5, _IN_BRACKETS):
             kinds[row] = kinds[row + 1] = BRACKETED
 
 
@@ -471,42 +245,6 @@ def _mark_days(
                 kinds[row] = DATED if same else kinds[row]
                 if rows[other, 3] > _LONGEST_LINE or same:
                     break
-
-
-@subkernel
-def _ends_with_minutes(codes: Codes, last: int) -> bool:
-    """Whether a line ends as in `Lesedauer 3 Min.`"""
-    word = at(codes, last - 1) == _STOP and numerals.word_before(codes, last - 1)[0] == _MIN
-    return word and at(codes, last - 5) == 32 and numerals.is_digit(codes, last - 6)
-
-
-@subkernel
-def _line_around(codes: Codes, i: int) -> tuple[int, int]:
-    """Where the line begins and ends of the character at `i`; twice `i` if it is long
-    or ends a sentence."""
-    first, last = i, i
-    while first > 0 and codes[first - 1] != _NEW_LINE and last - first <= _STAMP_LINE:
-        first -= 1
-    while last < codes.size and codes[last] != _NEW_LINE and last - first <= _STAMP_LINE:
-        last += 1
-    noon = at(codes, last - 1) == _STOP and at(codes, last - 2) == _M  # a.m.
-    noon = noon and at(codes, last - 3) == _STOP and among(at(codes, last - 4), _NOON)
-    ends = among(at(codes, last - 1), _SENTENCE_ENDS) and not noon
-    ends &= not _ends_with_minutes(codes, last)
-    if last - first > _STAMP_LINE or ends:
-        return i, i
-    return first, last
-
-
-@subkernel
-def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
-    """Whether a figure and the next one are a time of day, 10:25."""
-    colon = rows[row, 4]
-    minutes = at(codes, colon) == _COLON and rows[row + 1, 3] == colon + 1
-    minutes &= numerals.is_digit(codes, colon + 1) and numerals.is_digit(codes, colon + 2)
-    if not minutes or numerals.is_digit(codes, colon + 3) or not 0 <= rows[row, 1] <= 1:
-        return False
-    return rows[row, 0] * 10 ** rows[row, 1] <= _LAST_HOUR and codes[colon + 1] < _SIX
 
 
 @subkernel
@@ -533,11 +271,11 @@ def mark_dates(
             number -= _BUDDHIST if thai else 0
             kinds[row] = YEAR if _FIRST_YEAR <= number <= _LAST_YEAR else 0
     _mark_bracketed(codes, rows, kinds)
-    _mark_stamps(codes, rows, kinds)
+    mark_stamps(codes, rows, kinds)
     line = _date_line_end(codes)
     for row in range(rows.shape[0]):
         day = rows[row, 1] <= 1 and rows[row, 0] * 10 ** rows[row, 1] <= _LAST_DAY
-        if rows[row, 3] < line and not (row < _MOST_FIGURES and (day or kinds[row] == YEAR)):
+        if rows[row, 3] < line and not (row < MOST_FIGURES and (day or kinds[row] == YEAR)):
             line = 0
     editors = editors_line(codes)
     for row in range(rows.shape[0]):

@@ -52,12 +52,13 @@ from dedup_middleware.text.characters import (
     load_characters,
     word_lists,
 )
-from dedup_middleware.text.datelines import DATED, mark_dates
+from dedup_middleware.text.datelines import mark_dates
 from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
 from dedup_middleware.text.numerals import among, at
 from dedup_middleware.text.places import NamedText, locate
 from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
 from dedup_middleware.text.signs import render as with_signs
+from dedup_middleware.text.stamps import DATED
 
 MEASURES: Final = "".join(word_lists()["measures"])
 PARTS: Final = "上中下前后"

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
 from dedup_middleware.text.characters import Hashes, Places
-from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
+from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 
 NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
 SHORT: Final = 60  # words from which on the names of a page are no values

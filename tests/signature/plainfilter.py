@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature import evidence as kernels
-from dedup_middleware.text.datelines import YEAR
+from dedup_middleware.text.stamps import YEAR
 from dedup_middleware.text.wording import NAME
 
 _M64 = (1 << 64) - 1

@@ -26,7 +26,7 @@ from dedup_middleware.signature.evidence import (
     examine,
     make_evidence,
 )
-from dedup_middleware.text.datelines import DATED, STAMP, YEAR
+from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 from tests.signature.plainfilter import TITLE, WIDTH, PlainFilter, mix, page_of, plain_common
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.evidence import EXCHANGED, RENAMED, examine, make_evidence
-from dedup_middleware.text.names import CAPITAL
+from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.wording import NO_NEWS
 from tests.signature.plainfilter import WIDTH, PlainFilter, mix, page_of, plain_common
 

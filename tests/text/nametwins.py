@@ -13,6 +13,7 @@ from dedup_middleware.text import cutting
 from dedup_middleware.text import normalize as normal_form
 from dedup_middleware.text import trie as dictionary
 from dedup_middleware.text.boundaries import join_signs
+from dedup_middleware.text.capitals import ARTICLES, CAPITAL_CREDITS, GERMAN, MANY, MOST, NOUNS
 from dedup_middleware.text.characters import (
     CLASS_MASK,
     LETTER,
@@ -24,17 +25,7 @@ from dedup_middleware.text.characters import (
 )
 from dedup_middleware.text.figures import find_figures
 from dedup_middleware.text.hashing import FIGURE_START, TEXT_BASE, constants
-from dedup_middleware.text.names import (
-    ARTICLES,
-    CAPITAL_CREDITS,
-    CREDITS,
-    GERMAN,
-    GIVEN_NAMES,
-    MANY,
-    MOST,
-    NOUNS,
-    SURNAMES,
-)
+from dedup_middleware.text.names import CREDITS, GIVEN_NAMES, SURNAMES
 from dedup_middleware.text.normalize import compose, normalize, special
 from dedup_middleware.text.places import FREE, NAMES, REACH, SINGLES, WIDE, WIDTH
 from tests.text.oracles import BLOCK, MASK, characters, folded_jieba, load_trie, mix

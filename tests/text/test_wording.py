@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.text.datelines import DATED, STAMP, YEAR
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
 from dedup_middleware.text.shingle import Shingler
+from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WORD
 from tests.signature.test_evidence import mix
 from tests.text.oracles import hash_word

@@ -196,15 +196,15 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
     everything = direct_weights(page, prose)
     captions = {i for i, w in enumerate(everything) if w and page.flags[i] & CAPTION}
-    beside = [0 if i in captions else w for i, w in enumerate(everything)]
-    if thread or sum(everything) <= 2 * sum(beside):  # no gallery
+    others = [0 if i in captions else w for i, w in enumerate(everything)]
+    if thread or sum(everything) <= 2 * sum(others):  # no gallery
         prose = [0 if b.container in captions else w for b, w in zip(blocks, prose, strict=True)]
-        everything, captions = beside, set()
+        everything, captions = others, set()
     totals = sums(page, everything)
-    totals[0] = sum(beside)  # text next to a gallery is judged as if there were none
+    totals[0] = sum(others)  # text next to a gallery is judged as if there were none
     commented = Dropped(page, totals, COMMENT)
     comments = sum(w for index, w in enumerate(everything) if w and commented[index])
-    spare = frozenset[int]() if thread else spared(page, beside) | captions
+    spare = frozenset[int]() if thread else spared(page, others) | captions
     mask = FIXED | (0 if thread else COMMENT)
     out = Dropped(page, totals, mask | FURNITURE, spare, 0 if thread else FURNITURE_LEAST)
     kept = [w if w and not out[b.container] else 0 for b, w in zip(blocks, prose, strict=True)]

@@ -1,0 +1,329 @@
+"""Names in scripts with capital letters.
+
+A name is a run of capitalised words inside a sentence, with a space or a hyphen between them, or a
+full stop and a space behind a word of up to three letters (Mr. Smith). One word that begins a
+sentence is none, nor a run that ends with the text, which may be cut there. What it is worth is the
+first letters of its words, and their number is part of its place: so an edit of a letter or of a
+word makes no other name of it. No letter is taken of words with several capitals (NATO), of one
+letter without a full stop, which still are such words when the first letter is missing, and of one
+that begins a sentence. A run of nothing else is passed over, but for one word of two or three
+capitals, which counts with all its letters: US or U.S. is not UK, and for one capital that numbers
+something: type A is not type B.
+
+Capitals say nothing where too many words have them: in headings in title case and in lists. If more
+than `MOST` of the tokens begin with one, the text has no such names, unless it is German, which
+writes nouns so: up to `NOUNS` of its tokens do, and one in `ARTICLES` is an article or the like.
+There names have several words, none of which begins a sentence. If more than `MANY` tokens do,
+names of one word are none either: the record of a page can hold no more than those of several.
+
+Such a run is left out where it says who made the page, as in `names`: just behind an opening
+bracket, behind one of `CAPITAL_CREDITS` (photo, reporting, author) with "by" and punctuation
+between them at the most, and behind a "by" that begins a sentence. Text that is composed before it
+is folded (see `normalize.compose`) has lost its capitals.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import subkernel
+from dedup_middleware.text.characters import (
+    CLASS_MASK,
+    LETTER,
+    SEPARATES,
+    Codes,
+    CutText,
+    Flags,
+    Places,
+    code_set,
+    word_lists,
+)
+from dedup_middleware.text.numerals import among, is_wrap, pack, word_after
+
+MOST: Final = 0.3
+NOUNS: Final = 0.45
+ARTICLES: Final = 20
+MANY: Final = 40
+NONE, ONE, SEVERAL = 0, 1, 2
+CAPITAL: Final = 2  # next to what else is marked in a word
+CAPITAL_CREDITS: Final = word_lists()["credits"]
+_CAPITAL_CREDITS: Final = np.array([pack(word) for word in CAPITAL_CREDITS], np.int64)
+_BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.int64)
+_AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
+GERMAN: Final = ("das", "dem", "den", "der", "des", "die", "ein", "mit", "und")
+_GERMAN: Final = np.array([pack(word) for word in GERMAN], np.int64)
+_GERMAN_FIRST: Final = code_set("".join({word[0] for word in GERMAN}))
+# Besides words: what may stand before a word without beginning a sentence.
+_INSIDE: Final = code_set(",;&/)")
+#: a word in quotation marks inside a sentence is a name: the company «Vympel»
+_QUOTES: Final = code_set('"“„«‹「『')
+_HYPHENS: Final = code_set("-\u2010\u2011")
+_SPACE, _I, _STOP = map(ord, " i.")
+_SHORT: Final = 3  # letters of a word that a full stop may shorten
+_GAP: Final = 2  # characters between the words of a name
+_STEP: Final = 64
+_LEAST: Final = min(map(len, CAPITAL_CREDITS))
+OPENING: Final = code_set("([{【〔〖")
+CREDIT_REACH: Final = 4  # separators between a credit and its name
+_BASE: Final = 0x01000193  # of the hash of first letters
+
+
+@subkernel
+def _is_capital(raw: Codes, codes: Codes, flags: Flags, i: np.uint64, shift: np.uint64) -> bool:
+    """Whether a capital letter is at place i of the normal form: one that is another letter
+    there. From U+2000 on small ones are too, so only those of full width count."""
+    if i + shift >= np.uint64(raw.size):
+        return False
+    code = raw[i + shift]
+    if code < np.uint32(0xC0):
+        return code - np.uint32(0x41) < np.uint32(26)
+    if code >= np.uint32(0x2000) and code - np.uint32(0xFF21) >= np.uint32(26):
+        return False
+    return code != codes[i] and flags[i] & CLASS_MASK == LETTER
+
+
+@subkernel
+def _some(raw: Codes) -> bool:
+    """Whether there may be a capital letter; most Chinese pages have none."""
+    some, i, size = np.uint8(0), np.uint64(0), np.uint64(raw.size)
+    while i < size and not some:
+        stop = min(i + np.uint64(_STEP), size)
+        for j in range(i, stop):  # many at once
+            code = raw[j]
+            some |= np.uint8(code - np.uint32(0x41) < np.uint32(26))
+            some |= np.uint8(code - np.uint32(0xC0) < np.uint32(0x1F40))
+            some |= np.uint8(code - np.uint32(0xFF21) < np.uint32(26))
+        i = stop
+    return some != 0
+
+
+@subkernel
+def mark_capitals(
+    raw: Codes, shifts: Places, codes: Codes, flags: Flags, starts: Places, ends: Places,
+    words: Flags,
+) -> None:  # fmt: skip
+    """Add `CAPITAL` to the words that begin with a capital letter, short forms (US, Gov.) apart,
+    which sites write in several ways; the others as in `mark`."""
+    k = 0
+    for word in range(words.size):
+        while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:
+            k += 1
+        shift = np.uint64(shifts[k - 1, 1] if k else 0)
+        capital = _is_capital(raw, codes, flags, np.uint64(starts[word]), shift)
+        words[word] |= np.uint8(CAPITAL * (capital and ends[word] - starts[word] > _SHORT))
+
+
+@subkernel
+def _beside(text: CutText, marks: Flags, token: int) -> bool:
+    """Whether the next token is marked as well, and near enough for one name."""
+    if token + 1 >= marks.size or not marks[token + 1]:
+        return False
+    return text.starts[token + 1] - text.ends[token] <= _GAP
+
+
+@subkernel
+def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
+    i = begin - 1
+    quoted = i > 1 and codes[i - 1] == _SPACE and among(np.int64(codes[i]), _QUOTES)
+    if quoted and not flags[i - 2] & SEPARATES:
+        return False
+    while i >= 0 and (codes[i] == _SPACE or is_wrap(codes, i)):
+        i -= 1
+    if i < 0:
+        return True
+    return bool(flags[i] & SEPARATES) and not among(np.int64(codes[i]), _INSIDE)
+
+
+@subkernel
+def _is_word(text: CutText, token: int, members: NDArray[np.int64]) -> bool:
+    """Whether a token is one of some packed words of two or three letters."""
+    if text.ends[token] - text.starts[token] > _SHORT:
+        return False
+    word, _ = word_after(text.codes, text.starts[token])
+    return word != 0 and among(word, members)
+
+
+@subkernel
+def has_articles(text: CutText) -> bool:
+    """Whether one token in `ARTICLES` is a German article or the like."""
+    found = 0
+    for token in range(text.starts.size):
+        first = text.starts[token]
+        # All have three letters; the first ones are asked for as this runs for any text.
+        if text.ends[token] - first == _SHORT and among(np.int64(text.codes[first]), _GERMAN_FIRST):
+            found += 1 if _is_word(text, token, _GERMAN) else 0
+    return found * ARTICLES >= text.starts.size
+
+
+@subkernel
+def _is_german(text: CutText, capitals: int) -> bool:
+    """Whether as many of the tokens have capitals as in German, and many are its articles."""
+    return capitals <= text.starts.size * NOUNS and has_articles(text)
+
+
+@subkernel
+def _unmark_beginnings(text: CutText, marks: Flags) -> None:
+    """Take the mark off tokens that begin a sentence."""
+    for token in range(marks.size):
+        if marks[token] and _begins_sentence(text.codes, text.flags, np.int64(text.starts[token])):
+            marks[token] = np.uint8(NONE)
+
+
+@subkernel
+def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
+    """Write to `marks` how many capital letters tokens have that begin with one (NONE, ONE or
+    SEVERAL); whether there are such tokens, but not too many.
+
+    :param raw: the text before its normal form; `shifts` says which comes from which, see
+        `characters.fold_and_align`.
+    """
+    if not _some(raw):
+        return False
+    count = marks.size
+    total, token, begin = np.uint64(0), np.uint64(0), np.uint64(0)
+    for k in range(shifts.shape[0] + 1):
+        shift = np.uint64(shifts[k - 1, 1] if k else 0)
+        limit = np.uint64(shifts[k, 0] if k < shifts.shape[0] else text.codes.size)
+        while token < np.uint64(count):
+            begin = np.uint64(text.starts[token])
+            if begin >= limit:
+                break
+            capital = _is_capital(raw, text.codes, text.flags, begin, shift)
+            marks[token] = np.uint8(ONE if capital else NONE)
+            total += np.uint64(capital)
+            token += np.uint64(1)
+    nouns = total > count * MOST
+    if total == 0 or (nouns and not _is_german(text, np.int64(total))):
+        return False
+    if nouns:
+        _unmark_beginnings(text, marks)
+    alone, joined, k = total <= np.uint64(MANY) and not nouns, False, 0
+    for token in range(count):
+        if not marks[token]:
+            continue
+        before = joined
+        joined = _beside(text, marks, token)
+        if not (alone or joined or before):
+            marks[token] = NONE
+            continue
+        for i in range(text.starts[token] + 1, text.ends[token]):
+            while k < shifts.shape[0] and shifts[k, 0] <= i:
+                k += 1
+            shift = np.uint64(shifts[k - 1, 1] if k else 0)
+            if _is_capital(raw, text.codes, text.flags, np.uint64(i), shift):
+                marks[token] = SEVERAL
+    return True
+
+
+@subkernel
+def _joined(text: CutText, token: int) -> bool:
+    """Whether a token belongs to the run of the one before it, if both are capitalised."""
+    before, begin = text.ends[token - 1], text.starts[token]
+    if begin == before + 1:
+        space = text.codes[before] == _SPACE or is_wrap(text.codes, before)
+        return space or among(np.int64(text.codes[before]), _HYPHENS)
+    short = before - text.starts[token - 1] <= _SHORT
+    stop = begin == before + 2 and text.codes[before] == _STOP and text.codes[before + 1] == _SPACE
+    return short and stop
+
+
+@subkernel
+def _is_credit_word(text: CutText, token: int) -> bool:
+    size = text.ends[token] - text.starts[token]
+    if size < _LEAST:
+        return False
+    word, _ = word_after(text.codes, text.starts[token])
+    return word != 0 and among(word, _CAPITAL_CREDITS)
+
+
+@subkernel
+def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
+    """Whether the run from token `first` on says who made the page.
+
+    :param initial: whether it begins a sentence.
+    :param before: the token behind the run before it if that one is a credit, else -1.
+    """
+    begin = text.starts[first]
+    if begin > 0 and among(np.int64(text.codes[begin - 1]), OPENING):
+        return True
+    by = _is_word(text, first, _BY)
+    if initial and (by or _is_credit_word(text, first)):
+        return True
+    token = first - 1
+    if token < 0 or begin - text.ends[token] > CREDIT_REACH:
+        return False
+    if before >= 0 and (before > token or _is_word(text, token, _AND)):
+        return before >= token
+    credit = _is_credit_word(text, token)
+    if not credit and _is_word(text, token, _BY):
+        behind = token > 0 and text.starts[token] - text.ends[token - 1] <= CREDIT_REACH
+        if behind and _is_credit_word(text, token - 1):
+            return True
+        credit = _begins_sentence(text.codes, text.flags, np.int64(text.starts[token]))
+    return credit
+
+
+@subkernel
+def _first_letter(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
+    """The first letter of a word; 0 if it has more than one capital letter, or is one letter and
+    no initial: such a word still begins with a capital one when the first is missing."""
+    initial = end > begin + 1 or (end < codes.size and codes[end] == _STOP)
+    return codes[begin] if initial and mark == ONE else np.uint32(0)
+
+
+@subkernel
+def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
+    """A hash of the letters of a word of two or three capitals such as US or U.S., or of one that
+    numbers something, as in type A; 0 of others, and of I."""
+    letters, count = np.uint32(0), 0
+    if end == begin + 1:
+        return codes[begin] if codes[begin] != _I else np.uint32(0)
+    for i in range(begin, end):
+        if codes[i] != _STOP:
+            letters = letters * np.uint32(_BASE) + codes[i]
+            count += 1
+    return letters if mark == SEVERAL and 1 < count <= 3 else np.uint32(0)
+
+
+@subkernel
+def read_run(
+    text: CutText, marks: Flags, token: int, before: int, row: Places
+) -> tuple[int, bool, int]:
+    """Write to `row` where the run that begins with a token begins and ends, its number of words
+    (0 if it says who made the page or has capitals alone), and a hash of their first letters.
+
+    :param before: the token behind the run before it if that one is left out, else -1.
+    :returns: the token behind the run, whether there is a name, and the next `before`.
+    """
+    first, begin = token, np.int64(text.starts[token])
+    initial = _begins_sentence(text.codes, text.flags, begin)
+    letters, says = np.uint32(0), np.uint32(0)
+    while True:
+        last = np.int64(text.ends[token])
+        letter = _first_letter(text.codes, np.int64(text.starts[token]), last, marks[token])
+        if token == first and initial:
+            letter = np.uint32(0)
+        letters = letters * np.uint32(_BASE) + letter
+        says |= letter
+        token += 1
+        if token == marks.size or not marks[token]:
+            break
+        if not _joined(text, token):
+            break
+    end = np.int64(text.ends[token - 1])
+    if token - first == 1:
+        if initial:
+            return token, False, -1
+        if says == 0:
+            letters = _short_form(text.codes, begin, end, marks[first])
+            says = letters
+    # The end of a text may be cut.
+    row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < text.codes.size else 0
+    row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))
+    if _is_credit(text, first, initial, before):
+        row[2] = 0
+        return token, True, token
+    return token, True, -1

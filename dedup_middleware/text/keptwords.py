@@ -1,0 +1,254 @@
+"""The words of a text that count: what each token is, which are kept, and the clauses they make."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import kernel, prefetch, subkernel
+from dedup_middleware.base.kerneltypes import (
+    I32,
+    R64,
+    U8,
+    U32,
+    U64,
+    U64_2,
+    Tuple,
+    int64,
+    uint64,
+)
+from dedup_middleware.text.boundaries import without_signs
+from dedup_middleware.text.characters import (
+    NUMERAL,
+    SEPARATES,
+    Codes,
+    CutText,
+    Flags,
+    Hashes,
+    Places,
+    code_set,
+)
+from dedup_middleware.text.clauses import (
+    BODY,
+    ELIDED,
+    FURTHER,
+    LONG,
+    NAME,
+    NUMBER,
+    POINTER,
+    SO,
+    SPACE,
+    SPAN,
+    STOP,
+    TURNING,
+    TURNS,
+    WORDS,
+    divides,
+    elided,
+    ends_turn,
+    kind_or_place,
+    may_be_pair,
+    may_end_body,
+    name_hash,
+    stem_hash,
+    weigh_parts,
+)
+from dedup_middleware.text.hashing import (
+    TOKEN_START,
+    HashedText,
+    bucket_of,
+    hash_prefixes,
+    hash_slice,
+    hash_token,
+    kind_of,
+    mix,
+)
+from dedup_middleware.text.numerals import among, is_wrap
+
+
+@subkernel
+def _hash_tokens(
+    text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
+) -> None:
+    """Write the hash and the kind of as many tokens as `kinds` holds, and whether their ends turn
+    a clause round; apart from what depends on it, because a mispredicted branch would wait for each
+    look-up. Long tokens are hashed letter by letter."""
+    for token in range(np.uint64(kinds.size)):
+        first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
+        if last - first < np.uint64(LONG):
+            hashes[token] = hash_slice(text, first, last)
+        else:
+            hashes[token] = hash_token(text.codes, first, last, keys)
+        prefetch(text.kinds, bucket_of(text.kinds, hashes[token]))
+    pointed = np.uint64(0)
+    for token in range(np.uint64(kinds.size)):
+        first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
+        kind = kind_or_place(text.kinds, hashes[token], cut.sorts[token])
+        end = without_signs(text.flags, first, last)
+        if end < last and end - first < np.uint64(LONG):
+            # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
+            kind = kind_of(text.kinds, hash_slice(text, first, end)) & ~np.uint64(STOP)
+        begin = elided(text.codes, first, last)
+        if kind == 0 and begin > first and last - begin < np.uint64(LONG):
+            kind = kind_of(text.kinds, hash_slice(text, begin, last))
+            kind = kind & ~np.uint64(STOP) if kind != STOP else np.uint64(2 * SO)  # n'a
+        kind &= pointed | ~np.uint64(SPAN)
+        if not text.flags[first] & SEPARATES:
+            pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
+        turns = ends_turn(text.codes, first, last)
+        turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
+        kind |= np.uint64(ELIDED) if begin > first else np.uint64(0)
+        kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
+    _name_bodies(text, cut, kinds)
+
+
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+
+
+@subkernel
+def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> None:
+    """Let two ideographs that the dictionary does not join be a word of the list (不敌, 醫院), and
+    what stands before a body, or a longer word that ends with one (保险公司), be a name."""
+    for token in range(_ONE, np.uint64(kinds.size)):
+        first, last, before = np.uint64(cut.starts[token]), np.uint64(cut.ends[token]), token - _ONE
+        body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
+        # Without a branch: few tokens are one of two single ideographs, or long and of no kind.
+        alone = (size == _ONE) & (cut.starts[before] == part) & (cut.ends[before] == first)
+        if alone:
+            if may_be_pair(text.codes[part], text.codes[first]):
+                kind = kind_of(text.kinds, hash_slice(text, part, last)) & np.uint64(NUMBER - 2)
+                if kind:
+                    kinds[before] = kinds[before] & np.uint16(STOP) | np.uint16(kind)
+                    rest = 2 * NAME + FURTHER if kind == np.uint64(2 * NAME) else 2 * SO
+                    kinds[token] = kinds[token] & np.uint16(STOP) | np.uint16(rest)
+                    body = False
+                    if kind >> _ONE == np.uint64(BODY) and before:
+                        _name_body(cut, kinds, np.int64(before))
+        elif (size > _TWO) & (kinds[token] == 0) and may_end_body(text.codes[last - _ONE]):
+            body = kind_of(text.kinds, hash_slice(text, part, last)) >> _ONE == np.uint64(BODY)
+        if body:
+            _name_body(cut, kinds, np.int64(token))
+
+
+# 两家公司 and 2家公司 are no names.
+_FIRM, _COUNTED = ord("家"), code_set("一二两三四五六七八九十几数多各这那某")
+_NEARBY: Final = np.uint64(32)  # clauses
+
+
+@subkernel
+def _name_body(cut: CutText, kinds: NDArray[np.uint16], body: int) -> None:
+    """Let what stands before 公司 or 小区 be a name: a word, or up to three characters that are."""
+    first, size = body, 1
+    while first > 0 and size == 1 and cut.ends[first - 1] == cut.starts[first]:
+        begin, size = cut.starts[first - 1], cut.ends[first - 1] - cut.starts[first - 1]
+        ends = kinds[first - 1] & (STOP | NUMBER) or cut.flags[begin] & SEPARATES
+        counted = cut.codes[cut.ends[first - 1] - 1] == _FIRM and (
+            size == 1 or (size == 2 and among(np.int64(cut.codes[begin]), _COUNTED))
+        )
+        if ends or counted or (size > 1 and first < body):
+            break
+        first -= 1
+    before = np.int64(cut.starts[first]) - 1  # a line may have ended in the name
+    broken = before >= 0 and (cut.codes[before] == SPACE or is_wrap(cut.codes, before))
+    for token in range(first, first if broken or body - first > 3 else body):
+        kinds[token] = np.uint16(2 * NAME + (FURTHER if token > first else 0))
+
+
+@subkernel
+def _write_clause(
+    clauses: NDArray[np.uint64], endings: Hashes, row: np.uint64, words: np.uint64,
+    turn: np.uint64, ending: np.uint64,
+) -> np.uint64:  # fmt: skip
+    """Write a clause, if it has words; the next row."""
+    clauses[row, 0], clauses[row, 1], endings[row] = mix(words), turn, ending
+    return row + np.uint64(words != 0)
+
+
+@subkernel
+def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) -> None:
+    """Let turns tell the words of clauses that have the same stems as another one nearby: Петров
+    agreed and Петровский did not, or the other way round."""
+    for row in range(count):
+        turn = clauses[row, 1]
+        if turn == 0:
+            continue
+        for other in range(max(row, _NEARBY) - _NEARBY, min(row + _NEARBY, count)):
+            if clauses[other, 0] == clauses[row, 0] and endings[other] != endings[row]:
+                clauses[row, 1] = turn + endings[row]
+
+
+@kernel(
+    Tuple((int64, uint64, int64))(
+        U32, U8, I32, I32, int64, U8, R64, R64, U64, U64_2, U8, U8
+    )
+)  # fmt: skip
+def keep_words(
+    codes: Codes, flags: Flags, starts: Places, ends: Places, count: int, sorts: NDArray[np.uint8],
+    stops: Hashes, keys: Hashes, hashes: Hashes, clauses: Hashes, cuts: Flags, numbers: Flags,
+) -> tuple[int, np.uint64, int]:  # fmt: skip
+    """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
+    the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
+    to `numbers` whether it is a numeral written as a word (1), and says when (3). Returns
+    the number of tokens, the hash of the whole text, and the number of clauses that are written to
+    `clauses`, which has a row for each token. `sorts` says which words the dictionary tags as
+    places.
+
+    A text of stop words alone keeps them: it says something, so it can be compared.
+    """
+    kept = np.uint64(0)
+    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(LONG, np.uint64)
+    exact = hash_prefixes(codes, flags, keys, prefixes, powers)
+    text = HashedText(codes, flags, prefixes, powers, stops, keys[TOKEN_START])
+    begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
+    kinds = np.empty(count, np.uint16)
+    _hash_tokens(text, CutText(codes, flags, starts, ends, sorts), keys, hashes, kinds)
+    earliest = hashes[0] if count else np.uint64(0)
+    written, endings = np.uint64(0), np.empty(count, np.uint64)
+    for every in (False, True):
+        written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
+        cut, ending = np.uint8(0), np.uint64(0)
+        for token in range(np.uint64(count)):
+            first, last = np.uint64(starts[token]), np.uint64(ends[token])
+            i = first
+            while i < last and flags[i] & SEPARATES:
+                i += np.uint64(1)
+            value = hashes[token]
+            # Always written, and counted only if it stays: a branch would be mispredicted.
+            hashes[kept] = value
+            starts[kept] = starts[token]
+            ends[kept] = ends[token]
+            kind, says = np.uint64(kinds[token]), i < last
+            numbers[kept] = np.uint8(kind // np.uint64(NUMBER) & np.uint64(3))
+            turning, whole = kind & np.uint64(TURNING), np.uint64(kind & np.uint64(FURTHER) == 0)
+            part = elided(codes, first, last) if kind & np.uint64(ELIDED) else first
+            kind &= np.uint64(NUMBER - 1)
+            ends_clause = says and divides(codes, flags, before, first)
+            cuts[kept] = cut = cut | np.uint8(ends_clause)
+            counts = says & (every | (kind & np.uint64(STOP) == 0))
+            kept += np.uint64(counts)
+            cut = np.uint8(0) if counts else cut
+            if ends_clause:
+                written = _write_clause(clauses, endings, written, words, turn, ending)
+                words = turn = ending = np.uint64(0)
+            before = last if says else before
+            # Numerals have places of their own, but 四川 is a name.
+            plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == np.uint64(NAME)))
+            if turning != 0 and plain:
+                more, turned = weigh_parts(text, first, last)
+                words, turn = words + more, turn + turned
+            else:  # no branch: it would be mispredicted
+                known = kind >> np.uint64(1) if plain else np.uint64(0)
+                counted = value if plain & (kind == 0) else np.uint64(0)
+                stem = stem_hash(text, first, part, last, counted)
+                words, ending = words + WORDS[known] * whole + stem, ending + counted - stem
+                turn += name_hash(text, part, last) if known == np.uint64(NAME) else TURNS[known]
+        if count:
+            written = _write_clause(clauses, endings, written, words, turn, ending)
+        if kept or not count:
+            break
+        # The one place that was overwritten.
+        starts[0], ends[0], hashes[0] = begin, end, earliest
+    _part_stems(clauses, endings, written)
+    return np.int64(kept), exact, np.int64(written)
