@@ -93,7 +93,7 @@ class Bomb:
 
 def plant(folder: Path, target: Path) -> None:
     """Put a malicious pickle in the place of every file of kernels."""
-    planted = [*folder.rglob("*.nbi"), *folder.rglob("*.nbc")]
+    planted = [*folder.rglob("*.nbc")]
     assert planted
     for file in planted:
         file.write_bytes(pickle.dumps(Bomb(target)))
@@ -161,30 +161,26 @@ def test_exchanged_after_the_check(
     assert list(copy.rglob("name.lock")) == []
 
 
-@pytest.mark.parametrize("part", ["cache", "version", "folder", "index", "data"])
+@pytest.mark.parametrize("part", ["cache", "version", "folder", "file"])
 def test_files_of_another_user(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever belongs to another user, of the folders or files, no pickle there is loaded."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
     assert hits() == 0
-    (index,) = (tmp_path / "cache").rglob("*.nbi")
-    (data,) = (tmp_path / "cache").rglob("*.nbc")
-    paths = {"cache": tmp_path / "cache", "version": index.parents[1], "folder": index.parent}
-    if part == "data":
-        data.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
-    else:
-        plant(tmp_path / "cache", tmp_path / "ran")
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    paths = {"cache": tmp_path / "cache", "version": file.parents[1], "folder": file.parent}
+    plant(tmp_path / "cache", tmp_path / "ran")
     forget()
     dispatcher: Any = kernels.kernel(add_one)
-    to_stranger(monkeypatch, {**paths, "index": index, "data": data}[part])
+    to_stranger(monkeypatch, {**paths, "file": file}[part])
     dispatcher.compile((numba.int64,))
     assert dispatcher(41) == 42
     assert not (tmp_path / "ran").exists()
     assert "are not used" in caplog.text
 
 
-@pytest.mark.parametrize("part", ["cache", "version", "folder", "index", "data", "above"])
+@pytest.mark.parametrize("part", ["cache", "version", "folder", "file", "above"])
 @pytest.mark.parametrize("mode", [0o777, 0o770])
 def test_files_that_others_can_write(
     part: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -195,16 +191,12 @@ def test_files_that_others_can_write(
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(above / "cache"))
     assert hits() == 0
     assert hits() == 1
-    (index,) = above.rglob("*.nbi")
-    (data,) = above.rglob("*.nbc")
+    (file,) = above.rglob("*.nbc")
     paths = {
-        "above": above, "cache": above / "cache", "version": index.parents[1],
-        "folder": index.parent, "index": index, "data": data,
+        "above": above, "cache": above / "cache", "version": file.parents[1],
+        "folder": file.parent, "file": file,
     }  # fmt: skip
-    if part == "data":
-        data.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
-    else:
-        plant(above, tmp_path / "ran")
+    plant(above, tmp_path / "ran")
     monkeypatch.setattr("pwd.getpwuid", _no_user)
     paths[part].chmod(mode)
     assert hits() == 0
@@ -266,7 +258,7 @@ def test_modes_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             modes = {
                 path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *rglob(folder)]
             }
-            assert {Path(name).suffix for name in modes} >= {".nbi", ".nbc", ".bin", ".lock"}
+            assert {Path(name).suffix for name in modes} >= {".nbc", ".bin", ".lock"}
             assert not [name for name, mode in modes.items() if mode & 0o077]
             shutil.rmtree(folder)
     finally:
@@ -332,12 +324,10 @@ def test_damaged_kernels(
 ) -> None:
     """Files of the cache that are cut off or hold something else are replaced, without an error."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
-    for pattern in ("*.nbi", "*.nbc"):
-        shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-        assert (hits(), hits()) == (0, 1)
-        (file,) = (tmp_path / "cache").rglob(pattern)
-        file.write_bytes(damage)
-        assert (hits(), hits()) == (0, 1)
+    assert (hits(), hits()) == (0, 1)
+    (file,) = (tmp_path / "cache").rglob("*.nbc")
+    file.write_bytes(damage)
+    assert (hits(), hits()) == (0, 1)
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 

@@ -86,7 +86,6 @@ def without_smallest(folder: Path) -> None:
     """Take the two smallest kernels out of a cache."""
     for code in sorted((folder / "cache").rglob("*.nbc"), key=lambda one: one.stat().st_size)[:2]:
         code.unlink()
-        code.with_suffix("").with_suffix(".nbi").unlink()
 
 
 def copy_largest(cache: Path) -> None:

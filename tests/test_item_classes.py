@@ -16,8 +16,7 @@ import pytest
 import scrapy
 
 from dedup_middleware import Options, OptionsError
-from dedup_middleware.base.itemfields import PARTS
-from dedup_middleware.base.settingfields import setting_name
+from dedup_middleware.base.settingfields import PARTS, setting_name
 from dedup_middleware.plugin.items import load_item_classes
 from tests.commands.running import dedup
 from tests.docblocks import ROOT, blocks

@@ -9,8 +9,8 @@ import pytest
 import scrapy
 from itemadapter import ItemAdapter
 
-from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import FieldNames
 from dedup_middleware.model.documents import Document, Verdict
 from dedup_middleware.plugin.items import fill, mark
 from dedup_middleware.plugin.pagefields import document_of, read_fields

@@ -1,28 +1,27 @@
 """The decorators that compile kernels with numba, and the cache of their machine code.
 
-numba keeps kernels as pickles, opens them by their path, and looks at no owner. This is numba's own
-cache in its own format, whose files go through :class:`.TrustedFolder`. What can't be trusted, or
-is damaged, is compiled anew; a warning says so once for each folder.
+numba keeps kernels as pickles, opens them by their path, and looks at no owner. Here each has one
+file, which goes through :class:`.TrustedFolder`. What can't be trusted, or is damaged, is compiled
+anew; a warning says so once for each folder.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import logging
 import pickle
 import sys
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite
 import numba
 import numpy as np
-from numba.core import caching
+from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 
 from dedup_middleware.base.cachefolder import TrustedFolder, cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
@@ -50,7 +49,6 @@ if PARTS_ARE_KNOWN:
 
     _PART["pipeline_class"] = PartCompiler
     _KERNEL.update(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)
-_NAMED_BY_CONTENT: Final = 0  # the version of a source whose content is in the folder's name
 #: folders whose functions and constants are compiled into kernels of others
 SOURCES: Final = ("base", "index", "model", "signature", "text")
 
@@ -78,27 +76,27 @@ def kernel(function: _F) -> _F:
 
 def _keep(dispatcher: Any, source: Path) -> None:
     """Let a kernel of a source file keep its machine code on disk, if there is a place for it."""
-    if not source.exists():
+    function = dispatcher.py_func
+    if not source.exists() or function.__closure__ is not None:
         return
     directory = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else cache_directory()
     if directory is None:
         return
-    if not source.is_relative_to(PACKAGE):
-        name = caching._CacheLocator.get_suitable_cache_subpath(str(source))
-        stamp, folders = None, {*SOURCES}
-    else:
+    name, folders, content = "others", {*SOURCES}, b""
+    if source.is_relative_to(PACKAGE):
         own = source.parent.relative_to(PACKAGE)
-        name, stamp = ".".join(own.parts), _NAMED_BY_CONTENT
-        folders = {own.as_posix(), *SOURCES}
-    # numba looks only at the file of the outermost kernel; what that inlines, and constants that it
-    # takes from other modules, may have changed.
+        name = ".".join(own.parts)
+        folders.add(own.as_posix())
+    else:
+        content = source.read_bytes()
+    # What a kernel inlines, and constants that it takes from other modules, may have changed.
     sources = _digest_once(*sorted(folders))
-    folder = directory / f"kernels-{sources}-{_compilers()}" / name
+    folder = TrustedFolder(directory / f"kernels-{sources}-{_compilers()}" / name)
     try:
-        TrustedFolder(folder).make()
-        dispatcher._cache = _Cache(dispatcher.py_func, folder, stamp)
+        folder.make()
+        dispatcher._cache = _Cache(folder, f"{source.stem}.{function.__qualname__}", content)
     except OSError as error:
-        _report(folder, error)
+        _report(folder.path, error)
 
 
 _digest_once: Final = functools.cache(source_digest)
@@ -155,108 +153,46 @@ def _announce(cache: Path) -> None:
     )
 
 
-class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]
-    """Where the kernels of a function are, and the version of its source."""
+class _Cache:
+    """Where the dispatcher of a kernel looks for its machine code, and keeps it.
 
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
-        self._py_file = inspect.getfile(function)
-        self._lineno = function.__code__.co_firstlineno
-        self._folder = folder
+    :param name: of the kernel
+    :param content: of its source, if the name of the folder does not stand for that
+    """
 
-    def get_cache_path(self) -> str:
-        return str(self._folder)
+    def __init__(self, folder: TrustedFolder, name: str, content: bytes) -> None:
+        self.cache_path = str(folder.path)
+        self._folder, self._name, self._content = folder, name, content
 
-    def ensure_cache_path(self) -> None:
-        TrustedFolder(self._folder).make()
+    def _file(self, signature: object, codegen: Any) -> str:
+        python = sys.implementation.cache_tag, getattr(sys, "abiflags", "")
+        made_for = str(signature), codegen.magic_tuple(), python, self._content
+        digest = hashlib.blake2b(repr(made_for).encode(), digest_size=8).hexdigest()
+        return f"{self._name}.{digest}.nbc"
 
-
-class _Results(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    """What numba writes down of a compiled function."""
-
-    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
-        self._lineno = function.__code__.co_firstlineno
-        self._locator = _Locator(function, folder)
-        name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}"
-        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
-
-
-class _Files(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """Index and data of one function; both are pickles."""
-
-    def __init__(self, folder: Path, name: str, stamp: object) -> None:
-        super().__init__(str(folder), name, stamp)
-        self._folder = TrustedFolder(folder)
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            raw = BytesIO(self._folder.read(self._index_name))
-            if pickle.load(raw) != self._version:
-                return {}
-            stamp, overloads = pickle.load(raw)
-        except FileNotFoundError:
-            return {}
-        except OSError:
-            raise
-        except Exception as error:  # a damaged pickle may raise anything
-            logger.info("%s is written anew: %r", self._index_path, error)
-            return {}
-        return overloads if stamp == self._source_stamp else {}
-
-    def _load_data(self, name: str) -> Any:
-        try:
-            raw = self._folder.read(name)
-        except OSError as error:
-            # numba passes over it in silence.
-            if not isinstance(error, FileNotFoundError):
-                _report(self._folder.path, error)
-            raise
-        return pickle.loads(raw)
-
-    def _save_index(self, overloads: dict[Any, str]) -> None:
-        version = pickle.dumps(self._version, protocol=-1)
-        content = self._dump((self._source_stamp, overloads))
-        self._folder.write(self._index_name, version + content)
-
-    def _save_data(self, name: str, data: object) -> None:
-        self._folder.write(name, self._dump(data))
-
-
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """numba's cache of one function, in a folder of our choice."""
-
-    def __init__(self, function: Callable[..., Any], folder: Path, stamp: object) -> None:
-        self._name = repr(function)
-        self._py_func = function
-        self._impl = _Results(function, folder)
-        self._cache_path = str(folder)
-        if stamp is None:
-            stamp = self._impl.locator.get_source_stamp()
-        self._cache_file = _Files(folder, self._impl.filename_base, stamp)
-        self.enable()
-
-    def load_overload(self, sig: object, target_context: object) -> Any:
-        """What is kept of a function; None if there is nothing that can be used."""
-        kept = self._load(sig, target_context)
-        if kept is None:
-            # Below it are a folder for each version of the sources and one for each package.
-            _announce(Path(self._cache_path).parents[1])
-        return kept
-
-    def _load(self, sig: object, target_context: object) -> Any:
+    def load_overload(self, sig: object, target_context: Any) -> Any:
+        """What is kept of a kernel; None if there is nothing that can be used."""
         try:
             # Without this line numba loads its whole compiler first: a quarter of a second.
             rtsys.initialize(target_context)
-            with self._guard_against_spurious_io_errors():
-                return self._load_overload(sig, target_context)
+            kept = pickle.loads(self._folder.read(self._file(sig, target_context.codegen())))
+            return CompileResult._rebuild(target_context, *kept)
+        except FileNotFoundError:
+            pass
         except OSError as error:
-            _report(Path(self._cache_path), error)
+            _report(self._folder.path, error)
         except Exception as error:  # a damaged pickle may raise anything
             logger.info("The kernel %s is compiled anew: %r", self._name, error)
+        # Below it are a folder for each version of the sources and one for each package.
+        _announce(self._folder.path.parents[1])
         return None
 
-    def save_overload(self, sig: object, data: object) -> None:
-        """Keep a compiled function; where that can't be done it is used all the same."""
+    def save_overload(self, sig: object, result: Any) -> None:
+        """Keep a compiled kernel; where that can't be done it is used all the same."""
+        if result.library.has_dynamic_globals:  # addresses of this process
+            return
         try:
-            super().save_overload(sig, data)
+            self._folder.make()
+            self._folder.write(self._file(sig, result.codegen), dumps(result._reduce()))
         except OSError as error:
-            _report(Path(self._cache_path), error)
+            _report(self._folder.path, error)

@@ -14,8 +14,10 @@ from typing import Any, Literal
 import attrs
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.base.itemfields import PARTS, FieldNames, ItemClass, to_item_classes
 from dedup_middleware.base.settingfields import (
+    PARTS,
+    FieldNames,
+    ItemClass,
     between,
     clusters_check,
     convert,
@@ -30,6 +32,7 @@ from dedup_middleware.base.settingfields import (
     option,
     setting_name,
     shards_check,
+    to_item_classes,
     window_check,
 )
 

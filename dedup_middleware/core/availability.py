@@ -1,17 +1,19 @@
-"""While the index is unavailable: calls pause, stored pages are remembered, little is logged."""
+"""Which calls an index gets: those of the process and event loop that use it, and none for a while
+when it is unavailable. Calls pause then, stored pages are remembered, and little is logged."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
+import os
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 
 import attrs
 
-from dedup_middleware.base.errors import IndexUnavailableError
+from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -28,6 +30,55 @@ _KINDS = 64  # faults of which it is known when they were last logged
 _PAUSE = 60.0  # seconds from one warning of a kind to the next one
 
 
+class LoopGuard:
+    """Refuses calls in a forked process, or in another event loop than the one that is used.
+
+    Processes that share a connection read each other's replies. A loop is not woken by callbacks of
+    another one, and connections and tasks of a loop that has ended do not work any more.
+    """
+
+    def __init__(self) -> None:
+        self._used: tuple[int, asyncio.AbstractEventLoop] | None = None  # process and loop
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process was forked from the one that is used."""
+        return self._used is not None and self._used[0] != os.getpid()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the event loop that is used has been closed, in this process."""
+        return self._used is not None and not self.is_forked and self._used[1].is_closed()
+
+    def check(self) -> None:
+        """Take the running loop as the one that is used, unless another one is.
+
+        :raises DedupError: the call is refused
+        """
+        if self.is_forked:
+            raise DedupError(
+                "this Deduplicator was opened before its process was forked; fork first, and open "
+                "one in each process"
+            )
+        loop = asyncio.get_running_loop()
+        if self._used is not None:
+            if self._used[1] is loop:
+                return
+            if self.has_ended:
+                raise DedupError(
+                    "the event loop that this Deduplicator was used in has ended, as at the end of "
+                    "asyncio.run(): make all calls in one, or close it at the end of each and open "
+                    "it in the next one"
+                )
+            if self._used[1].is_running():
+                raise DedupError(
+                    "this Deduplicator is used in another event loop, which is running; open one "
+                    "for each thread, or send its calls there with "
+                    "asyncio.run_coroutine_threadsafe"
+                )
+        self._used = os.getpid(), loop
+
+
 @attrs.frozen
 class Unsettled:
     """A page that was stored while the index was unavailable, and its claim if it had one.
@@ -40,6 +91,7 @@ class Unsettled:
     is_doubtful: bool = False
 
 
+@attrs.define(eq=False)
 class Breaker:
     """A circuit breaker: no calls to a dead index for a pause that grows with each failure.
 
@@ -48,14 +100,11 @@ class Breaker:
     :param clock: seconds, monotonic
     """
 
-    def __init__(
-        self, clock: Callable[[], float], *, first: float = 0.5, longest: float = 30.0
-    ) -> None:
-        self._clock = clock
-        self._first = first
-        self._longest = longest
-        self._pause = 0.0
-        self._until = 0.0
+    _clock: Callable[[], float]
+    _first: float = attrs.field(default=0.5, kw_only=True)
+    _longest: float = attrs.field(default=30.0, kw_only=True)
+    _pause: float = attrs.field(init=False, default=0.0)
+    _until: float = attrs.field(init=False, default=0.0)
 
     @property
     def closed(self) -> bool:

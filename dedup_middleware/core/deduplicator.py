@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,12 +18,11 @@ from dedup_middleware.base.errors import (
     IndexUnavailableError,
 )
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.availability import Count, Outage, stop
+from dedup_middleware.core.availability import Count, LoopGuard, Outage, stop
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
-from dedup_middleware.core.loopguard import LoopGuard
 from dedup_middleware.core.settlement import (
     INDEX_UNAVAILABLE,
     OpenClaims,
@@ -54,6 +52,11 @@ from dedup_middleware.model.keys import in_a_line, is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_WHICH = {
+    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
+    Verdict: " that decide() returned, not its claim or its key",
+}
 
 
 class Deduplicator:
@@ -104,19 +107,17 @@ class Deduplicator:
             options.pending_wait,
             self._former,
         )
-        self._fingerprinter: Fingerprinter | None = None
-        self._opening = asyncio.Lock()
-        self._warming = asyncio.Lock()
-        self._is_warm = False
-        self._was_opened = False
+        self._is_warm = self._was_opened = False
         self._outage = Outage(options.safe_index_url, self._count)
-        self._settlement = self._new_settlement()
-        self._is_closed = False
-        self._heartbeat: asyncio.Task[None] | None = None
-        self._guard = LoopGuard()
+        self._begin()
 
-    def _new_settlement(self) -> Settlement:
-        return Settlement(
+    def _begin(self) -> None:
+        """Be as at first, perhaps in another process or event loop than before a close."""
+        self._is_closed, self._guard = False, LoopGuard()
+        self._fingerprinter: Fingerprinter | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
+        self._settlement = Settlement(
             self._index,
             self._versions,
             self._claims,
@@ -125,17 +126,14 @@ class Deduplicator:
             self.options.pending_wait,
             self._count,
         )
+        self._outage.breaker.worked()  # the index may have been away when it was closed
+        self._claims.reset()
 
     async def __aenter__(self) -> Self:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def open(self, *, warm: bool = True) -> None:
@@ -152,19 +150,11 @@ class Deduplicator:
         if self._guard.has_ended:  # also after a close: a call that was on its way may reconnect
             await self.close()
         if self._is_closed:
-            self._begin_anew()
+            self._begin()
         self._guard.check()
         if warm:
             await self.warm()
         await self._ready()
-
-    def _begin_anew(self) -> None:
-        """Be as at first, perhaps in another process or event loop than before the close."""
-        self._is_closed, self._guard, self._fingerprinter = False, LoopGuard(), None
-        self._settlement, self._heartbeat = self._new_settlement(), None
-        self._opening, self._warming = asyncio.Lock(), asyncio.Lock()
-        self._outage.breaker.worked()  # the index may have been away when it was closed
-        self._claims.reset()
 
     async def warm(self) -> None:
         """Load or compile, in a thread, the kernels that decisions need; the index is not used."""
@@ -282,8 +272,7 @@ class Deduplicator:
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
         or :meth:`release` when it was not.
         """
-        _expect(document, Document, "decide")
-        self._guard.check()
+        self._check(document, Document, "decide")
         if document.text is None:
             document = await self.read(document)
         return await self._decide(document)
@@ -296,9 +285,16 @@ class Deduplicator:
         is entered later. The verdict is ``unchecked`` if the index was replaced by one with another
         hash key.
         """
-        _expect(page, Fingerprint, "decide_fingerprint")
-        self._guard.check()
+        self._check(page, Fingerprint, "decide_fingerprint")
         return await self._decide(page)
+
+    def _check(self, given: object, kind: type, call: str) -> None:
+        if not isinstance(given, kind):
+            raise TypeError(
+                f"Deduplicator.{call} needs a {kind.__name__}{_WHICH.get(kind, '')}; this is a "
+                f"{type(given).__name__}"
+            )
+        self._guard.check()
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
@@ -407,8 +403,7 @@ class Deduplicator:
         :returns: the verdict to commit or release instead: that of a revisit has a claim, if the
             page could take the place of its earlier version
         """
-        _expect(verdict, Verdict, "supersede")
-        self._guard.check()
+        self._check(verdict, Verdict, "supersede")
         page, document = verdict.fingerprint, verdict.document
         # An empty page that the options keep has been dealt with when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
@@ -447,8 +442,7 @@ class Deduplicator:
 
         :returns: False if the lease had run out, and a similar page was stored in between
         """
-        _expect(verdict, Verdict, "commit")
-        self._guard.check()
+        self._check(verdict, Verdict, "commit")
         return await self._settlement.commit(verdict)
 
     def page_id_of(self, claim: Claim) -> int:
@@ -457,8 +451,7 @@ class Deduplicator:
 
     async def release(self, verdict: Verdict) -> None:
         """Give the claim back: the page was not stored, and the next like page may be."""
-        _expect(verdict, Verdict, "release")
-        self._guard.check()
+        self._check(verdict, Verdict, "release")
         await self._settlement.release(verdict)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
@@ -477,24 +470,9 @@ class Deduplicator:
         Only of those that the index has forgotten: storage deletes them, and while the index calls
         one stored, copies of it are dropped.
         """
-        _expect(verdict, Verdict, "superseded")
-        self._guard.check()
+        self._check(verdict, Verdict, "superseded")
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
             self._outage.failed(error, "It is not known what %s supersedes", in_a_line(verdict.key))
             return []
-
-
-_WHICH = {
-    Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
-    Verdict: " that decide() returned, not its claim or its key",
-}
-
-
-def _expect(given: object, kind: type, call: str) -> None:
-    if not isinstance(given, kind):
-        raise TypeError(
-            f"Deduplicator.{call} needs a {kind.__name__}{_WHICH.get(kind, '')}; this is a "
-            f"{type(given).__name__}"
-        )

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+import attrs
+
 from dedup_middleware.base.errors import IndexUnavailableError
 
 _Call = TypeVar("_Call")
@@ -20,6 +22,7 @@ Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception | asyncio.
 _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | None]
 
 
+@attrs.define(eq=False)
 class Batcher(Generic[_Call, _Result]):
     """Collects calls while the batches before them are under way, then runs them as one.
 
@@ -35,25 +38,17 @@ class Batcher(Generic[_Call, _Result]):
         loop, to send their next calls while an iterator of ``run`` computes the rest
     """
 
-    def __init__(
-        self,
-        run: Run[_Call, _Result],
-        limit: int,
-        *,
-        lanes: int = 1,
-        crowd: int = 1,
-        portion: int = 1 << 30,
-    ) -> None:
-        self._run = run
-        self._limit = limit
-        self._lanes = lanes
-        self._crowd = crowd
-        self._portion = portion
-        self._waiting: deque[_Waiting[_Call, _Result]] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way = 0
-        self._is_starting = False
-        self._process = 0  # the one that made the first call since it was made or joined
+    _run: Run[_Call, _Result]
+    _limit: int
+    _lanes: int = attrs.field(default=1, kw_only=True)
+    _crowd: int = attrs.field(default=1, kw_only=True)
+    _portion: int = attrs.field(default=1 << 30, kw_only=True)
+    _waiting: deque[_Waiting[_Call, _Result]] = attrs.field(init=False, factory=deque)
+    _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
+    _under_way: int = attrs.field(init=False, default=0)
+    _is_starting: bool = attrs.field(init=False, default=False)
+    # The one that made the first call since it was made or joined.
+    _process: int = attrs.field(init=False, default=0)
 
     def submit(
         self, call: _Call, undo: Callable[[_Result], None] | None = None

@@ -43,6 +43,7 @@ OTHER_HOSTS = "(others)"
 _ENTRY = 500  # characters that any entry counts for
 
 
+@attrs.define(eq=False)
 class JournalWriter:
     """Hands entries to a thread that packs and writes them in batches.
 
@@ -52,30 +53,22 @@ class JournalWriter:
     :param count: called by :meth:`report_counts` with a counter and what to add
     """
 
-    def __init__(
-        self,
-        journal: JournalStore,
-        count: Count,
-        *,
-        spider: str = "",
-        crawl: str = "",
-        max_chars: int = 50_000_000,
-    ) -> None:
-        self._journal = journal
-        self._count = count
-        self._origin = spider, crawl
-        self._max_chars = max_chars
-        # What waits; it is changed under the lock.
-        self._drops: deque[Drop] = deque()
-        self._kept: deque[Kept] = deque()
-        self._activity: Counter[tuple[int, str, str]] = Counter()
-        self._chars = 0
-        self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._failed = False
+    _journal: JournalStore
+    _count: Count
+    _spider: str = attrs.field(default="", kw_only=True)
+    _crawl: str = attrs.field(default="", kw_only=True)
+    _max_chars: int = attrs.field(default=50_000_000, kw_only=True)
+    # What waits; it is changed under the lock.
+    _drops: deque[Drop] = attrs.field(init=False, factory=deque)
+    _kept: deque[Kept] = attrs.field(init=False, factory=deque)
+    _activity: Counter[tuple[int, str, str]] = attrs.field(init=False, factory=Counter)
+    _chars: int = attrs.field(init=False, default=0)
+    _counts: Counter[str] = attrs.field(init=False, factory=Counter)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _wake: threading.Event = attrs.field(init=False, factory=threading.Event)
+    _closing: threading.Event = attrs.field(init=False, factory=threading.Event)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
+    _failed: bool = attrs.field(init=False, default=False)
 
     def start(self) -> None:
         """Open the journal in the thread and write what comes."""
@@ -98,7 +91,6 @@ class JournalWriter:
     def _decided(self, key: str, entries: Sequence[Drop | Kept], *names: str) -> None:
         """Count a page under some names, and take in what is to be written of it."""
         host, hour = host_of(key), int(time.time()) // HOUR * HOUR
-        spider, crawl = self._origin
         with self._lock:
             for name in names:
                 place = hour, host, name
@@ -114,7 +106,7 @@ class JournalWriter:
                 if isinstance(entry, Kept):
                     self._kept.append(entry)
                 else:
-                    self._drops.append(attrs.evolve(entry, spider=spider, crawl=crawl))
+                    self._drops.append(attrs.evolve(entry, spider=self._spider, crawl=self._crawl))
         if entries:
             self._wake.set()
 

@@ -12,8 +12,8 @@ from itemadapter import ItemAdapter
 from scrapy.utils.misc import load_object
 
 from dedup_middleware.base.errors import OptionsError
-from dedup_middleware.base.itemfields import SETTING, FieldNames
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import ITEMS, FieldNames
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fields
 
@@ -101,7 +101,7 @@ def load_item_classes(options: Options) -> ItemClasses:
     for one in options.items:
         kind = _load(one.path)
         if kind in named:
-            raise OptionsError(SETTING, one.path, "this class is named twice; leave out one")
+            raise OptionsError(ITEMS, one.path, "this class is named twice; leave out one")
         names = named[kind] = one.names(general)
         if names is not None:
             _check_fields(kind, [field for _, field in one.fields or () if field is not None])
@@ -110,7 +110,7 @@ def load_item_classes(options: Options) -> ItemClasses:
         raise OptionsError(
             "DEDUP_OTHER_ITEMS",
             options.other_items,
-            f"no item would be compared; name the classes that are pages in {SETTING}",
+            f"no item would be compared; name the classes that are pages in {ITEMS}",
         )
     return ItemClasses(general, named, skip_others=skip_others)
 
@@ -123,11 +123,11 @@ def _load(path: str | type) -> type:
     except Exception as error:  # the module that is imported may raise anything
         why = str(error) if isinstance(error, (ImportError, NameError)) else repr(error)
         raise OptionsError(
-            SETTING, path, f"the class can't be imported ({why}); write its module and its name, "
+            ITEMS, path, f"the class can't be imported ({why}); write its module and its name, "
             "for example shop.items.Article, or the class itself",
         ) from None  # fmt: skip
     if not isinstance(found, type):
-        raise OptionsError(SETTING, path, f"this is a {type(found).__name__}; name a class")
+        raise OptionsError(ITEMS, path, f"this is a {type(found).__name__}; name a class")
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dedup_middleware.base.itemfields import FieldNames
+from dedup_middleware.base.settingfields import FieldNames
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import content_key
 

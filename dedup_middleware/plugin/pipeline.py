@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from dedup_middleware.core.deduplicator import Deduplicator
     from dedup_middleware.index.base import Index
     from dedup_middleware.model.documents import Document, Verdict
-    from dedup_middleware.plugin.closefailures import CloseFailures
-    from dedup_middleware.plugin.feeds import Exported, Feeds
+    from dedup_middleware.plugin.feeds import CloseFailures, Exported, Feeds
 
 logger = logging.getLogger(__name__)
 
@@ -173,8 +172,7 @@ class DedupPipeline:
             await self._on_closed()
 
     def _watch_feeds(self) -> None:
-        from dedup_middleware.plugin.closefailures import CloseFailures
-        from dedup_middleware.plugin.feeds import Feeds, has_other_storage
+        from dedup_middleware.plugin.feeds import CloseFailures, Feeds, has_other_storage
 
         has_storage = has_other_storage(self.crawler, self, DedupPipeline)
         self._feeds = Feeds(

@@ -11,7 +11,7 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.index import RedisIndex
-from dedup_middleware.index.redis.sentinel import split_address
+from dedup_middleware.index.redis.servers import split_address
 from dedup_middleware.model.claims import Candidates, Claim, Known
 from dedup_middleware.model.records import State
 from tests.index.claiming import BUCKET_KEYS, entered, met, states, unlike

@@ -44,7 +44,7 @@ def test_kernels_are_cached_beside_the_tables(tmp_path: Path) -> None:
     """Machine code goes into our cache directory, is found again, and numba's own setting, which
     belongs to the application, stays as it was."""
     assert run(DEDUP_CACHE_DIR=str(tmp_path)) == [str(tmp_path), "False", "0"]
-    assert list(tmp_path.glob("kernels-*/*/*.nbi"))
+    assert list(tmp_path.glob("kernels-*/*/*.nbc"))
     assert run(DEDUP_CACHE_DIR=str(tmp_path)) == [str(tmp_path), "False", "1"]
 
 
@@ -52,7 +52,7 @@ def test_numbas_own_setting_wins(tmp_path: Path) -> None:
     """Where the application told numba to cache, kernels are cached."""
     own = tmp_path / "numba"
     assert run(DEDUP_CACHE_DIR=str(tmp_path), NUMBA_CACHE_DIR=str(own))[1] == "True"
-    assert list(own.glob("kernels-*/*/*.nbi"))
+    assert list(own.glob("kernels-*/*/*.nbc"))
 
 
 def test_nowhere_to_cache(tmp_path: Path) -> None:

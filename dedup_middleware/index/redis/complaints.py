@@ -28,7 +28,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
-from dedup_middleware.index.redis.sentinel import NoSentinelError
+from dedup_middleware.index.redis.servers import NoSentinelError
 
 
 class Remedy(Enum):

@@ -135,6 +135,7 @@ def describe(method: SignatureMethod) -> str:
     return f"{method.name}({', '.join(parts)})"
 
 
+@attrs.frozen
 class Signer:
     """Signs documents by one method; thread-safe once built.
 
@@ -142,13 +143,10 @@ class Signer:
     :param segmentation: fingerprint of the shingler, if the method has one of its own
     """
 
-    def __init__(
-        self, method: SignatureMethod, max_chars: int, shingler: Shingler, segmentation: str = ""
-    ) -> None:
-        self.method = method
-        self._max_chars = max_chars
-        self._shingler = shingler
-        self._segmentation = segmentation
+    method: SignatureMethod
+    _max_chars: int
+    _shingler: Shingler
+    _segmentation: str = ""
 
     @property
     def parameters(self) -> str:

@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 
 from dedup_middleware.base.errors import os_errors
-from dedup_middleware.base.itemfields import FieldNames
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.settingfields import hide_password
+from dedup_middleware.base.settingfields import FieldNames, hide_password
 from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.base import Index
