@@ -69,6 +69,15 @@ def link(name: str, environment: Path) -> None:
             script.chmod(0o755)
 
 
+def fill(environment: Path, extras: Sequence[str] = ()) -> None:
+    """Put all into another environment that the package needs here by its metadata."""
+    needed: dict[str, None] = {}
+    needed_by("dedup-middleware", extras, needed)
+    for name in needed.keys() - {"dedup-middleware"}:
+        with suppress(PackageNotFoundError):
+            link(name, environment)
+
+
 def hard_link(source: Path, target: Path) -> None:
     """Link a file if it is there, or copy it from another disk."""
     if source.is_file() and not target.exists():
@@ -87,17 +96,15 @@ def environment(
     """A virtual environment of what the wheel needs, into which pip has installed the wheel.
 
     To unpack once more what is installed here would take most of the time. Whether all is there
-    that is needed says pip, which has no index to get it from; in tests/test_quickstart.py it gets
-    everything.
+    that is needed says pip, which has no index to get it from; at the start of `make test` it
+    gets everything.
     """
 
     def install(folder: Path) -> None:
         venv.create(folder, with_pip=find_spec("pip") is None)
-        needed: dict[str, None] = {}
-        needed_by("dedup-middleware", (), needed)
-        for name in needed.keys() - {"dedup-middleware"} | {"pip"}:
-            with suppress(PackageNotFoundError):
-                link(name, folder)
+        fill(folder)
+        with suppress(PackageNotFoundError):
+            link("pip", folder)
         install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-index"]
         subprocess.run([*install, str(wheel)], check=True)
 

@@ -33,8 +33,8 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["JDK_JAVA_OPTIONS"] = JAVA  # for what is started as a program too
     yield {
-        "spark.driver.extraJavaOptions": JAVA,
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.shuffle.partitions": "2",
         # To generate and compile code costs more than it saves for some hundred rows, and so

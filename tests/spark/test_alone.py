@@ -141,12 +141,16 @@ def test_nothing_to_decide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("order_by", "revisit"), [(None, "drop"), ("place", "keep")])
-def test_both_ways_write_the_same(
+async def test_both_ways_write_the_same(
     spark: SparkSession, tmp_path: Path, order_by: str | None, revisit: str
 ) -> None:
-    """The same tables whether this process decides or Spark does; what was decided stays."""
+    """The same tables whether this process decides or Spark does, and in the order of a column the
+    crawl's decisions; what was decided stays."""
     rows = stream(150, seed=5)
     options = attrs.evolve(OPTIONS, revisit=revisit)
+    by_crawl = await crawled(rows, options)
+    again = [place for place, one in enumerate(by_crawl) if one.outcome == "revisit"]
+    assert len(again) == 4
     found = []
     for limit in (0, 10**6):
         notes: list[str] = []
@@ -160,32 +164,12 @@ def test_both_ways_write_the_same(
         found.append((sorted(dropped, key=lambda row: int(row[0])), clusters))
         assert (tmp_path / f"{limit}" / "work" / "edges").exists() == (limit == 0)
         if order_by:
-            assert len(decided(result, rows)) == 150
+            # What is seen again unchanged is kept, which a job calls new.
+            expected = [Seen("new") if i in again else one for i, one in enumerate(by_crawl)]
+            assert decided(result, rows) == expected
         assert result.numbers["read"] == 150 == result.kept.count() + len(dropped)
     assert found[0] == found[1]
     assert min(map(len, found[0])) > 10
-
-
-async def test_an_ordered_table_is_decided_as_by_the_crawl(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """By this process, in the order of a column; Spark's steps are compared in test_parity.py."""
-    rows = stream(150, seed=5)
-    options = attrs.evolve(OPTIONS, revisit="keep")
-    notes: list[str] = []
-    job = Job(output=str(tmp_path / "out"), order_by="place", partitions=2)
-    result = deduplicate(table(spark, rows), options, job, notes.append)
-    assert "work/alone" in notes
-    assert not (tmp_path / "out" / "work" / "edges").exists()
-    seen_by_crawl = await crawled(rows, options)
-    again = [place for place, one in enumerate(seen_by_crawl) if one.outcome == "revisit"]
-    assert len(again) == 4
-    # What is seen again unchanged is kept, which a job calls new.
-    expected = [Seen("new") if place in again else one for place, one in enumerate(seen_by_crawl)]
-    assert decided(result, rows) == expected
-    dropped = result.duplicates.count()
-    assert result.numbers["read"] == 150 == result.kept.count() + dropped
-    assert dropped > 10
 
 
 @pytest.mark.parametrize("step", ["judge_pairs", "match_pages"])

@@ -1,7 +1,8 @@
 """A job that was killed and is started again, on this machine and on a cluster.
 
-Only the job that is killed has a Java of its own, with Spark's defaults. What is started again runs
-in the Java of the other tests, which has loaded Spark.
+Only the job that is killed has a Java of its own, with Spark's defaults, and so do the executors of
+a cluster. What is started again runs in the Java of the other tests, which has loaded Spark, as do
+the master and the workers of the cluster.
 """
 
 from __future__ import annotations
@@ -14,23 +15,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.stages import SparkError, Stages
-from tests.java import JAVA
-from tests.servers import free_port
 from tests.spark.streams import written
 
 ROOT = Path(__file__).parents[2]
+WORDS = ("-s", "DEDUP_HASH_KEY=5", "--partitions", "2")
 # A program's beginning, as far as the way of locking.
 LOCK = "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.flock(file, fcntl.LOCK_EX"
 
@@ -45,7 +44,7 @@ def environment() -> dict[str, str]:
     """For programs of their own: this interpreter, this code, this machine."""
     return {
         **os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT),
-        "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": JAVA,
+        "SPARK_LOCAL_IP": "127.0.0.1",
     }  # fmt: skip
 
 
@@ -73,23 +72,31 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None
         time.sleep(0.1)
 
 
-@pytest.mark.usefixtures("spark")
-def test_a_killed_job_goes_on_on_this_machine(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
+    """Pages in a file, and which of them a job drops that nobody kills, on this machine."""
+    folder = tmp_path_factory.mktemp("whole")
+    path, output = str(written(folder, 150)), folder / "out"
+    assert main([path, *WORDS, "-o", str(output), "--master", "local[2]"]) == 0
+    return path, dropped(output)
+
+
+def test_a_killed_job_goes_on_on_this_machine(whole: tuple[str, Any], tmp_path: Path) -> None:
     """It is killed while it decides by itself: nothing that it left is in the way, fingerprints are
     not made again, and the result is that of a job that was not killed."""
-    path, output, whole = written(tmp_path, 150), tmp_path / "out", tmp_path / "whole"
-    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "2", "--master", "local[2]"]
+    path, expected = whole
+    output = tmp_path / "out"
+    words = [path, *WORDS, "-o", str(output), "--master", "local[2]"]
     pages, half = output / "work" / "pages" / "_SUCCESS", output / "work" / "alone"
-    with program(sys.executable, "-m", "dedup_middleware.spark", *words, "-o", str(output)) as job:
+    with program(sys.executable, "-m", "dedup_middleware.spark", *words) as job:
         wait_for(half.exists, job)
     assert half.exists()
     assert not (output / "kept").exists()
     before = pages.stat().st_mtime_ns
-    for folder in (output, whole):
-        assert main([*words, "-o", str(folder)]) == 0
+    assert main(words) == 0
     assert pages.stat().st_mtime_ns == before
     assert not half.exists()
-    assert dropped(output) == dropped(whole) != []
+    assert dropped(output) == expected != []
 
 
 def test_a_job_that_another_process_does(spark: SparkSession, tmp_path: Path) -> None:
@@ -156,45 +163,53 @@ def test_a_result_that_can_only_be_read(
     Stages(spark, str(tmp_path / "out"), print).begin("one")
 
 
-@pytest.mark.usefixtures("spark")
-def test_a_killed_job_goes_on_on_a_cluster(spark_settings: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_job_goes_on_on_a_cluster(
+    spark: SparkSession, spark_settings: dict[str, str], whole: tuple[str, Any], tmp_path: Path
+) -> None:
     """On a standalone cluster of two workers a job is killed and started again: what was written
     stays, both workers take part, and the result is that of local mode."""
-    path, output, alone = written(tmp_path, 150), tmp_path / "out", tmp_path / "alone"
-    start = str(Path(_find_spark_home()) / "bin" / "spark-class")
-    port, web = free_port(), free_port()
-    master = f"spark://127.0.0.1:{port}"
-    words = [str(path), "-s", "DEDUP_HASH_KEY=5", "--partitions", "4"]
-    command = [*words, "-o", str(output), "--master", master]
-    folders = [tmp_path / "worker-0", tmp_path / "worker-1"]
+    path, expected = whole
+    output, folders = tmp_path / "out", [tmp_path / "worker-0", tmp_path / "worker-1"]
     groups = output / "work" / "groups" / "_SUCCESS"
-    assert main([*words, "-o", str(alone), "--master", "local[2]"]) == 0
-    with (
-        program(
-            start, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1",
-            "--port", str(port), "--webui-port", str(web),
-        ),
-        program(*_worker(start, master, folders[0])),
-        program(*_worker(start, master, folders[1])),
-    ):  # fmt: skip
-        with program(sys.executable, "-m", "dedup_middleware.spark", *command) as job:
+    with cluster(spark, folders) as master:
+        words = [path, *WORDS, "--partitions", "4", "-o", str(output), "--master", master]
+        with program(sys.executable, "-m", "dedup_middleware.spark", *words) as job:
             wait_for(groups.exists, job)
         assert not (output / "kept").exists()
         before = groups.stat().st_mtime_ns
         _stop_session(spark_settings)
-        assert main(command) == 0
+        assert main(words) == 0
         assert _stop_session(spark_settings) == master
         assert groups.stat().st_mtime_ns == before
         assert all(any(folder.glob("app-*/*")) for folder in folders)
-    assert dropped(output) == dropped(alone) != []
+    assert dropped(output) == expected != []
     assert pq.read_table(output / "kept").num_rows + len(dropped(output)) == 150
 
 
-def _worker(start: str, master: str, folder: Path) -> tuple[str, ...]:
-    return (
-        start, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1",
-        "--memory", "1500m", "--webui-port", "0", "--work-dir", str(folder), master,
-    )  # fmt: skip
+@contextmanager
+def cluster(spark: SparkSession, folders: Sequence[Path]) -> Iterator[str]:
+    """A standalone cluster whose master and workers listen to ports of their own; its address.
+
+    :param folders: of a worker each, for its executors, which are processes
+    """
+    jvm, host = spark._jvm, "127.0.0.1"
+    deploy, conf = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf(False)
+    running = [deploy.master.Master.startRpcEnvAndEndpoint(host, 0, 0, conf)._1()]
+    address = f"spark://{running[0].address().hostPort()}"
+    masters = spark._sc._gateway.new_array(jvm.String, 1)
+    masters[0] = address
+    try:
+        for number, folder in enumerate(folders):
+            worker = deploy.worker.Worker.startRpcEnvAndEndpoint(
+                host, 0, 0, 1, 1500, masters, str(folder), jvm.scala.Option.apply(number), conf,
+                jvm.scala.Option.empty(),
+            )  # fmt: skip
+            running.append(worker)
+        yield address
+    finally:
+        for one in reversed(running):  # a worker without its master would end this Java
+            one.shutdown()
+            one.awaitTermination()
 
 
 def _stop_session(settings: dict[str, str]) -> str:
