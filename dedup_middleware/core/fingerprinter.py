@@ -208,17 +208,16 @@ class Fingerprinter:
         :param marks: further values, which only a page with the same marks holds
         """
         words, headline, number = _NO_WORDS, _NO_WORDS, 0
-        # Sets, because NumPy takes 25 us for as much.
         if title and host:
-            titled = set(self._text_signer.title_hashes(title).tolist())
-            headline = np.array(sorted(titled), np.uint64)
+            headline = self._shingler.words(title, is_title=True)
             number = len(_TITLE_WORD.findall(title)) % 8
         if title and signed.words < self._short:
             # Its other words are not compared, and a title may be long.
-            said = set(self._text_signer.token_hashes(title).tolist())
+            words = self._shingler.words(title)
             if signed.words >= self._titled:
-                said.intersection_update(signed.values.tolist())
-            words = np.array(sorted(said), np.uint64)
+                # A set, because NumPy takes 25 us for as much.
+                said = set(words.tolist()).intersection(signed.values.tolist())
+                words = np.array(sorted(said), np.uint64)
         wording = Wording(
             signed.order,
             signed.words,

@@ -174,7 +174,8 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     out = np.zeros(1 + size, np.uint8)
     rows = np.zeros(positions + SLACK, np.uint64)
     capacity = count + 2 * (values.size + title.size) + TURNS
-    starts, lefts = np.empty(capacity, np.uint64), np.empty(capacity, np.uint64)
+    equations = np.empty((2, capacity), np.uint64)
+    starts, lefts = equations[0], equations[1]
     out[0] = np.uint8(level) | (_TITLED if title.size else np.uint8(0))
     found = np.uint64(0)
     for i in range(np.uint64(count)):

@@ -85,16 +85,7 @@ class TextSigner:
     :raises ValueError: fewer minima than B*R
     """
 
-    __slots__ = (
-        "_bands",
-        "_no_sketch",
-        "_num_perm",
-        "_of_title",
-        "_padded",
-        "_rest",
-        "_shingler",
-        "_tokens",
-    )
+    __slots__ = ("_bands", "_no_sketch", "_num_perm", "_padded", "_rest", "_shingler")
 
     def __init__(
         self,
@@ -117,11 +108,6 @@ class TextSigner:
         self._bands = bands
         self._padded = padded.shape[1]
         self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits, rows)
-        # Nothing is written to these.
-        none = (np.int64, np.uint32, np.uint64, np.uint64, np.uint8, np.uint8)
-        made = [np.empty(0, dtype) for dtype in none]
-        self._tokens = (*shingler.tables[:3], 0, *shingler.tables[4:], padded, bits, rows, *made)
-        self._of_title = (*self._tokens[:8], shingler.title_words, *self._tokens[9:])
 
     def __call__(self, text: str) -> SignedText:
         """The signatures of any string; none raises."""
@@ -134,16 +120,6 @@ class TextSigner:
         if self._padded != self._num_perm:
             minhash = minhash[: self._num_perm]
         return SignedText(size, exact, value, sums, minhash, sketch, bands, figures, clauses, *rest)
-
-    def token_hashes(self, text: str) -> NDArray[np.uint64]:
-        """The hash of each token, in order."""
-        hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._tokens)[4]
-        return hashes
-
-    def title_hashes(self, text: str) -> NDArray[np.uint64]:
-        """The hash of each token of a title, in order: as in a text, with some stop words."""
-        hashes: NDArray[np.uint64] = self._shingler.read(text, _sign_text, *self._of_title)[4]
-        return hashes
 
 
 _TABLES = (R32, R32, types.int64, types.int64, R64, R8, R64, RF64, R64, R64)
@@ -165,8 +141,8 @@ def _sign_text(
     )
     ready, features, counts, _, places, clauses, words, exact = read[:8]
     order, numerals, positions, sorts, anchors, word_hashes, begins = read[8:]
-    value, evidence = np.uint64(0), np.empty(0, np.uint8)
-    if ready and width:
+    value, evidence = np.uint64(0), figures[:0]
+    if ready:
         fill_minima(features, padded, minima)
         if bits != NO_SKETCH:
             fill_sketch(minima, bits, sketch)
@@ -184,7 +160,7 @@ def _sign_text(
                     sums[p] += more * np.int64(features[i] >> p & np.uint64(1))
         value = centred(sums, total)
         if bits == NO_SKETCH and order.size <= MOST and numerals.size <= MOST:
-            evidence = fill_evidence(order, numerals, sorts, np.empty(0, np.uint64))
+            evidence = fill_evidence(order, numerals, sorts, order[:0])
     return (
         ready, features.size, exact, value, words, order, numerals, positions, sorts, anchors,
         word_hashes, begins, evidence,

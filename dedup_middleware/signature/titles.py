@@ -73,7 +73,7 @@ def with_title(evidence: bytes, wording: Wording) -> bytes:
     return b"".join((head, evidence[1:], words))
 
 
-@kernel(U8(R64, R64, types.int64))
+@kernel(U8(R64, R64, types.int64), check=False)  # the arrays of a fingerprint
 def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
     """Bytes of the words of a title that the text lacks."""
     found, size = np.empty(2 * MOST_OF_TITLE + 1, np.uint8), 0

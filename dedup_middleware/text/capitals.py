@@ -159,12 +159,6 @@ def has_articles(text: CutText) -> bool:
 
 
 @subkernel
-def _is_german(text: CutText, capitals: int) -> bool:
-    """Whether as many of the tokens have capitals as in German, and many are its articles."""
-    return capitals <= text.starts.size * NOUNS and has_articles(text)
-
-
-@subkernel
 def _unmark_beginnings(text: CutText, marks: Flags) -> None:
     """Take the mark off tokens that begin a sentence."""
     for token in range(marks.size):
@@ -196,7 +190,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
             total += np.uint64(capital)
             token += np.uint64(1)
     nouns = total > count * MOST
-    if total == 0 or (nouns and not _is_german(text, np.int64(total))):
+    if total == 0 or (nouns and (total > count * NOUNS or not has_articles(text))):
         return False
     if nouns:
         _unmark_beginnings(text, marks)

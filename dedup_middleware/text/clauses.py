@@ -176,21 +176,17 @@ def _read(language: str) -> frozenset[str]:
 
 
 @cache
-def kinds_of_words(
-    *, stops: bool, titles: bool = False
-) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
+def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
     """All words that a shingler looks up, and what each is.
 
     :param stops: with the stop words.
-    :param titles: without those that may tell a title from another one (plan A).
     """
     shipped = polarity()
     kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
     # Months are left to the figures: those of two date lines turn nothing round.
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
-    telling = word_lists()["telling"] if titles else ()
     for words in stop_words().values() if stops else ():
-        kinds.update({word: kinds.get(word, 0) | STOP for word in words.difference(telling)})
+        kinds.update({word: kinds.get(word, 0) | STOP for word in words})
     for words, bit in ((NUMBER_WORDS, NUMBER), (_SPANS, SPAN), (_POINTERS, POINTER)):
         kinds.update({word: kinds.get(word, 0) | bit for word in words})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)

@@ -323,7 +323,7 @@ def tokenize(
     tokens = Tokens(starts, ends, sorts)
     if mode == CHAR:
         return single_characters(flags, 0, size, tokens, 0)
-    if mode == WORDS:
+    if mode == WORDS or _next_block(flags, 0) == size:
         return words(flags, 0, size, tokens, 0)
     trie = Trie(roots, hints, nodes, values)
     if mode == FMM:

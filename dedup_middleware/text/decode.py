@@ -135,13 +135,8 @@ def _as_utf8(data: bytes) -> str | None:
             return data[: error.start].decode("utf-8")
     text = data.decode("utf-8", "replace")
     errors = text.count("\ufffd")
-    foreign = len(text) - _ascii_count(text)
+    foreign = len(text) - len(text.encode("ascii", "ignore"))
     return text if foreign - errors >= errors * _UTF8_GOOD_PER_ERROR else None
-
-
-def _ascii_count(text: str) -> int:
-    """Characters of the text that are ASCII, without a Python loop."""
-    return len(text.encode("ascii", "ignore"))
 
 
 def _declared(data: bytes, charset: str | None) -> list[str]:
@@ -280,14 +275,12 @@ def plausibility(foreign: str, family: Family) -> float:
     cent of a wrong decoding. Three times the share of undecodable bytes is subtracted, and
     punctuation counts for nothing.
     """
-    judged = [char for char in foreign if char.isalpha() or char == "\ufffd" or _is_private(char)]
+    # Those of private use are what the gaps of a wrong encoding decode into.
+    judged = [
+        one for one in foreign if one.isalpha() or one == "\ufffd" or "\ue000" <= one <= "\uf8ff"
+    ]
     if not judged:
         return 0.0
     first, frequent = _first_level(family), _frequent(family)
     common = sum(char in first for char in judged) + sum(char in frequent for char in judged)
     return (common - 3 * judged.count("\ufffd")) / len(judged)
-
-
-def _is_private(char: str) -> bool:
-    """Private use: what the gaps of a wrong encoding decode into."""
-    return "\ue000" <= char <= "\uf8ff"

@@ -53,7 +53,7 @@ from dedup_middleware.text.characters import (
     word_lists,
 )
 from dedup_middleware.text.datelines import mark_dates
-from dedup_middleware.text.hashing import FIGURE_START, distinct, mix
+from dedup_middleware.text.hashing import FIGURE_START, mix
 from dedup_middleware.text.numerals import among, at
 from dedup_middleware.text.places import NamedText, locate
 from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
@@ -383,11 +383,10 @@ def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
 
 
 @allocating_subkernel
-def hash_figures(text: NamedText) -> tuple[Hashes, NDArray[np.uint32], Hashes, Places, Flags, int]:
-    """Distinct hashes of the figures, in order of first occurrence, and the entries of figures,
-    symbols and names, see `locate`; then of every figure in order its hash, where it begins and
-    ends, and whether it is a `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); last
-    where the date line ends with which the text begins.
+def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, Flags, int]:
+    """The entries of figures, symbols and names, see `locate`; then of every figure in order its
+    hash, where it begins and ends, and whether it is a `YEAR`, in a date line (`DATED`) or in a
+    time stamp (`STAMP`); last where the date line ends with which the text begins.
 
     The flags of names of months are changed.
     """
@@ -407,7 +406,7 @@ def hash_figures(text: NamedText) -> tuple[Hashes, NDArray[np.uint32], Hashes, P
         kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]
     entries = locate(text, where[:capacity], rows, hashes, kinds)
     line = mark_dates(codes, rows, hashes, kinds)
-    return distinct(hashes.copy(), rows.shape[0])[0], entries, hashes, spans, kinds, line
+    return entries, hashes, spans, kinds, line
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:

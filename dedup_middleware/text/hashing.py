@@ -30,6 +30,7 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
+_LINE: Final = 8  # numbers of 64 bits in a line of the cache
 _KIND_BITS: Final = np.uint64(13)
 _KIND: Final = np.uint64(8191)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -166,7 +167,9 @@ def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
     size = int(_BUCKET)
     while size < 5 * len(values) / 2 + 1:
         size *= 2
-    table = np.zeros(size, np.uint64)
+    # A bucket lies in one line of the cache: `prefetch` asks for one.
+    room = np.zeros(size + _LINE, np.uint64)
+    table = room[-room.ctypes.data // room.itemsize % _LINE :][:size]
     places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
     while len(entries):  # the first that wants a free place takes it, all others try the next one
         wanted, first = np.unique(places, return_index=True)

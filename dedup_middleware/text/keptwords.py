@@ -116,18 +116,20 @@ def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> N
         body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
         # Without a branch: few tokens are one of two single ideographs, or long and of no kind.
         alone = (size == _ONE) & (cut.starts[before] == part) & (cut.ends[before] == first)
-        if alone:
-            if may_be_pair(text.codes[part], text.codes[first]):
-                kind = kind_of(text.kinds, hash_slice(text, part, last)) & np.uint64(NUMBER - 2)
-                if kind:
-                    kinds[before] = kinds[before] & np.uint16(STOP) | np.uint16(kind)
-                    rest = 2 * NAME + FURTHER if kind == np.uint64(2 * NAME) else 2 * SO
-                    kinds[token] = kinds[token] & np.uint16(STOP) | np.uint16(rest)
-                    body = False
-                    if kind >> _ONE == np.uint64(BODY) and before:
-                        _name_body(cut, kinds, np.int64(before))
-        elif (size > _TWO) & (kinds[token] == 0) and may_end_body(text.codes[last - _ONE]):
-            body = kind_of(text.kinds, hash_slice(text, part, last)) >> _ONE == np.uint64(BODY)
+        alone &= may_be_pair(text.codes[part], text.codes[first]) != 0
+        long = (size > _TWO) & (kinds[token] == 0) & (may_end_body(text.codes[last - _ONE]) != 0)
+        if not (alone | long | body):
+            continue
+        kind = kind_of(text.kinds, hash_slice(text, part, last)) & np.uint64(NUMBER - 2)
+        if alone and kind:
+            kinds[before] = kinds[before] & np.uint16(STOP) | np.uint16(kind)
+            rest = 2 * NAME + FURTHER if kind == np.uint64(2 * NAME) else 2 * SO
+            kinds[token] = kinds[token] & np.uint16(STOP) | np.uint16(rest)
+            body = False
+            if kind >> _ONE == np.uint64(BODY) and before:
+                _name_body(cut, kinds, np.int64(before))
+        elif long:
+            body = kind >> _ONE == np.uint64(BODY)
         if body:
             _name_body(cut, kinds, np.int64(token))
 
@@ -197,15 +199,15 @@ def keep_words(
 
     A text of stop words alone keeps them: it says something, so it can be compared.
     """
-    kept = np.uint64(0)
-    prefixes, powers = np.empty(codes.size + 1, np.uint64), np.empty(LONG, np.uint64)
+    room, size = np.empty(LONG + codes.size + 1 + count, np.uint64), LONG + codes.size + 1
+    powers, prefixes, endings = room[:LONG], room[LONG:size], room[size:]
     exact = hash_prefixes(codes, flags, keys, prefixes, powers)
     text = HashedText(codes, flags, prefixes, powers, stops, keys[TOKEN_START])
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
     kinds = np.empty(count, np.uint16)
     _hash_tokens(text, CutText(codes, flags, starts, ends, sorts), keys, hashes, kinds)
     earliest = hashes[0] if count else np.uint64(0)
-    written, endings = np.uint64(0), np.empty(count, np.uint64)
+    kept = written = np.uint64(0)
     for every in (False, True):
         written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
         cut, ending = np.uint8(0), np.uint64(0)

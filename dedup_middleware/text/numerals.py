@@ -133,28 +133,23 @@ def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
 
 
 @subkernel
-def _value(code: int) -> int:
-    return of_code_point(_VALUES, code)
-
-
-@subkernel
 def chinese_digit(code: int) -> int:
     """0 to 9, or -1."""
-    value = _value(code)
+    value = of_code_point(_VALUES, code)
     return value % 10 if 0 <= value < 20 else -1
 
 
 @subkernel
 def chinese_unit(code: int) -> int:
     """The power of ten of 十 百 千 万 亿, or 0."""
-    value = _value(code)
+    value = of_code_point(_VALUES, code)
     return -value % 10 if value < 0 else 0
 
 
 @subkernel
 def is_formal(code: int) -> bool:
     """Whether it is a numeral of accounts: 壹 to 玖, 拾, 佰, 仟."""
-    value = _value(code)
+    value = of_code_point(_VALUES, code)
     return value <= -10 or 10 <= value < 20
 
 

@@ -244,6 +244,15 @@ _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 @subkernel
 def script_of(codes: Codes) -> int:
     """Which of the scripts above a text is written in; NONE if in another one."""
+    some = False
+    for i in range(np.uint64(codes.size)):  # most texts have no letter of any of them
+        code = codes[i]
+        some |= code - np.uint32(0x591) < np.uint32(0x1969)  # from Hebrew to Vietnamese
+        some |= code - np.uint32(0x3041) < np.uint32(0xBF)
+        some |= code - np.uint32(0xAC00) < np.uint32(0x2BA4)
+        some |= (code == np.uint32(0x111)) | (code == np.uint32(0x1A1)) | (code == np.uint32(0x1B0))
+    if not some:
+        return NONE
     kana, thai, hangul = np.uint32(0), np.uint32(0), np.uint32(0)
     semitic, indic, viet = np.uint32(0), np.uint32(0), np.uint32(0)
     latin, han = np.uint32(0), np.uint32(0)

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import kernel
+from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R8,
@@ -37,7 +37,6 @@ from dedup_middleware.text.characters import (
     Codes,
     CutText,
     Hashes,
-    Places,
     code_points,
     fold_and_align,
     fold_text,
@@ -46,6 +45,7 @@ from dedup_middleware.text.characters import (
     word_lists,
 )
 from dedup_middleware.text.clauses import (
+    STOP,
     kinds_of_words,
     stop_words,
 )
@@ -56,6 +56,7 @@ from dedup_middleware.text.hashing import (
     SHINGLE_START,
     TEXT_BASE,
     constants,
+    distinct,
     hash_words,
     make_table,
     shingle_features,
@@ -68,6 +69,16 @@ from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
 _NEWLINE = np.uint32(ord("\n"))
+
+
+@subkernel
+def _line_end(codes: Codes, i: int) -> int:
+    """The end of the line of the character at i."""
+    while i < codes.size and codes[i] != _NEWLINE:
+        i += 1
+    return i
+
+
 _RESULT = Tuple(
     (boolean, U64, U32, U64, U32, U64_2, int64, uint64, U64, U64, I32, U8, U64, U64, U8)
 )  # fmt: skip
@@ -80,78 +91,80 @@ def read_text(
     stops: Hashes, keys: Hashes,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Code points in; out come whether the text need not be composed, and the parts of `Shingles`:
-    features, counts, figures, places, clauses, tokens, exact, order, values, positions, sorts,
-    anchors, words, begins.
-
-    With a width of 0 they are empty but for `order`, the hashes of the tokens.
+    features, counts, figures (each as often as it occurs), places, clauses, tokens, exact, order,
+    values, positions, sorts, anchors, words, begins.
     """
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
-    kept, exact = 0, keys[0]
-    hashes = np.empty(codes.size, np.uint64)
-    names, named = np.empty((0, 4), np.int32), 0
-    clauses, written = np.empty((0, 2), np.uint64), 0
-    starts, ends = np.empty(codes.size, np.int32), np.empty(codes.size, np.int32)
-    cuts, numbers = np.empty(codes.size, np.uint8), np.empty(codes.size, np.uint8)
-    has_names = False
-    if ready:
-        tagged = np.zeros(codes.size, np.uint8)
-        count = cutting.tokenize(
-            codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged
-        )
-        names = np.empty((count, 4), np.int32)
-        marks = np.empty(count, np.uint8)
-        text = CutText(codes, flags, starts[:count], ends[:count], tagged[:count])
-        if mode == cutting.CHAR or not mark(raw, shifts, text, marks):
-            marks = marks[:0]
-        named = find_names(text, marks, names)
-        # In German any noun has a capital letter.
-        has_names = marks.size > 0 and not has_articles(text)
-        clauses = np.empty((count, 2), np.uint64)
-        kept, exact, written = keep_words(
-            codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
-        )
-        script = script_of(codes)
-        if script != NONE:
-            clauses = script_clauses(codes, flags, script, stops, keys)
-            written = clauses.shape[0]
-    if width == 0:
-        none, nowhere, few = hashes[:0], codes[:0], cuts[:0]
-        return (
-            ready, none, nowhere, none, nowhere, clauses[:0], kept, exact, hashes[:kept], none,
-            starts[:0], few, none, none, few,
-        )  # fmt: skip
-    features, counts, order = shingle_features(hashes, kept, width, keys)
-    figures, places, stated, spans, kinds, line = hash_figures(
-        NamedText(codes, flags, names[:named], keys)
+    hashes, cuts = np.empty(codes.size, np.uint64), np.empty(codes.size, np.uint8)
+    # Few arrays: to make and to free one takes .1 us.
+    around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
+    starts, ends, tagged, numbers = around[0], around[1], sorts[0], sorts[1]
+    count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged)
+    text, marks = CutText(codes, flags, starts[:count], ends[:count], tagged), sorts[2, :count]
+    if mode == cutting.CHAR or not mark(raw, shifts, text, marks):
+        marks = marks[:0]
+    names = np.empty((count, 4), np.int32)
+    named = find_names(text, marks, names)
+    # In German any noun has a capital letter.
+    has_names = marks.size > 0 and not has_articles(text)
+    clauses = np.empty((count, 2), np.uint64)
+    kept, exact, written = keep_words(
+        codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
     )
+    script = script_of(codes)
+    if script != NONE:
+        clauses = script_clauses(codes, flags, script, stops, keys)
+        written = clauses.shape[0]
+    features, counts, order = shingle_features(hashes, kept, width, keys)
+    places, figures, spans, kinds, line = hash_figures(NamedText(codes, flags, names[:named], keys))
     # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
-    for figure in stated:
+    for figure in figures:
         exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
     # Words do not say what a page of symbols says: only one with the same text holds it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
-    located = locate_values(starts, hashes, numbers, kept, stated, spans, kinds, own, line, whole)
-    values, positions, sorts = located
+    values, positions, valued = locate_values(
+        starts, hashes, numbers, kept, figures, spans, kinds, own, line, whole
+    )
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
     editors = editors_line(codes)
-    words, at = np.empty(kept, np.uint64), np.int32(0)
+    words, line_end = np.empty(kept, np.uint64), _line_end(codes, 0)
     for i in range(np.uint64(kept)):
-        ends_line = np.uint8(0)
-        while at < starts[i]:
-            ends_line |= np.uint8(codes[at] == _NEWLINE)
-            at += np.int32(1)
-        at = ends[i]
-        cuts[i] |= ends_line  # a wrapped line may be moved as a whole
+        if line_end < starts[i]:
+            cuts[i] |= np.uint8(1)  # a wrapped line may be moved as a whole
+            line_end = _line_end(codes, np.int64(ends[i]))
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     if has_names:
         mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
         ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
-        positions, sorts, anchors, words, cuts[:kept],
+        positions, valued, anchors, words, cuts[:kept],
     )  # fmt: skip
+
+
+@kernel(
+    Tuple((boolean, U64))(R32, boolean, R32, R32, int64, R64, R8, R64, RF64, R64, R64), check=False
+)
+def read_words(
+    raw: Codes, composed: bool, table: Codes, expansions: Codes, mode: int, roots: Hashes,
+    hints: NDArray[np.uint8], nodes: Hashes, weights: NDArray[np.float64], stops: Hashes,
+    keys: Hashes,
+) -> tuple[bool, Hashes]:  # fmt: skip
+    """Code points in; out come whether the text need not be composed, and the hashes of its
+    distinct words, those of `read_text`."""
+    ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
+    join_signs(codes, flags)
+    around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
+    starts, ends, tagged = around[0], around[1], sorts[0]
+    count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged)
+    hashes, clauses = np.empty(count, np.uint64), np.empty((count, 2), np.uint64)
+    kept, _, _ = keep_words(
+        codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, sorts[1], sorts[2]
+    )
+    return ready, distinct(hashes, kept)[0]
 
 
 FORMAT: Final = 22
@@ -276,10 +289,16 @@ class Shingler:
         )
 
     @cached_property
-    def title_words(self) -> Hashes:
-        """The words that `read_text` looks up in a title, which keeps some stop words."""
-        words, kinds = kinds_of_words(stops=True, titles=True)
-        return make_table(hash_words(words, self._keys), kinds)
+    def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
+        """What `read_words` takes behind `composed`, for a text and for a title."""
+        # Without those that may tell a title from another one (plan A), and without the words
+        # that are no stop words: a small table stays in the cache.
+        kept = frozenset(word_lists()["telling"])
+        words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
+        kinds = np.full(len(words), STOP, np.uint64)
+        of_title = make_table(hash_words(words, self._keys), kinds)
+        tables = (*self.tables[:3], *self.tables[4:8])
+        return (*tables, self._stops, self._keys), (*tables, of_title, self._keys)
 
     @cached_property
     def tables(self) -> tuple[Any, ...]:
@@ -298,16 +317,18 @@ class Shingler:
 
     def __call__(self, text: str) -> Shingles:
         """The shingles of `text`; any string will do, and none raises."""
-        return Shingles(*self.read(text, read_text, *self.tables))
+        features, counts, figures, *rest = self.read(text, read_text, *self.tables)
+        return Shingles(features, counts, distinct(figures, figures.size)[0], *rest)
+
+    def words(self, text: str, *, is_title: bool = False) -> Hashes:
+        """The hashes of the distinct tokens, ascending; a title keeps some stop words."""
+        hashes: Hashes
+        (hashes,) = self.read(text, read_words, *self._tables_of_words[is_title])
+        hashes.sort()
+        return hashes
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
-        codes, starts, ends = self._cut(text)
-        decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
-        places = zip(starts.tolist(), ends.tolist(), strict=True)
-        return [decoded[first:last] for first, last in places]
-
-    def _cut(self, text: str) -> tuple[Codes, Places, Places]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         join_signs(codes, flags)
         hashes = np.empty(codes.size, np.uint64)
@@ -319,7 +340,9 @@ class Shingler:
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = keep_words(codes, flags, *places, rows[0], rows[1])
-        return codes, starts[:kept], ends[:kept]
+        decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
+        found = zip(starts[:kept].tolist(), ends[:kept].tolist(), strict=True)
+        return [decoded[first:last] for first, last in found]
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:

@@ -165,4 +165,4 @@ def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hash
             found += 1
     for i in range(np.uint64(found)):
         anchors[i] = mix(anchors[i] ^ keys[SHINGLE_START])  # the smallest hashes begin with zeros
-    return anchors[:found].copy()
+    return anchors[:found]

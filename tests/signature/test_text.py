@@ -102,8 +102,11 @@ def test_bad_arguments() -> None:
 @pytest.mark.parametrize(
     "text", ["", "。", "the", "A ferry sank on 4 March", "渔船早归，e\u0301t\u00e9"]
 )
-def test_token_hashes_are_those_of_the_tokens(text: str) -> None:
+def test_words_are_the_hashes_of_the_tokens(text: str) -> None:
     """A title's words are compared with those of a text, so both have the same hashes."""
     shingler = Shingler(hash_key=7)
-    found = TextSigner(shingler, whole=False).token_hashes(text)
-    assert found.tolist() == [hash_word(token, shingler._keys) for token in shingler.tokens(text)]
+    expected = {hash_word(token, shingler._keys) for token in shingler.tokens(text)}
+    assert shingler.words(text).tolist() == sorted(expected)
+    assert expected <= {*shingler.words(text, is_title=True).tolist()}
+    of_text = TextSigner(shingler, whole=False)(text).word_hashes.tolist()
+    assert {*of_text} - {0} <= expected

@@ -164,6 +164,7 @@ def test_table_of_hashes(kinds: dict[int, int], other: int) -> None:
     for wanted in (kinds, crowded):
         hashes = np.array([value << 13 | 7 for value in wanted], np.uint64)
         table = hashing.make_table(hashes, np.array(list(wanted.values()), np.uint64))
+        assert table.ctypes.data % 64 == 0  # a bucket in one line of the cache
         for value in (*wanted, *(value ^ (1 << 50) or 1 for value in wanted), other >> 13 or 1):
             assert _kind(table, np.uint64(value << 13 | 9)) == wanted.get(value, 0)
 

@@ -95,7 +95,7 @@ def title(html: str, page: Blocks) -> str:
     for block in page.blocks:
         if block.tag == "h1" and len(block.text) >= _HEADING and block.text in page.title:
             return block.text
-    if social := _flat(_meta(html[:_HEAD], "og:title")):
+    if social := " ".join(unescape(_meta(html[:_HEAD], "og:title")).split()):
         return _without_site(social)
     return _without_site(page.title)
 
@@ -169,8 +169,3 @@ def _without_site(text: str) -> str:
             break
         end = cut.start()
     return text[:end]
-
-
-def _flat(text: str) -> str:
-    """One line of plain text."""
-    return " ".join(unescape(text).split())
