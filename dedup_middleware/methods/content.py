@@ -59,6 +59,11 @@ from dedup_middleware.model.records import CONTENT
 
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
+# A second headline for a story has at least so many words, of which one in so many is new; the same
+# of a report with so many numerals. A cut of a story has at most that share of its size.
+_HEADLINE, _NEW = 6, 4
+_HEADLINE_OF_REPORT, _NEW_OF_REPORT, _FIGURES = 8, 3, 8
+_CUT: Final = 0.9
 _DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
 
 
@@ -176,13 +181,14 @@ class ContentByEvidence(Content):
             return self.weigh(page, candidates, found, figures, turned, compared)
         new = compare_title(wording, [payloads[place] for place in places.tolist()])
         candidates = candidates.copy()
-        # A title that says nothing new is no other title.
-        candidates["title"][places[new[:, NEW_IN_TITLE] == 0]] = page.title
+        second = self._are_second(page, candidates["size"][places], new)
+        # A title that says nothing new is no other title, nor is a second one for a story.
+        candidates["title"][places[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
         if wording.words < SHORT:  # the words of its title are compared by `examine`
             return judged
-        others = places[(new[:, NEW_IN_TITLE] > 0) & (new[:, NEW_IN_TEXT] > 0)]
-        return self._keep_other_subject(others, judged)
+        other = (new[:, NEW_IN_TITLE] > 0) & (new[:, NEW_IN_TEXT] > 0) & ~second
+        return self._keep_other_subject(places[other], judged)
 
     @staticmethod
     def _retitled(
@@ -194,6 +200,31 @@ class ContentByEvidence(Content):
         titles = candidates["title"]
         alike = alike & (candidates["host"] == page.host) & (candidates["key"] != page.key_hash)
         return np.flatnonzero(alike & (titles != page.title) & (titles != 0))
+
+    @staticmethod
+    def _are_second(
+        page: Fingerprint, sizes: NDArray[np.uint32], new: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Whether the title of a page may be a second headline for the story of each candidate.
+
+        Few of its words are new, and none of them stands where the other page says something else;
+        in a report with many numerals, all of which must be held, one may. Pages on a template are
+        as long as each other, and so are their titles.
+
+        :param sizes: of the candidates; ``new`` is what
+            :func:`~dedup_middleware.signature.titles.compare_title` gives
+        """
+        from dedup_middleware.signature.titles import AS_LONG, NEW_IN_TITLE, REPLACED
+        from dedup_middleware.text.wording import SHORT
+
+        wording = page.wording
+        words, found = len(wording.headline), new[:, NEW_IN_TITLE]
+        few = (_NEW * found <= words) & (new[:, REPLACED] == 0) & (words >= _HEADLINE)
+        if words >= _HEADLINE_OF_REPORT and wording.numerals >= _FIGURES:
+            few |= (_NEW_OF_REPORT * found <= words) & (new[:, REPLACED] <= 1)
+        edited = (new[:, AS_LONG] == 0) & (page.size >= LONG)
+        few &= ((page.size <= _CUT * sizes) | edited) & (wording.words >= SHORT)
+        return np.asarray(few, np.bool_)
 
     @staticmethod
     def _keep_other_subject(others: NDArray[np.intp], judged: Judgement) -> Judgement:

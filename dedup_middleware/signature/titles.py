@@ -29,7 +29,7 @@ from dedup_middleware.signature.held import (
 from dedup_middleware.signature.ribbon import PADDING, is_filter
 
 MOST_OF_TITLE: Final = 16  # words of a title that are entered
-NEW_IN_TEXT, NEW_IN_TITLE = range(2)
+NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG = range(4)
 _BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
 _HIGH: Final = np.uint64(48)  # a shift that leaves 16 bits
 _TITLED: Final = 5  # a shift behind `COUNT`
@@ -90,7 +90,7 @@ def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
 
 
 def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the words of a page's title with n other pages, int64[n, 2].
+    """Compare the words of a page's title with n other pages, int64[n, 4].
 
     The columns count, of the title:
 
@@ -99,8 +99,11 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
     * ``NEW_IN_TITLE``: words that are in no such passage, and not in the title of the other one; 1
       at least if both titles have equally many: another word of a list that both pages have, or
       words in another order (blue and red, from A to B)
+    * ``REPLACED``: those of them that the page says with fewer than two of these shingles held
+      anywhere: where the other one may say something else
+    * ``AS_LONG``: 1 if both titles have equally many words
 
-    All shingles with the word must be held in one place. Fewer would do if a page were compared
+    A word is held if all shingles with it are in one place. Fewer would do if a page were compared
     with one other: but of a hundred variants of a product one holds a shingle by mistake.
     """
     ends = list(accumulate(map(len, evidence), initial=0))
@@ -128,7 +131,7 @@ def _compare_title(
     order: Any, headline: Any, word_hashes: Any, data: Any, ends: Any, titled: Any
 ) -> Any:  # fmt: skip
     count, shingles, words = ends.size - 1, np.int64(order.size), np.int64(word_hashes.size)
-    found = np.zeros((count, 2), np.int64)
+    found = np.zeros((count, 4), np.int64)
     common = np.empty(shingles, np.uint8)
     width = words - shingles + 1
     for row in range(count):
@@ -139,7 +142,7 @@ def _compare_title(
             head, start = data[ends[row]], np.uint64(ends[row]) + np.uint64(1)
             mark_common(order, data, start, size, np.int64(head & LEVEL), common)
         for k in range(headline.size):
-            is_said, is_held = False, False
+            is_said, is_held, most = False, False, 0
             for word in range(words):
                 if word_hashes[word] == headline[k]:
                     is_said = True
@@ -148,11 +151,14 @@ def _compare_title(
                     for shingle in range(first, end):
                         held += np.int64(common[shingle])
                     is_held |= held == end - first
+                    most = max(most, held)
             if not is_held:
                 is_titled = head & TITLE_BEHIND != 0
                 is_titled = is_titled and _is_in_title(headline[k], data, ends[row + 1])
                 found[row, NEW_IN_TEXT] += np.int64(is_said)
                 found[row, NEW_IN_TITLE] += np.int64(not is_titled)
+                found[row, REPLACED] += np.int64(is_said and most <= 1 and not is_titled)
         if head & TITLE_BEHIND != 0 and np.int64(data[ends[row + 1] - 1] >> _TITLED) == titled:
             found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
+            found[row, AS_LONG] = 1
     return found

@@ -214,6 +214,51 @@ async def test_a_title_that_says_what_is_new(key: str, one: str, other: str) -> 
         assert (await titled(long, key)).outcome == "new"
 
 
+BRIDGE = (
+    "云洲长江大桥的主缆架设昨日全部完成，大桥建设转入钢梁吊装阶段。这是一座双塔悬索桥，主跨一千六百八十米，"
+    "上层为六车道高速公路，下层为双线铁路，建成后将成为省内跨度最大的公铁两用桥。两根主缆各由二百一十七根索股组成，"
+    "全部钢丝首尾相接可以绕地球赤道一周半。项目总工程师介绍，架设主缆最怕大风，团队在猫道上安装了四十多个风速仪，"
+    "风力超过六级就停止作业，整个工序历时一百零四天。为了保证索股的线形，测量人员只在凌晨气温稳定的时段调索，"
+    "误差控制在一厘米以内，相当于在一千多米外瞄准一枚硬币。接下来要吊装的钢梁共八十九节段，最重的一节超过九百吨，"
+    "由船运到桥下后用缆载吊机垂直提升，预计明年六月合龙。大桥通车后，两岸的车程将由现在轮渡的五十分钟缩短到六分钟，"
+    "沿线的三个县第一次接入铁路网。"
+)
+CUT = BRIDGE[: BRIDGE.index("接下来")]
+EDITED = "(记者郑平)" + BRIDGE.replace("项目总工程师介绍", "总工程师说").replace("将由现在", "由")
+BRIDGE_TITLE = "云洲长江大桥主缆架设完成"
+
+
+@pytest.mark.parametrize("key", ["5eed", "1", "2"])
+@pytest.mark.parametrize(
+    ("title", "text", "expected"),
+    [
+        ("主缆钢丝可绕地球赤道一周半 大桥转入钢梁吊装", CUT, "near-duplicate"),
+        ("主缆架设历时一百零四天：风力超过六级就收工", CUT, "near-duplicate"),
+        ("主缆架设历时一百零四天：风力超过六级就收工", EDITED, "near-duplicate"),
+        # As many words as the other title has, a few words, or most of them new.
+        ("云洲长江大桥主缆架设收官", EDITED, "other-title"),
+        ("大桥工地收工", CUT, "other-title"),
+        ("走近追风的造桥人：他们在猫道上看日出日落", CUT, "other-title"),
+    ],
+)
+async def test_a_second_headline_for_a_story(
+    key: str, title: str, text: str, expected: str
+) -> None:
+    """A cut or edited story under a headline of its own, few words of which are new, is a copy."""
+    assert (await titled([(BRIDGE_TITLE, BRIDGE), (title, text)], key)).reason == expected
+
+
+@pytest.mark.parametrize("key", ["5eed", "1", "2"])
+async def test_a_longer_title_that_names_another_subject(key: str) -> None:
+    """Another bridge on the template of that report is kept, though its title is a headline, too,
+    and its text is shorter: it names the bridge where the stored page names another one."""
+    title = "青螺岛跨海大桥主缆架设完成 转入钢梁吊装阶段"
+    text = CUT.replace("云洲长江", "青螺岛跨海")
+    for pages in ((BRIDGE, text), (BRIDGE, BRIDGE.replace("云洲长江", "青螺岛跨海"))):
+        found = await titled(list(zip((BRIDGE_TITLE, title), pages, strict=True)), key)
+        assert found.outcome == "new"
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
