@@ -22,6 +22,7 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.records import BAND_SUFFIX_BITS, CONTENT, SIMHASH_SUFFIX_BITS
 from dedup_middleware.signature import evidence
+from dedup_middleware.signature.exchanged import TRIPLE
 
 _RECORDS = types.Array(CONTENT, 1, readonly=True)
 
@@ -215,6 +216,13 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 
 
 @subkernel
+def _says_other_word(lacking: Any, more: Any) -> Any:
+    """Whether all that a page says anew is one word in place of another one, or of two: imposed and
+    introduced both became proposed, which may make one shingle less."""
+    return lacking > 0 and (more == 0 or (lacking > TRIPLE and abs(more) == 1))
+
+
+@subkernel
 def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
     """Whether a page says other words than another page of its host in the same place."""
     more = abs(their_size - size)
@@ -280,6 +288,9 @@ def decide_by_evidence(
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
         changed |= found[i, evidence.RENAMED] >= _RENAMED
+        # In a short page a copy with one slip of the pen is as frequent as another fact.
+        if counted >= _SHORT:
+            changed |= _says_other_word(found[i, evidence.OTHER_WORD], size - their_size)
         # Other sites add a year or a date; yearly and weekly pages of one site differ in them.
         changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal

@@ -23,9 +23,10 @@ class Wording:
     ``headline``: uint64[h] words of the title of any page with a host, ascending; ``titled``: how
     many that title has modulo 8, stop words and repeated ones too;
     ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
-    something, and when; ``begins``: uint8[words] whether a clause or line begins there (1) and
-    whether it has a capital letter (2); ``seeds``: uint64 two numbers that the hash of a shingle
-    is made with, and the hashes of negations. The last two may be empty.
+    something, and when; ``begins``: uint8[words] whether a clause or line begins there (1),
+    whether it has a capital letter (2), and whether editors put it in place of others (4);
+    ``seeds``: uint64 two numbers that the hash of a shingle is made with, and the hashes of
+    negations. The last two may be empty.
     """
 
     order: NDArray[np.uint64]

@@ -31,6 +31,7 @@ from dedup_middleware.signature.exchanged import (
     TRIPLE,
     count_denied,
     count_exchanged,
+    count_of_other_word,
     count_renamed,
     count_swapped,
     is_put_in,
@@ -78,8 +79,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     EXCHANGED,
     RENAMED,
     PUT_IN,
-) = range(13)
-COLUMNS: Final = 13
+    OTHER_WORD,
+) = range(14)
+COLUMNS: Final = 14
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # words at the beginning, and
 TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
@@ -112,7 +114,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 13].
+    """Compare the wording of a page with the evidence of n others, int64[n, 14].
 
     The columns count, of the page:
 
@@ -145,6 +147,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other one has nowhere
       and that were put in between words that follow each other there; ``NEW_VALUES`` leaves them
       out
+    * ``OTHER_WORD``: shingles that the other one lacks, if one word is in all of them, between
+      words that both have; -1 if editors put that word in place of others without saying more, or
+      if it is a name; 0 where names are not known by their capitals
 
     If the other page is short its words are known, and no shingle with another word is common.
     On a page of which fewer than half of the words are different ones each new word counts whole,
@@ -446,6 +451,9 @@ def _examine(
                 found[row, EXCHANGED] += count_swapped(
                     common, word_hashes, begins, seeds, data, start, size
                 ) + count_denied(common, word_hashes, begins, seeds, data, start, size)
+                found[row, OTHER_WORD] = count_of_other_word(
+                    common, word_hashes, begins, seeds, data, start, size
+                )
                 found[row, RENAMED] = count_renamed(
                     common, firsts, word_hashes, begins, seeds, data, start, size
                 )

@@ -10,6 +10,8 @@ Words that stand alone where the other page has others replaced them. A name tha
 what the page is about: another town, firm or person. Two that replaced each other changed places:
 which of two teams beat the other. A negation that was put in, or that the filter holds between two
 words of the page, denies what the other page says, whatever else was edited.
+
+If one word is all that is new in a page, it may be what a correction is about (imposed, proposed).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
 from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.capitals import CAPITAL
+from dedup_middleware.text.clauses import BEGINS, RESTYLED
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NO_NEWS
 
@@ -97,7 +100,7 @@ def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any
             continue
         is_inside, is_news = True, word_hashes[word - 1] != np.uint64(NO_NEWS)
         for i in range(word, word + TRIPLE):
-            is_inside &= begins[i] & ~CAPITAL == 0
+            is_inside &= begins[i] & BEGINS == 0
             is_news &= word_hashes[i] != np.uint64(NO_NEWS)
         if is_inside and is_news:
             if found == _JOINTS:
@@ -192,7 +195,7 @@ def count_swapped(
             continue
         words, inside = word_hashes[word:end], True
         for i in range(word + 1, end):
-            inside &= begins[i] & ~CAPITAL == 0
+            inside &= begins[i] & BEGINS == 0
         for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
             for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
                 said = np.concatenate((words[last:], words[one:last], words[:one]))
@@ -224,7 +227,7 @@ def count_denied(
             continue
         last, denies = word - 1, False
         if common[word]:
-            asked = _ASKED if begins[word] & ~CAPITAL == 0 else 0
+            asked = _ASKED if begins[word] & BEGINS == 0 else 0
             for i in range(_NEGATIONS, min(seeds.size, _NEGATIONS + asked)):
                 denies |= _holds_between(
                     word_hashes, seeds, data, start, size, last, word, seeds[i : i + 1]
@@ -234,7 +237,47 @@ def count_denied(
             for i in range(word, last + 1):
                 for k in range(_NEGATIONS, seeds.size):
                     denies |= word_hashes[i] == seeds[k]
-            denies &= (begins[word] & begins[last + 1]) & ~CAPITAL == 0  # no clause of its own
+            denies &= (begins[word] & begins[last + 1]) & BEGINS == 0  # no clause of its own
             denies &= _continues(word_hashes, seeds, data, start, size, word - 1, last)
         found += denies
     return found
+
+
+@subkernel
+def count_of_other_word(
+    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
+) -> Any:
+    """How many shingles the other page lacks, if all of them have one word, the same everywhere,
+    which was not put in; else 0, and -1 if editors put that word in place of others, or if it is a
+    name, which may be a slip or a title. 0 also where names are not known by their capitals.
+
+    At the beginning and the end of a page no word is looked for. One shingle in sixteen is held by
+    mistake, so two of the three with the word are enough: if both pages have equally many, it
+    stands for another word, as words that are put in or left out change their number.
+    """
+    begin, end = 0, common.size
+    while begin < end and not common[begin]:
+        begin += 1
+    while end > begin and not common[end - 1]:
+        end -= 1
+    first = begin
+    while first < end and common[first]:
+        first += 1
+    if first == end or max(begin, common.size - end) >= TRIPLE:
+        return 0
+    found, last = 0, first + TRIPLE - 1
+    if _continues(word_hashes, seeds, data, start, size, last - 1, last):
+        return 0
+    for word in range(first, last + 1):
+        said, others, inside = word_hashes[word], 0, 0
+        for i in range(common.size):
+            if not common[i]:
+                has = word_hashes[i] == said or word_hashes[i + 1] == said
+                others += not (has or word_hashes[i + 2] == said)
+                inside += begin < i < end
+        if others == 0 and inside > 1:
+            found = -1 if found < 0 or begins[word] & (CAPITAL | RESTYLED) else inside
+    capitals = False
+    for word in range(begins.size):
+        capitals |= begins[word] & CAPITAL != 0
+    return found if capitals else 0

@@ -155,6 +155,9 @@ SPAN: Final = 2048
 POINTER: Final = 4096
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
+STYLE: Final = 8192  # of a word that editors put in place of another one
+#: marks of a word: a clause begins with it; its kind has `STYLE`; `capitals` has a third one
+BEGINS, RESTYLED = 1, 4
 _SPANS: Final = frozenset(word_lists()["spans"])
 _POINTERS: Final = frozenset(word_lists()["pointers"])
 #: names of months, numerals written as words and units of time, which no shipped list leaves out
@@ -187,7 +190,9 @@ def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     for words in stop_words().values() if stops else ():
         kinds.update({word: kinds.get(word, 0) | STOP for word in words})
-    for words, bit in ((NUMBER_WORDS, NUMBER), (_SPANS, SPAN), (_POINTERS, POINTER)):
+    styles = frozenset(word_lists()["styles"])
+    bits = {NUMBER: NUMBER_WORDS, SPAN: _SPANS, POINTER: _POINTERS, STYLE: styles}
+    for bit, words in bits.items():
         kinds.update({word: kinds.get(word, 0) | bit for word in words})
     return np.array(list(kinds)), np.array(list(kinds.values()), np.uint64)
 
@@ -265,9 +270,9 @@ def polarity_of(code: np.uint32) -> np.uint64:
 
 
 #: added to the kind of a token that is in no list: `ends_turn` holds for it
-TURNING: Final = 8192
-FURTHER: Final = 16384  # of a name's word that is no part of the words of its clause: not the first
-ELIDED: Final = 32768  # of a token that begins with an article or the like and an apostrophe
+TURNING: Final = 16384
+FURTHER: Final = 32768  # of a name's word that is no part of the words of its clause: not the first
+ELIDED: Final = POINTER  # of a token that begins with an article or the like and an apostrophe
 SPACE, HYPHEN, APOSTROPHE, _CYRILLIC = map(ord, " -'а")
 _A, _L, _Q, _U, _Z = map(ord, "alquz")
 _ELIDED: Final = np.uint64(5)  # letters of what is written with an apostrophe are fewer

@@ -31,8 +31,8 @@ _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
 _LINE: Final = 8  # numbers of 64 bits in a line of the cache
-_KIND_BITS: Final = np.uint64(13)
-_KIND: Final = np.uint64(8191)
+_KIND_BITS: Final = np.uint64(14)
+_KIND: Final = np.uint64(16383)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 # Places in the array of constants that `constants` derives from a key.
@@ -159,7 +159,7 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
 
 
 def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 8191, which replace their lowest 13 bits:
+    """A hash table from hashes to kinds, 1 to 16383, which replace their lowest 14 bits:
     buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
     goes into the next one. Of hashes that differ in these bits alone the last one counts."""
     values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)

@@ -38,10 +38,12 @@ from dedup_middleware.text.clauses import (
     NAME,
     NUMBER,
     POINTER,
+    RESTYLED,
     SO,
     SPACE,
     SPAN,
     STOP,
+    STYLE,
     TURNING,
     TURNS,
     WORDS,
@@ -99,12 +101,12 @@ def _hash_tokens(
             pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
-        kind |= np.uint64(ELIDED) if begin > first else np.uint64(0)
+        kind = kind & ~np.uint64(POINTER) | np.uint64(ELIDED * (begin > first))
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
     _name_bodies(text, cut, kinds)
 
 
-_ONE, _TWO = np.uint64(1), np.uint64(2)
+_ONE, _TWO, _POLARITY = np.uint64(1), np.uint64(2), np.uint64(NUMBER - 1)
 
 
 @subkernel
@@ -224,10 +226,10 @@ def keep_words(
             kind, says = np.uint64(kinds[token]), i < last
             numbers[kept] = np.uint8(kind // np.uint64(NUMBER) & np.uint64(3))
             turning, whole = kind & np.uint64(TURNING), np.uint64(kind & np.uint64(FURTHER) == 0)
+            style = np.uint8(kind & np.uint64(STYLE) != 0) * np.uint8(RESTYLED)
             part = elided(codes, first, last) if kind & np.uint64(ELIDED) else first
-            kind &= np.uint64(NUMBER - 1)
-            ends_clause = says and divides(codes, flags, before, first)
-            cuts[kept] = cut = cut | np.uint8(ends_clause)
+            kind, ends_clause = kind & _POLARITY, says and divides(codes, flags, before, first)
+            cut, cuts[kept] = cut | np.uint8(ends_clause), cut | np.uint8(ends_clause) | style
             counts = says & (every | (kind & np.uint64(STOP) == 0))
             kept += np.uint64(counts)
             cut = np.uint8(0) if counts else cut

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
 from dedup_middleware.text.characters import Hashes, Places
+from dedup_middleware.text.clauses import BEGINS
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 
@@ -111,7 +112,7 @@ def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Ha
     clauses, number = np.empty(np.uint64(count) // np.uint64(_LEAST) + np.uint64(1), np.uint64), 0
     value, words = start, 0
     for word in range(np.uint64(count)):
-        if (cuts[word] and words >= _LEAST) or words >= _LONGEST:
+        if (cuts[word] & BEGINS and words >= _LEAST) or words >= _LONGEST:
             clauses[number] = mix(value)
             number += 1
             value, words = start, 0

@@ -89,6 +89,9 @@ def weigh(
     if wording.numerals > 8:
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     changed |= found[:, evidence.RENAMED] > 1
+    lacking, near = found[:, evidence.OTHER_WORD], abs(sizes - page.size) <= 1
+    if min(wording.words, 2 * (page.size + wording.words - len(wording.order))) >= 60:
+        changed |= (lacking > 0) & ((sizes == page.size) | ((lacking > 3) & near))
     neighbours, titled = _same_host(page, candidates)
     changed |= neighbours & (found[:, evidence.PUT_IN] > 0)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)

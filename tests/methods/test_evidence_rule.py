@@ -108,6 +108,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
         found[:, column] = rng.random(count) < 0.2
     found[:, evidence.NEW_TITLE] = rng.integers(-1, 5, count)
     found[:, evidence.NEW_SUBJECT] = rng.random(count) < 0.2
+    found[:, evidence.OTHER_WORD] = rng.integers(-1, 5, count) * (rng.random(count) < 0.2)
     found[:, evidence.EXCHANGED] = 2 * (rng.random(count) < 0.1)
     found[:, evidence.FALSE_POSITIVES] = rng.choice([0, 50_000], count)
     figures, turned = (rng.random((2, count)) < 0.1).astype(np.int64)

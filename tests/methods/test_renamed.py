@@ -1,4 +1,5 @@
-"""English reports with many numerals: another name throughout, and what reprints write anew."""
+"""English reports with many numerals: another name throughout, and what reprints write anew;
+reports in which one word is another one."""
 
 from __future__ import annotations
 
@@ -123,3 +124,64 @@ async def test_german_nouns_are_no_names(key: str) -> None:
     """All have capital letters: another word for the works is another word."""
     new = GERMAN.replace("Werk", "Lager")
     assert (await verdict(GERMAN, new, key)).outcome == "duplicate"
+
+
+# Of 60 words and more without stop words; it has no numeral and no word of the list of opposites
+# that is replaced below.
+LEVY = (
+    "At a long meeting in the old customs house the harbour board of Wexcombe imposed a levy on "
+    "visiting yachts, which the owners of the marina called "
+    "a burden for a trade that depends on guests. The levy was introduced because dredging of the "
+    "eastern channel devours savings, and because sailors leave rubbish on the quay. Fishermen "
+    "welcomed the idea and asked that skippers of ferries pay as well. The clerk told listeners "
+    "that accounts would be printed, that stickers would be sold at a kiosk beside the crane, and "
+    "that inspectors in a yellow dinghy would visit moorings. A petition against the charge hangs "
+    "in the chandlery, where Gordon Petrie sells ropes, lamps, varnish and tinned soup. Children "
+    "of the sailing club painted posters with whales and pirates and handed them to passengers."
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"imposed": "proposed", "introduced": "proposed"},
+        {"imposed": "refunded"},
+        {"levy": "bonus"},
+        {"yachts": "tankers"},
+        {"inspectors": "beggars"},
+    ],
+)
+async def test_one_word_that_corrects_a_fact(changes: dict[str, str]) -> None:
+    """One word in place of another one, and nothing else, is a correction or another product."""
+    other = LEVY
+    for before, after in changes.items():
+        assert before in other
+        other = other.replace(before, after)
+    found = [(await verdict(LEVY, other, f"{key:x}")).outcome for key in range(1, 13)]
+    assert found.count("new") >= 10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"harbour": "harbor"},
+        {"kiosk beside": "shop beside"},  # in the list of what editors write for other words
+        {"sailing club painted": "sailing club merrily painted"},
+        {"painted posters with whales and pirates and": "painted posters and"},
+        {"visiting": "foreign", "rubbish": "litter"},  # a journalist who edits changes more
+    ],
+)
+async def test_words_that_editors_change(changes: dict[str, str]) -> None:
+    """None of these makes another page on another site; two words may be an edit."""
+    other = LEVY
+    for before, after in changes.items():
+        assert before in other
+        other = other.replace(before, after)
+    found = [(await verdict(LEVY, other, f"{key:x}")).outcome for key in range(1, 13)]
+    assert found.count("duplicate") >= 11
+
+
+async def test_one_word_beside_a_cut() -> None:
+    """With fewer shingles the stored page may have had it elsewhere: that is no sign."""
+    cut = LEVY[: LEVY.rindex("Children")].replace("rubbish", "litter")
+    assert (await verdict(LEVY, cut, "1")).outcome == "duplicate"

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.evidence import EXCHANGED, RENAMED, examine, make_evidence
+from dedup_middleware.signature.evidence import (
+    EXCHANGED,
+    OTHER_WORD,
+    RENAMED,
+    examine,
+    make_evidence,
+)
 from dedup_middleware.text.capitals import CAPITAL
+from dedup_middleware.text.clauses import RESTYLED
 from dedup_middleware.text.wording import NO_NEWS
 from tests.signature.plainfilter import WIDTH, PlainFilter, mix, page_of, plain_common
 
@@ -219,3 +226,53 @@ def test_names_in_place_of_others(seed: int, size: int, edits: int) -> None:
     raw, plain = make_evidence(one), PlainFilter(one)
     assert examine(two, [raw])[0, RENAMED] == renamed(two, plain)
     assert examine(one, [raw])[0, RENAMED] == 0
+
+
+def of_other_word(page: Wording, stored: PlainFilter) -> int:
+    """How many shingles lack, all with one word that was not put in; -1: editors write it."""
+    words, common = page.word_hashes.tolist(), plain_common(page, stored)
+    inner = [i for i, held in enumerate(common) if held]
+    if 2 * len(inner) <= len(common) or 2 * len(set(words)) < len(words):
+        return 0
+    lacking = [i for i, held in enumerate(common) if not held]
+    inside = [i for i in lacking if inner[0] < i < inner[-1]]
+    if not inside or inner[0] > 2 or inner[-1] < len(common) - 3:
+        return 0
+    at = inside[0] + 2
+    after = words[at + 1 : at + 3]
+    follows = after[0] != words[at] and stored.holds(
+        shingle_of(words[at - 2], words[at - 1], after[0]), shingle_of(words[at - 1], *after)
+    )
+    if follows or len(inside) < 2:
+        return 0
+    same = [
+        word
+        for word in range(inside[0], at + 1)
+        if all(words[word] in words[i : i + 3] for i in lacking)
+    ]
+    if not any(page.begins & CAPITAL):
+        return 0
+    if any(page.begins[word] & (CAPITAL | RESTYLED) for word in same):
+        return -1
+    return len(inside) if same else 0
+
+
+@given(st.integers(0, 1 << 32), st.integers(12, 100), st.integers(0, 4), st.integers(0, 2))
+def test_one_word_in_place_of_others(seed: int, size: int, places: int, edits: int) -> None:
+    """A word that stands in place of others is found as the twin finds it."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(1, _M64, size, dtype=np.uint64).tolist()
+    other, said = list(words), int(rng.integers(1, _M64, dtype=np.uint64))
+    for place in rng.integers(0, size, places):
+        other[place] = said
+    for place in rng.integers(0, size, edits):
+        if rng.random() < 0.5:
+            other[place] = int(rng.integers(1, _M64, dtype=np.uint64))
+        else:
+            other.insert(place, said)
+    begins = rng.choice([0, 0, 0, 0, RESTYLED, CAPITAL], 2 * size).tolist()
+    one = page_in_clauses([words], begins[: len(words)])
+    two = page_in_clauses([other], begins[: len(other)])
+    raw, plain = make_evidence(one), PlainFilter(one)
+    assert examine(two, [raw])[0, OTHER_WORD] == of_other_word(two, plain)
+    assert examine(one, [raw])[0, OTHER_WORD] == 0
