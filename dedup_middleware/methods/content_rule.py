@@ -288,9 +288,6 @@ def decide_by_evidence(
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
         changed |= found[i, evidence.RENAMED] >= _RENAMED
-        # In a short page a copy with one slip of the pen is as frequent as another fact.
-        if counted >= _SHORT:
-            changed |= _says_other_word(found[i, evidence.OTHER_WORD], size - their_size)
         # Other sites add a year or a date; yearly and weekly pages of one site differ in them.
         changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
@@ -308,6 +305,13 @@ def decide_by_evidence(
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = base.COMMON_CODE
+        # In a short page a copy with one slip of the pen is as frequent as another fact.
+        if (
+            code == base.CONTAINED_CODE
+            and counted >= _SHORT
+            and _says_other_word(found[i, evidence.OTHER_WORD], size - their_size)
+        ):
+            code = base.OTHER_FIGURES_CODE
         codes[i] = code
         apart[i] = similarity if code > base.CONTAINED_CODE else 0.0
         held[i] = (

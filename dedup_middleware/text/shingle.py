@@ -293,7 +293,7 @@ class Shingler:
         """What `read_words` takes behind `composed`, for a text and for a title."""
         # Without those that may tell a title from another one (plan A), and without the words
         # that are no stop words: a small table stays in the cache.
-        kept = frozenset(word_lists()["telling"])
+        kept = frozenset(word_lists()["of-titles"])
         words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
         kinds = np.full(len(words), STOP, np.uint64)
         of_title = make_table(hash_words(words, self._keys), kinds)
@@ -329,6 +329,12 @@ class Shingler:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens that shingles are made of, in normal form, for people to read."""
+        codes, starts, ends = self._cut(text)
+        decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
+        found = zip(starts.tolist(), ends.tolist(), strict=True)
+        return [decoded[first:last] for first, last in found]
+
+    def _cut(self, text: str) -> tuple[Codes, NDArray[np.int32], NDArray[np.int32]]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         join_signs(codes, flags)
         hashes = np.empty(codes.size, np.uint64)
@@ -340,9 +346,7 @@ class Shingler:
         rows = np.empty((2, codes.size), np.uint8)
         places = (starts, ends, count, named, self._stops, self._keys, hashes, clauses)
         kept, _, _ = keep_words(codes, flags, *places, rows[0], rows[1])
-        decoded = codes.tobytes().decode("utf-32-le", "surrogatepass")
-        found = zip(starts[:kept].tolist(), ends[:kept].tolist(), strict=True)
-        return [decoded[first:last] for first, last in found]
+        return codes, starts[:kept], ends[:kept]
 
 
 def _fold_word(mapping: Mapping[int, int], word: str) -> str:

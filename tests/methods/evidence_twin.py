@@ -22,7 +22,9 @@ from dedup_middleware.methods.content import ContentByEvidence, is_exact
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.signature import evidence
 
-_REASONS = (EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON)
+_REASONS = (
+    EXACT, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COMMON, OTHER_FIGURES
+)  # fmt: skip
 
 
 def similarity_of(
@@ -32,7 +34,7 @@ def similarity_of(
 
     1 where nothing is new; at a similarity of s a page is a duplicate by every threshold up to s.
 
-    :param found: int64[n, 13], what `examine` returns
+    :param found: int64[n, 14], what `examine` returns
     """
     counted = max(1, min(words, LONG) if measure == "novelty" else words)
     is_report = counted >= 250 and numerals >= 8
@@ -90,8 +92,7 @@ def weigh(
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     changed |= found[:, evidence.RENAMED] > 1
     lacking, near = found[:, evidence.OTHER_WORD], abs(sizes - page.size) <= 1
-    if min(wording.words, 2 * (page.size + wording.words - len(wording.order))) >= 60:
-        changed |= (lacking > 0) & ((sizes == page.size) | ((lacking > 3) & near))
+    says_other = (lacking > 0) & ((sizes == page.size) | ((lacking > 3) & near)) & (words >= 60)
     neighbours, titled = _same_host(page, candidates)
     changed |= neighbours & (found[:, evidence.PUT_IN] > 0)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)
@@ -113,6 +114,7 @@ def weigh(
         (turned > 0) | (found[:, evidence.EXCHANGED] > 0),
         title_differs | is_other_subject | (titled & ~strict),
         neighbours & template,
+        says_other,
     )
     reasons = [
         next((reason for holds, reason in zip(row, _REASONS, strict=True) if holds), CONTAINED)
