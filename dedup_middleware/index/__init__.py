@@ -1,1 +1,1 @@
-"""From numbers to neighbours: tables, records and the indexes that keep them."""
+"""The index of fingerprints: one interface; back ends in memory, SQLite, Redis, Redis Cluster."""

@@ -1,7 +1,7 @@
-"""The interface of every index, and what all of them share.
+"""The interface of every index back end, and the code that all of them share.
 
-An index knows buckets, page records and claims. It knows nothing of similarity: a client judges the
-candidates that the index returns. One operation writes, and it is atomic::
+An index holds buckets, page records and claims. It does not compute similarity: the client judges
+the candidates that the index returns. Pages enter it by one atomic operation, ``propose``::
 
     made = await index.propose(entry, distance, lease)      # Claimed for most pages, else
     ... judge made.pages; no page is like this one: they are known from now on
@@ -54,21 +54,21 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-MOST_JUDGED = 2048  # candidates of a page that are judged
-_LAST = 256  # page ids among which the newest page is
-#: called now and then with what is being read and how much of it so far
+MOST_JUDGED = 2048  # maximum number of candidates judged for a page
+_LAST = 256  # number of most recent page ids that ``last_page_ids`` returns
+#: progress callback: what is being read ("pages", "buckets"), and how many so far
 Progress = Callable[[str, int], None]
 
 
 @attrs.frozen(kw_only=True)
 class IndexStats:
-    """State of an index at one moment.
+    """Statistics of an index at one moment.
 
-    ``committed``, ``pending`` and ``released`` are numbers of pages (a pending page whose lease
-    has run out counts as released), ``buckets`` the number of buckets that hold a record,
-    ``bytes`` the memory or the disk the index takes (an estimate from samples on Redis),
-    ``corrupt`` the page records this process found damaged, ``overflow`` the records left out
-    because their bucket was full.
+    ``committed``, ``pending`` and ``released`` are page counts (a pending page whose lease has
+    expired counts as released), ``buckets`` the number of non-empty buckets, ``bytes`` the memory
+    or disk space used (estimated from samples on Redis), ``corrupt`` the number of page records
+    that this process found damaged, ``overflow`` the number of records not written because their
+    bucket was full.
     """
 
     committed: int
@@ -82,7 +82,7 @@ class IndexStats:
 
 
 class Wanted(IntEnum):
-    """Which texts of pages are wanted, as the scripts ``look`` take it."""
+    """Which texts ``Index.look`` returns; the values are arguments of the ``look`` scripts."""
 
     NOTHING = 0
     ALL = 1
@@ -91,14 +91,14 @@ class Wanted(IntEnum):
 
 @attrs.frozen(eq=False)
 class Seen:
-    """Page records, and the addresses (None: none is kept) and payloads of the same pages."""
+    """Page records with the addresses (None: not stored) and payloads of the same pages."""
 
     records: PageRecords
     addresses: list[str | None]
     payloads: list[bytes]
 
     def chosen(self, rows: Sequence[int]) -> Seen:
-        """Some of the pages, by their positions."""
+        """The subset of pages at these positions."""
         return Seen(
             chosen(self.records, np.array(rows, np.intp)),
             [self.addresses[row] for row in rows],
@@ -106,7 +106,7 @@ class Seen:
         )
 
     def texts(self) -> tuple[dict[int, str | None], dict[int, bytes]]:
-        """Addresses and payloads by page id."""
+        """Dictionaries from page id to address, and from page id to payload."""
         ids = self.records.page_ids.tolist()
         return dict(zip(ids, self.addresses, strict=True)), dict(
             zip(ids, self.payloads, strict=True)
@@ -117,95 +117,93 @@ class Index(Forgetting):
     """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.base.errors.IndexUnavailableError` (try
-    again later) and nothing else, but for ``open``, which may also raise
+    again later); ``open`` and ``attach`` may also raise
     :class:`~dedup_middleware.base.errors.IndexRefusedError`.
     """
 
-    corrupt = 0  #: damaged page records that this process has met
-    record = WHOLE  #: what is kept of a page
+    corrupt = 0  #: number of damaged page records that this process has read
+    record = WHOLE  #: layout of the stored page records
     _window = Window()
     _on_round_trip: Callable[[], None] = staticmethod(lambda: None)
     _report_scanned: Callable[[int], None] = staticmethod(lambda _: None)
 
     @abstractmethod
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        """Connect, and agree on the parameters of the fingerprints.
+        """Connect, and check that the fingerprint parameters match those of the index.
 
-        A new index stores ``parameters`` (and a random ``hash_key`` unless one is given). One that
-        exists compares them, all but ``hash_key``: any difference is refused.
+        A new index stores ``parameters`` (and a random ``hash_key`` unless one is given). An
+        existing index compares them with its own, except ``hash_key``, and refuses any difference.
 
         :param parameters: names and values that decide whether two fingerprints can be compared
-        :returns: the parameters stored in the index, ``hash_key`` among them
-        :raises IndexRefusedError: the index was made with others; names each difference
+        :returns: the parameters stored in the index, including ``hash_key``
+        :raises IndexRefusedError: the parameters differ; the message names each difference
         """
 
     @property
     def window(self) -> float:
-        """Seconds that a page is remembered; 0: for ever."""
+        """Seconds for which a page is remembered; 0: for ever."""
         return self._window.seconds
 
     def _with_own(self, parameters: Parameters) -> dict[str, str]:
-        """Parameters of fingerprints with those of the index."""
+        """Add the parameters of the index (record layout, window) to those of the fingerprints."""
         return {**record_parameter(parameters), **window_parameter(self.window)}
 
     @abstractmethod
     async def attach(self) -> dict[str, str]:
-        """Connect to an index that exists, whatever its parameters are; nothing is created.
+        """Connect to an existing index, whatever its parameters, and return them.
 
-        :returns: its parameters
-        :raises IndexRefusedError: no index exists at the address, or something else does
+        :raises IndexRefusedError: there is no index at the address, or something that is no index
         """
 
     def watch_round_trips(self, report: Callable[[], None]) -> None:
-        """Call ``report`` for each round trip from now on, in the thread of the event loop.
+        """Call ``report`` for each round trip from now on, in the event loop's thread.
 
-        Concurrent calls share one. On Redis it is an exchange with a server (retries count,
-        connecting does not), on SQLite a transaction; in memory there are none.
+        Concurrent calls share a round trip. On Redis it is an exchange with a server (retries
+        count, connecting does not), on SQLite a batch of calls; in memory there are none.
         """
         self._on_round_trip = report
 
     def watch_scans(self, report: Callable[[int], None]) -> None:
         """Call ``report`` with the number of SimHash records that the Hamming kernel compared.
 
-        It is called after each proposal and each search for candidates, in the thread of the event
-        loop. On SQLite few records are compared without the kernel; they don't count.
+        It is called after each proposal and each search for candidates, in the event loop's
+        thread. SQLite compares small numbers of records without the kernel; those do not count.
         """
         self._report_scanned = report
 
     def warm(self) -> None:
-        """Compile the kernels that decisions need, or load them; blocks for seconds at worst."""
+        """Load or compile the kernels that decisions need; may block for seconds."""
         from dedup_middleware.index import scan  # numba stays lazy
 
         scan.warm()
 
     @abstractmethod
     async def close(self) -> None:
-        """Give back connections and files. Claims stay as they are."""
+        """Close connections and files. Open claims keep their leases."""
 
     @abstractmethod
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """What each bucket holds, in all live generations, the oldest first.
+        """The bytes of each bucket, all live generations joined, the oldest first.
 
-        For checks and maintenance, and where a page has more candidates than one reply holds; no
-        claim depends on it.
+        For checks, maintenance and pages with too many candidates for a reply; not for claims.
         """
 
     @abstractmethod
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         """Records, addresses and payloads of pages; a page that does not exist has state FREE.
 
-        What is read of a page is read at one moment: a server that comes back in an older state
-        gives its id to another page, whose payload must not be judged with this one's state.
+        All parts of a page are read atomically: a server restored to an older state may give the
+        same id to another page, whose payload must not be paired with this page's record.
 
-        :param texts: what is wanted besides the records; the rest is empty
+        :param texts: which texts to read besides the records; the others are returned empty
         """
 
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """Page records of pages; one that does not exist has state FREE."""
+        """The page records of these ids; a page that does not exist has state FREE."""
         return (await self.look(np.asarray(page_ids, np.uint64), texts=Wanted.NOTHING)).records
 
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
+        """Addresses of pages, None where none is stored."""
         return (await self.look(np.array(page_ids, np.uint64), texts=Wanted.ADDRESSES)).addresses
 
     async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
@@ -218,27 +216,26 @@ class Index(Forgetting):
 
     @abstractmethod
     def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
-        """All buckets that hold a record, ascending, each once.
+        """Iterate over all buckets that hold a record, in ascending order, each once.
 
-        Other processes may write meanwhile: records written before the walk are included, records
-        added during it may or may not be.
+        Records written by other processes during the iteration may be missing.
 
-        :returns: the bucket (``table << 16 | prefix``) and its bytes of all live generations,
-            the oldest first
+        :returns: pairs of the bucket (``table << 16 | prefix``) and its bytes in all live
+            generations, the oldest first
         """
 
     @abstractmethod
     async def page_ids(self) -> range:
-        """Page ids that may exist: none below, none beyond."""
+        """Range that contains the ids of all existing pages."""
 
     async def last_page_ids(self) -> NDArray[np.uint64]:
-        """Page ids that were given last, some of which may be those of no page."""
+        """The most recently issued page ids; some may belong to no page."""
         every = await self.page_ids()
         return np.arange(max(every.start, every.stop - _LAST), every.stop, dtype=np.uint64)
 
     @abstractmethod
     async def stats(self) -> IndexStats:
-        """State of the index: pages, buckets, bytes, parameters."""
+        """Statistics of the index: pages, buckets, bytes, parameters."""
 
     def propose(
         self,
@@ -248,22 +245,23 @@ class Index(Forgetting):
         probes: tuple[BucketKey, ...] = (),
         known: Known = NOTHING_KNOWN,
     ) -> Coroutine[Any, Any, Claimed | Candidates]:
-        """Claim a page, unless it shares a band, key or exact record with a page that is not known.
+        """Claim a page, unless it shares a record with a page that is not in ``known``.
 
-        Look-up and claim are one step. So of two like pages that share a record, proposed at the
-        same time, the later one is given the earlier one as its candidate, never both each other.
-        Candidates of the SimHash tables do not block a claim and come with it. So do pages that
-        the same process has claimed just before, where the page knows others: of many pages of one
-        template that are under way, only one could be claimed at a time otherwise.
+        Only records in key, exact, band and anchor tables block a claim; candidates from the
+        SimHash tables are returned with it. Look-up and claim are one atomic step: of two similar
+        pages that share a record and are proposed concurrently, the later one gets the earlier one
+        as its candidate, never each the other. If ``known`` is not empty, pages claimed earlier in
+        the same batch do not block either and are returned with the claim: otherwise only one page
+        of a template could be claimed at a time.
 
-        Over many masters no step spans two of them: a page is announced first, and its candidates
-        then come with its claim (:attr:`.Claimed.is_mutual`), but for released ones.
+        A cluster has no atomic step across masters: there a page is announced first, and its
+        candidates, except released ones, are returned with its claim (:attr:`.Claimed.is_mutual`).
 
-        :param distance: bits up to which SimHashes are neighbours
-        :param lease: seconds until the claim runs out
-        :param probes: further bucket keys to look into, which get no record
-        :param known: candidates that are no reason not to claim
-        :raises ValueError: the page has a payload, and the index keeps none
+        :param distance: maximum Hamming distance of SimHash neighbours
+        :param lease: seconds until the claim expires
+        :param probes: further buckets to search, in which the page gets no record
+        :param known: candidates judged already, which do not block the claim
+        :raises ValueError: the page has a payload, but the index stores none
         """
         self.record.check(entry.payload)
         return self._propose_one(Proposed(entry, distance, lease, probes, known))
@@ -273,13 +271,13 @@ class Index(Forgetting):
         """See :meth:`propose`."""
 
     async def load(self, pages: Pages) -> int:
-        """Enter many pages that are stored already, as committed ones; none of them is judged.
+        """Add pages that are stored already as committed pages, without judging them.
 
-        They go in by parts, each as a whole or not at all, and into the newest generation. If it is
-        broken off, the parts before are in.
+        They are written in parts to the newest generation, each part all or nothing. If the load
+        is interrupted, the parts before remain.
 
-        :returns: number of pages entered, all of them
-        :raises ValueError: one has a payload, and the index keeps none
+        :returns: number of pages added, which is all of them
+        :raises ValueError: a page has a payload, but the index stores none
         """
         self.record.check(max(pages.payloads, default=b""))
         await self._load(pages)
@@ -294,10 +292,10 @@ class Index(Forgetting):
     ) -> Candidates:
         """All candidates of a page with these bucket keys; nothing is claimed.
 
-        :param bucket_keys: buckets to read, probes among them
-        :param distance: bits up to which SimHashes are neighbours
-        :param most: of more candidates than these, those found in most tables have their page
-            records with them (``more``); ``near`` holds all of them
+        :param bucket_keys: buckets to read, including probes
+        :param distance: maximum Hamming distance of SimHash neighbours
+        :param most: maximum number of page records returned; if there are more candidates, those
+            found in most tables are chosen and ``more`` is set, while ``near`` holds all
         """
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
@@ -311,40 +309,39 @@ class Index(Forgetting):
 
     @abstractmethod
     async def commit(self, claim: Claim) -> bool:
-        """Make a claimed page committed. False: the lease had run out or the claim is gone."""
+        """Commit a claimed page. False: its lease has expired, or the claim is gone."""
 
     @abstractmethod
     async def release(self, claim: Claim) -> bool:
-        """Give a claim back: the page was not stored. False: there was nothing to release."""
+        """Release a claim, as the page was not stored. False: there was nothing to release."""
 
     @abstractmethod
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now. False: that one had run out."""
+        """Extend leases to ``lease`` seconds from now. False for each claim that has expired."""
 
     @abstractmethod
     async def expiring(self, page_id: int) -> bool:
-        """Whether a page is in the generation that expires next: a hit should enter it anew.
-
-        Always False in an index without a window.
-        """
+        """Whether a page expires next, so that a hit should refresh it; False without a window."""
 
     async def is_entered_anew(self, page_id: int) -> bool:
-        """Whether a page that expires next is in a later generation, too; hits name the old id."""
+        """Whether an expiring page has been refreshed under another id; hits name the old id."""
         page = await self.fetch(np.array([page_id], np.uint64))
         there = await self.of_key(int(page.content["key"][0]))
         same = (there.content == page.content[0]) & (there.states == State.COMMITTED)
         return not all([await self.expiring(one) for one in there.page_ids[same].tolist()])
 
     async def refresh(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> bool:
-        """Enter a committed page anew, so that it lives for a whole window from now.
+        """Enter a committed page again, so that it is remembered for a whole window from now.
 
-        It gets a new page id; page record, address and payload are copied. The old id expires as
-        before. This is refused while another text with its key is pending: that may be a later
-        version, for which this one is forgotten, and it must not come back under another id.
+        Page record, address and payload are copied under a new page id; the old id expires as
+        before. The refresh is refused while a different text with the same key is pending: that
+        text may be a later version which replaces this page, and the replaced version must not
+        reappear under another id.
 
-        :param bucket_keys: those of the page that hit it; key and SimHash of the stored page
-            replace theirs
-        :returns: False: it has expired or is not committed, or another text with its key is pending
+        :param bucket_keys: bucket keys of the page that hit the stored one; its key and SimHash
+            bucket keys are replaced by those of the stored page
+        :returns: False: the page has expired or is not committed, or another text with its key is
+            pending
         """
         own_id = np.array([page_id], np.uint64)
         seen = await self.look(own_id)
@@ -354,7 +351,7 @@ class Index(Forgetting):
         key_hash = int(found.content["key"][0])
 
         def is_replaced(there: PageRecords) -> bool:
-            # One with this text is this page, entered anew for another copy at the same time.
+            # A record with the same text is this page, refreshed concurrently for another copy.
             others = there.content != found.content[0]
             is_stored = page_id in there.page_ids[there.states == State.COMMITTED]
             return not is_stored or bool((others & (there.states == State.PENDING)).any())
@@ -368,21 +365,22 @@ class Index(Forgetting):
             return False
         if (await self.fetch(own_id)).states[0] == State.COMMITTED:
             return True
-        # It was forgotten meanwhile: no storage holds it any more.
+        # The page was forgotten meanwhile: storage no longer holds it.
         await self.forget([claim.page_id])
         return False
 
     async def claim_stored(
         self, entry: Entry, key_hash: int, is_replaced: Callable[[PageRecords], bool]
     ) -> Claim | None:
-        """Claim a page that is stored already, whatever is like it.
+        """Claim a page that is stored already, whatever pages resemble it.
 
-        Another text under its key has been there before, and is found here, or waits for this claim
-        and then finds a stored page.
+        A different text with the same key was either claimed before, and is passed to
+        ``is_replaced``, or waits for this claim and then finds a stored page.
 
-        :param key_hash: keyed 64-bit hash of its document key
-        :param is_replaced: whether storage may have one of these other pages in its place
-        :returns: None: it may have
+        :param key_hash: keyed 64-bit hash of the document key
+        :param is_replaced: gets the other pages with this key; whether storage may hold one of them
+            instead of this page
+        :returns: the claim; None if ``is_replaced`` returned True
         """
         made = await self.propose(entry, 0, STORED_LEASE, known=EVERYTHING)
         if not isinstance(made, Claimed):
@@ -390,7 +388,7 @@ class Index(Forgetting):
         claim = made.claim
         try:
             there = await self.settled_of_key(key_hash)
-        except BaseException:  # like pages would wait for it until its lease ends
+        except BaseException:  # similar pages would wait for the claim until its lease ends
             forget_outcome(asyncio.ensure_future(self.release(claim)))
             raise
         if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
@@ -400,12 +398,7 @@ class Index(Forgetting):
 
     @abstractmethod
     async def compact(self, progress: Progress | None = None) -> int:
-        """Take the records of pages that are gone out of all buckets.
-
-        Others may work meanwhile.
-
-        :returns: number of records taken out
-        """
+        """Remove the records of dead pages, while others may write; returns how many records."""
 
     async def of_key(self, key_hash: int) -> PageRecords:
         """The page records with a key, whatever their state."""
@@ -417,17 +410,14 @@ class Index(Forgetting):
         return chosen(found, found.content["key"] == np.uint64(key_hash))
 
     async def settled_of_key(self, key_hash: int) -> PageRecords:
-        """The same for a caller with a claim of that key.
+        """The page records with a key, for a caller that holds a claim of that key.
 
-        A page that is missing here, because it is on its way, finds the caller's claim.
+        A page proposed concurrently that is not in the result yet will find the caller's claim.
         """
         return await self.of_key(key_hash)
 
     async def lookup(self, key_hash: int) -> tuple[int, ...]:
-        """Numbers of the committed pages with a key, ascending.
-
-        :param key_hash: keyed 64-bit hash of the document key
-        """
+        """Ascending ids of the committed pages with this keyed 64-bit hash of the document key."""
         found = await self.of_key(key_hash)
         return tuple(found.page_ids[found.states == State.COMMITTED].tolist())
 

@@ -1,4 +1,4 @@
-"""Concurrent calls of one process share round trips and transactions."""
+"""Batching of concurrent calls, so that they share round trips and transactions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dedup_middleware.base.errors import IndexUnavailableError
 _Call = TypeVar("_Call")
 _Result = TypeVar("_Result")
 
-# Results of a batch, in its order; an exception is raised in the caller it belongs to. A caller
-# whose result is a future waits for that, while the batch counts as done.
+# Carries out a batch and returns its results in order. An exception is raised in the caller of that
+# call; a future is awaited by its caller alone, while the batch counts as done.
 Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception | asyncio.Future[_Result]"]]]
 
 _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | None]
@@ -24,18 +24,18 @@ _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | N
 
 @attrs.define(eq=False)
 class Batcher(Generic[_Call, _Result]):
-    """Collects calls while the batches before them are under way, then runs them as one.
+    """Collects calls while earlier batches are in flight, then runs them as one batch.
 
-    No call waits for a batch to fill: an idle batcher starts at once with all calls that are made
-    in the same turn of the event loop.
+    No call waits for a batch to fill: an idle batcher starts a batch at once with all calls made
+    in the same iteration of the event loop.
 
-    :param run: carries out a batch; an exception of its own goes to every caller in the batch
-    :param limit: the most calls in a batch
-    :param lanes: the most batches under way; with more than one, batches may overtake each other
-    :param crowd: least number of waiting calls for another batch to begin while one is under way;
+    :param run: carries out a batch; an exception that it raises goes to every caller in the batch
+    :param limit: maximum number of calls in a batch
+    :param lanes: maximum number of batches in flight; with more than one they may be reordered
+    :param crowd: minimum number of waiting calls to start a batch while another is in flight;
         few large batches cost less than many small ones
-    :param portion: number of callers that get their results before control returns to the event
-        loop, to send their next calls while an iterator of ``run`` computes the rest
+    :param portion: number of results delivered before control returns to the event loop, so that
+        their callers can submit new calls while an iterator from ``run`` computes the rest
     """
 
     _run: Run[_Call, _Result]
@@ -47,7 +47,7 @@ class Batcher(Generic[_Call, _Result]):
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _under_way: int = attrs.field(init=False, default=0)
     _is_starting: bool = attrs.field(init=False, default=False)
-    # The one that made the first call since it was made or joined.
+    # Id of the process that made the first call since creation or the last join.
     _process: int = attrs.field(init=False, default=0)
 
     def submit(
@@ -56,10 +56,10 @@ class Batcher(Generic[_Call, _Result]):
         """Add a call to the next batch.
 
         :param undo: called with the result if the caller was cancelled meanwhile. Cancelling does
-            not stop a command that was sent, and an unknown claim would block its page until
-            the lease ends.
-        :raises IndexUnavailableError: the process was forked from the one that made the first call:
-            on a connection that both use, each would take the other's replies
+            not stop a command already sent, and a claim that nobody knows would block its page
+            until the lease ends.
+        :raises IndexUnavailableError: this process was forked from the one that made the first
+            call: on a shared connection each would read the other's replies
         """
         process = os.getpid()
         self._process = self._process or process
@@ -75,8 +75,8 @@ class Batcher(Generic[_Call, _Result]):
         return future
 
     async def result(self, call: _Call, undo: Callable[[_Result], None]) -> _Result:
-        """The result of a call; undone also where its caller is cancelled in the turn of the event
-        loop in which it comes."""
+        """Await the result of a call; ``undo`` is also called if the caller is cancelled in the
+        same event loop iteration in which the result arrives."""
         future = self.submit(call, undo)
         try:
             return await future
@@ -86,13 +86,13 @@ class Batcher(Generic[_Call, _Result]):
             raise
 
     async def join(self) -> None:
-        """Wait until nothing is under way, before connections are closed."""
+        """Wait until no batch is in flight; call it before connections are closed."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-        self._process = 0  # connections that are made from now on are of who makes them
+        self._process = 0  # another process may open new connections from now on
 
     def _start(self) -> None:
-        """Begin one more batch in the next turn of the event loop, if there is a lane for it."""
+        """Schedule a batch for the next event loop iteration, if a lane is free."""
         wanted = self._crowd if self._under_way else 1
         if len(self._waiting) >= wanted and not self._is_starting and self._under_way < self._lanes:
             self._is_starting = True
@@ -102,12 +102,12 @@ class Batcher(Generic[_Call, _Result]):
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self) -> None:
-        """Run one batch and set the results of its callers."""
+        """Run one batch and deliver the results to its callers."""
         self._is_starting = False
         size = min(self._limit, len(self._waiting))
         batch = [self._waiting.popleft() for _ in range(size)]
         self._start()
-        # A caller that has gone away before its call began needs no reply.
+        # Callers cancelled before their batch began need no reply.
         batch = [one for one in batch if not one[1].cancelled()]
         served = 0
         try:
@@ -131,7 +131,7 @@ class Batcher(Generic[_Call, _Result]):
 
 
 def forget_outcome(future: asyncio.Future[Any]) -> None:
-    """Mark an exception as retrieved: for calls whose outcome is not needed."""
+    """Retrieve a future's exception, so that asyncio does not log it as never retrieved."""
     future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
 
 

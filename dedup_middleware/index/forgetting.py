@@ -1,7 +1,7 @@
-"""Forgetting pages: by page id, by address, by the time at which they were stored.
+"""Forgetting pages by page id, by address or by the time at which they were stored.
 
-A page may be entered anew under another id while it is forgotten (:meth:`.Index.refresh`). What is
-forgotten here is forgotten under that id, too.
+A page may be refreshed under a new id while it is being forgotten (:meth:`.Index.refresh`); it is
+then forgotten under the new id as well.
 """
 
 from __future__ import annotations
@@ -17,51 +17,45 @@ from numpy.typing import NDArray
 
 from dedup_middleware.model.records import PageRecords, State, chosen
 
-STORED_LEASE = 10.0  # seconds, of a page that is entered although it is stored already
-_SETTLED, _POLL = STORED_LEASE, 0.02  # seconds: its end is awaited so long; between two looks
-_ASKED = 1_000  # pages whose addresses are asked for at once, on some indexes with their evidence
+STORED_LEASE = 10.0  # seconds; lease of a claim for a page that is stored already
+_SETTLED, _POLL = STORED_LEASE, 0.02  # seconds to wait for such claims, and between two polls
+_ASKED = 1_000  # pages whose addresses are read at once; some indexes read payloads with them
 
 
 class Forgetting(ABC):
-    """Forgets pages of an index by what an index says of them."""
+    """The operations of an index that forget pages, chosen by their records or addresses."""
 
     @property
     @abstractmethod
     def window(self) -> float:
-        """Seconds that a page is remembered; 0: for ever, and nothing is entered anew."""
+        """Seconds for which a page is remembered; 0: for ever, and no page is refreshed."""
 
     @abstractmethod
     def pages(self) -> AsyncIterator[PageRecords]:
-        """All pages by ascending page id, many at a time; ids that are FREE are left out."""
+        """Iterate over all pages in batches, by ascending page id; FREE ids are left out."""
 
     @abstractmethod
     async def fetch(self, page_ids: NDArray[np.uint64]) -> PageRecords:
-        """Page records of pages; one that does not exist has state FREE."""
+        """The page records of these ids; a page that does not exist has state FREE."""
 
     @abstractmethod
     async def addresses(self, page_ids: Sequence[int]) -> list[str | None]:
-        """Addresses of pages, None where none is kept."""
+        """Addresses of pages, None where none is stored."""
 
     @abstractmethod
     async def of_key(self, key_hash: int) -> PageRecords:
-        """The page records with a key, whatever their state.
-
-        :param key_hash: keyed 64-bit hash of the document key
-        """
+        """The page records with this keyed 64-bit hash of the document key, in any state."""
 
     @abstractmethod
     async def forget(self, page_ids: Sequence[int]) -> int:
-        """Let committed pages read as released: like pages may be stored again.
-
-        :returns: how many of them were committed
-        """
+        """Mark committed pages as released, so that similar ones are stored; returns how many."""
 
     async def forget_wholly(self, page_ids: Sequence[int]) -> int:
-        """Forget pages, and what others enter them anew as meanwhile (:meth:`refresh`).
+        """Forget pages, including the copies that concurrent refreshes make (:meth:`refresh`).
 
-        Where a claim of their key is held nothing is entered anew: :meth:`forget` is enough.
+        A caller with a claim of the pages' key needs only :meth:`forget`: it blocks refreshes.
 
-        :returns: how many of them were committed, without those entered anew
+        :returns: how many of the pages were committed, not counting refreshed copies
         """
         forgotten = await self.forget(page_ids)
         for start in range(0, len(page_ids) if self.window else 0, _ASKED):
@@ -71,10 +65,12 @@ class Forgetting(ABC):
         return forgotten
 
     async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
-        """Forget the pages with the content of one that was forgotten, pending ones at their end:
-        the process that enters it anew may have looked at it before, and may die when it has.
+        """Forget all pages with the content of a forgotten one, and wait for pending ones to end.
 
-        :param since: leave pages that were committed before that time
+        A process that is refreshing the page may have read it before it was forgotten, and may die
+        between its commit and its check.
+
+        :param since: keep pages that were committed before this time
         """
         ends = time.monotonic() + _SETTLED
         while True:
@@ -86,10 +82,7 @@ class Forgetting(ABC):
             await asyncio.sleep(_POLL)
 
     async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
-        """Forget all committed pages with an address that is wanted, for example those of a host.
-
-        :returns: how many there were
-        """
+        """Forget all committed pages whose address satisfies ``wanted``; returns how many."""
         forgotten = 0
         asked: list[int] = []
         async for pages in self.pages():
@@ -104,12 +97,11 @@ class Forgetting(ABC):
         return await self.forget_wholly([one for one, at in named if at and wanted(at)])
 
     async def forget_span(self, since: float, until: float) -> int:
-        """Forget all pages that were committed in a span of time, and what others enter them anew
-        as meanwhile (:meth:`refresh`).
+        """Forget all pages committed in a span of time, including copies made by refreshes.
 
         :param since: seconds since 1970 by the index's own clock
-        :param until: the same, not included; times are kept in whole seconds
-        :returns: how many there were, without those entered anew
+        :param until: end of the span, exclusive; times are stored in whole seconds
+        :returns: how many pages were forgotten, not counting refreshed copies
         """
         if not self.window:
             return await self._forget_span(since, until)
@@ -118,9 +110,9 @@ class Forgetting(ABC):
             meant.append(_names(pages.content)[_committed_in(pages, since, until)])
         forgotten = await self._forget_span(since, until)
         names = np.unique(np.concatenate(meant))
-        # Nothing is entered anew that is forgotten by now, so what is on its way has an id.
+        # Pages forgotten by now can't start a refresh, so every refresh under way has its id.
         async for pages in self.pages():
-            # What was committed before the span is older than all pages of it.
+            # Copies of pages in the span were committed after its start.
             later = (pages.states == State.PENDING) | _committed_in(pages, since, math.inf)
             renewed = pages.content[later]
             renewed = renewed[_among(_names(renewed), names)]
@@ -130,7 +122,7 @@ class Forgetting(ABC):
         return forgotten
 
     async def _forget_span(self, since: float, until: float) -> int:
-        """See :meth:`forget_span`; pages that were entered anew meanwhile may stay."""
+        """Forget pages committed in the span; copies made by concurrent refreshes may remain."""
         forgotten = 0
         async for pages in self.pages():
             page_ids = pages.page_ids[_committed_in(pages, since, until)]
@@ -145,13 +137,13 @@ def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.
 
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
-    """A hash of key and text of each page."""
+    """uint64[n], a hash of key and text of each page."""
     names: NDArray[np.uint64] = content["key"] ^ content["exact"]
     return names
 
 
 def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which names are among others. ``np.isin`` would sort those anew for each part of a walk."""
+    """Mask of the names in a sorted array; ``np.isin`` would sort it again for each batch."""
     at = np.searchsorted(ascending, names)
     found = np.zeros(len(names), np.bool_)
     inside = at < len(ascending)

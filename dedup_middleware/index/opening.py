@@ -1,4 +1,4 @@
-"""Make the index that the options name, and options that name another one."""
+"""Create the index object that the options name, and derive options for another index."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from dedup_middleware.index.parameters import window_parameter
 
 
 def open_index(options: Options) -> Index:
-    """The index that ``options.index_url`` names, not connected yet (see :meth:`.Index.open`).
-
-    The back end is imported here, so that only the one in use is loaded.
-    """
+    """Create the index for ``options.index_url``, unconnected; imports only its back end."""
     scheme, _, rest = options.index_url.partition(":")
     if scheme == "memory":
         from dedup_middleware.index.memory.index import MemoryIndex
@@ -36,12 +33,12 @@ def open_index(options: Options) -> Index:
 
 
 async def open_existing(options: Options) -> tuple[Index, dict[str, str]]:
-    """Attach to an index that exists, with the window it was made with, whatever the settings say.
+    """Attach to an existing index with the window it was created with, ignoring the setting.
 
     With another window its buckets would not be found, and it would look damaged.
 
-    :returns: the index, to be closed, and its parameters
-    :raises DedupError: there is none, or it can't be read
+    :returns: the index, which the caller must close, and its parameters
+    :raises DedupError: there is no index, or it can't be read
     """
     index = open_index(options)
     try:
@@ -68,16 +65,13 @@ def _window(stored: Mapping[str, str], options: Options) -> float:
 
 
 def former_options(options: Options) -> Options:
-    """Options whose index is the former one of some options."""
+    """Options for the former index (``former_index_url``) of these options."""
     url = options.former_index_url or Options().index_url
     return options_of_other(options, url, options.former_namespace)
 
 
 def options_of_other(options: Options, url: str, namespace: str | None) -> Options:
-    """Options with another index.
-
-    :param namespace: of an index in Redis; none: that of the options
-    """
+    """Options for another index, without a former one; ``namespace`` None: that of the options."""
     own = Options().namespace if url.startswith("sqlite:") else options.namespace
     return attrs.evolve(
         options, index_url=url, namespace=namespace or own, former_index_url="", former_namespace=""

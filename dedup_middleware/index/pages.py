@@ -1,4 +1,4 @@
-"""Pages in bulk: reading them, loading many, and taking out the records of those that are gone."""
+"""Pages in bulk: column-wise storage, loading, and compaction of buckets."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from dedup_middleware.model.claims import Entry
 
 
-TABLE_SHIFT = 40  # bits of a bucket key below its table: 16 name the bucket, 24 are the suffix
+TABLE_SHIFT = 40  # bits of a packed bucket key below the table: prefix (16), suffix (24)
 PACKED_KEY_BITS = TABLE_SHIFT + 8
-MOST_BUCKET_KEYS = 255  # of a page
+MOST_BUCKET_KEYS = 255  # per page
 _PAGE_ID = PAGE_ID_BITS // 8
 _NO_WORDS = np.empty(0, np.uint64)
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
@@ -45,17 +45,17 @@ _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
 @attrs.frozen(eq=False)
 class Pages:
-    """n pages that are stored, column by column.
+    """n stored pages, one column per field.
 
     * ``content``: CONTENT[n], see :mod:`.records`
-    * ``addresses``: UTF-8, None where none is kept
-    * ``payloads``: whatever else a method keeps of a page
-    * ``times``: uint32[n], seconds since 1970 at which a page was stored; 0: not known
-    * ``bucket_keys``: uint64[m], those of the first page, of the second and so on, each
+    * ``addresses``: UTF-8, None where none is stored
+    * ``payloads``: other data that a method stores for a page
+    * ``times``: uint32[n], seconds since 1970 at which a page was stored; 0: unknown
+    * ``bucket_keys``: uint64[m], packed bucket keys of all pages in page order, each
       ``table << 40 | first 40 bits of the hash`` (so ``key >> 24`` is the bucket)
     * ``starts``: int64[n + 1], page i has ``bucket_keys[starts[i]:starts[i + 1]]``
 
-    :raises ValueError: names the column that does not fit the others
+    :raises ValueError: a column does not fit the others; the message names it
     """
 
     content: NDArray[np.void]
@@ -117,7 +117,7 @@ class Pages:
         )
 
     def chosen(self, which: NDArray[np.bool_]) -> Pages:
-        """Some of the pages, by a mask bool[n]."""
+        """The subset of pages selected by a mask bool[n]."""
         counts = np.diff(self.starts)
         return Pages(
             self.content[which],
@@ -130,7 +130,7 @@ class Pages:
 
 
 def joined(parts: Sequence[Pages]) -> Pages:
-    """Pages of several parts, one behind the other; at least one part."""
+    """Concatenate at least one part."""
     counts = np.concatenate([np.diff(part.starts) for part in parts])
     return Pages(
         np.concatenate([part.content for part in parts]),
@@ -149,7 +149,7 @@ def _check_lengths(name: str, values: Sequence[bytes | None], limit: int) -> Non
 
 
 def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the values of each page start, from their numbers.
+    """Start offsets of the values of each page, from the number of values per page.
 
     >>> starts_of(np.array([2, 0, 3]))
     array([0, 2, 2, 5])
@@ -160,24 +160,20 @@ def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def packed_keys(bucket_keys: Iterable[Sequence[BucketKey]]) -> NDArray[np.uint64]:
-    """Bucket keys of pages, one page behind the other, each as one number of 48 bits: its table,
-    and the first 40 bits of the hash.
+    """Pack the bucket keys of pages, concatenated, as uint64: table (8 bits) | 40 bits of the hash.
 
     >>> hex(packed_keys([[BucketKey(7 << 16 | 0x1234, 0x56789A)]])[0])
     '0x7123456789a'
     """
     words = np.concatenate([_NO_WORDS, *(BucketKeys.of(some).words for some in bucket_keys)])
     buckets, suffixes = words[::2] << np.uint64(BAND_SUFFIX_BITS), words[1::2]
-    # Of the longer suffix of a SimHash record the first bits.
+    # A SimHash suffix has 48 bits; its upper 24 are kept.
     first = suffixes >> np.uint64(SIMHASH_SUFFIX_BITS - BAND_SUFFIX_BITS)
     return np.asarray(buckets | np.where(is_simhash(buckets), first, suffixes), np.uint64)
 
 
 def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
-    """Entries as columns.
-
-    :param times: seconds since 1970 at which each page was stored; none: not known
-    """
+    """Convert entries to columns; ``times``: see :class:`Pages`, empty: unknown."""
     return Pages(
         np.frombuffer(b"".join(entry.content for entry in entries), CONTENT),
         [cut_address(entry.address) if entry.address else None for entry in entries],
@@ -189,7 +185,7 @@ def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
 
 
 def is_simhash(bucket_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which packed bucket keys belong to a SimHash table."""
+    """Mask of the packed bucket keys that belong to a SimHash table."""
     tables = bucket_keys >> np.uint64(TABLE_SHIFT)
     return np.asarray((tables >= _FIRST_SIMHASH) & (tables <= _LAST_SIMHASH), np.bool_)
 
@@ -197,7 +193,7 @@ def is_simhash(bucket_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def packed_simhash_keys(
     simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """Places of SimHashes in SimHash tables, elementwise."""
+    """Packed bucket keys of SimHashes in the given SimHash tables, elementwise."""
     first_bits = turned(simhashes, tables) >> np.uint64(64 - TABLE_SHIFT)
     return np.asarray(tables << np.uint64(TABLE_SHIFT) | first_bits, np.uint64)
 
@@ -205,7 +201,7 @@ def packed_simhash_keys(
 def suffixes_of(
     bucket_keys: NDArray[np.uint64], simhashes: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """The suffixes in the records of bucket keys, given the SimHashes of the pages."""
+    """Record suffixes of packed bucket keys, given the SimHash of each key's page."""
     tables = bucket_keys >> np.uint64(TABLE_SHIFT)
     band_suffixes = bucket_keys & np.uint64((1 << BAND_SUFFIX_BITS) - 1)
     simhash_suffixes = turned(simhashes, tables) & np.uint64((1 << SIMHASH_SUFFIX_BITS) - 1)
@@ -213,7 +209,7 @@ def suffixes_of(
 
 
 def turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SimHashes rotated left as their tables ask; of no meaning for other tables."""
+    """SimHashes rotated left for their SimHash tables; meaningless for other tables."""
     turn = (tables - np.uint64(_FIRST_SIMHASH)) * np.uint64(16) % np.uint64(64)
     back = (np.uint64(64) - turn) % np.uint64(64)
     return np.asarray(simhashes << turn | simhashes >> back, np.uint64)
@@ -221,10 +217,10 @@ def turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray
 
 @attrs.frozen(eq=False)
 class Records:
-    """Records for buckets of one table.
+    """Records to append to buckets of one table.
 
-    ``buckets``: ascending, each once; ``data``: the records of all of them; ``cuts``: those of
-    bucket i are ``data[cuts[i]:cuts[i + 1]]``; ``width``: bytes of a record.
+    ``buckets``: ascending, each once; ``data``: the records of all buckets; those of bucket i are
+    ``data[cuts[i]:cuts[i + 1]]``; ``width``: bytes of a record.
     """
 
     buckets: list[int]
@@ -243,17 +239,14 @@ class Records:
 
 
 def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
-    """The records of pages, table by table.
-
-    :param page_ids: uint64[n], the id of each page
-    """
+    """Yield the records of pages with the ids uint64[n], one table at a time."""
     of_page = np.repeat(np.arange(len(pages), dtype=np.int32), np.diff(pages.starts))
     tables = (pages.bucket_keys >> np.uint64(TABLE_SHIFT)).astype(np.uint8)
     for table in np.unique(tables).tolist():
         mine = np.flatnonzero(tables == table)
         bucket_keys = pages.bucket_keys[mine]
         prefixes = (bucket_keys >> np.uint64(BAND_SUFFIX_BITS)).astype(np.uint16)
-        order = np.argsort(prefixes, kind="stable")  # of 16 bits: a radix sort
+        order = np.argsort(prefixes, kind="stable")  # 16 bits: NumPy uses a radix sort
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = width_of(table << 16)
         raw = np.empty((len(bucket_keys), width), np.uint8)
@@ -270,27 +263,27 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
 
 
 def bytes_of(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """uint8[n, 8] of uint64[n], the lowest byte first."""
+    """View uint64[n] as uint8[n, 8], little-endian."""
     return np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(-1, 8)
 
 
 def fitting(length: int, records: bytes, width: int) -> bytes:
-    """Those of some records that fit into a bucket of ``length`` bytes."""
+    """The leading records that still fit into a bucket of ``length`` bytes."""
     if length + len(records) <= BUCKET_LIMIT:
         return records
     return records[: max(0, BUCKET_LIMIT - length) // width * width]
 
 
-BLOCK = 250_000  # pages: what all of them take in memory is about 1 KB each
-LEASE = 300.0  # seconds from one step of a load to the next
+BLOCK = 250_000  # pages loaded together, at about 1 KB of memory each
+LEASE = 300.0  # maximum seconds between two steps of a load
 
 
 @attrs.define
 class Pace:
-    """How much goes into one step.
+    """Adapts the number of items per step to the time that steps take.
 
-    :param size: into the first one
-    :param seconds: that a step should take; 0: the size stays
+    :param size: items in the first step
+    :param seconds: target duration of a step; 0: the size is constant
     """
 
     size: int
@@ -299,7 +292,7 @@ class Pace:
     highest: int = 50_000
 
     def parts(self, count: int) -> Iterator[tuple[int, int]]:
-        """Cut so many things into steps, each as large as those before let it be."""
+        """Yield (start, stop) of consecutive steps that cover ``count`` items."""
         start = 0
         while start < count:
             began, stop = time.perf_counter(), min(count, start + self.size)
@@ -312,9 +305,9 @@ class Pace:
 
 
 class Steps(ABC):
-    """The steps of loading one block; each of them is atomic, and each extends the lease.
+    """The steps of loading one block; each step is atomic and extends the lease of the load.
 
-    :raises IndexUnavailableError: the index can't be reached, or the lease has run out
+    :raises IndexUnavailableError: the index can't be reached, or the lease has expired
     """
 
     pages: Pace
@@ -322,7 +315,7 @@ class Steps(ABC):
 
     @abstractmethod
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        """Enter the rows of pages as RELEASED; returns their ids."""
+        """Write the page records in state RELEASED; returns their ids."""
 
     @abstractmethod
     async def add(self, records: Records) -> None:
@@ -334,7 +327,7 @@ class Steps(ABC):
 
     @abstractmethod
     async def end(self) -> None:
-        """Give back the lease."""
+        """Release the lease."""
 
 
 async def load(pages: Pages, begin: Callable[[], Steps]) -> None:
@@ -353,7 +346,7 @@ async def load(pages: Pages, begin: Callable[[], Steps]) -> None:
 
 
 def lapsed(where: str) -> IndexUnavailableError:
-    """The error for a load that has lost its lease."""
+    """The error of a load that has lost its lease."""
     return IndexUnavailableError(
         f"loading pages into {where} was interrupted for more than {LEASE:.0f} seconds, or took "
         "longer than half of DEDUP_WINDOW: the pages that were not entered yet must be loaded again"
@@ -361,11 +354,12 @@ def lapsed(where: str) -> IndexUnavailableError:
 
 
 class Living:
-    """Which page ids up to ``last`` belong to a page that is pending or committed.
+    """Set of the page ids whose pages are alive (pending or committed), for compaction.
 
-    Higher ids were assigned later; their state is not known, so their records are kept.
+    Ids above ``last`` were issued later: their state is unknown, so their records are kept.
 
-    :param on_way: ids without a page from this one on may get one yet, and keep their records, too
+    :param on_way: ids from this one on may not have a page record yet; their records are kept
+        until :meth:`add` reports that they are dead
     """
 
     def __init__(self, last: int, *, on_way: int | None = None) -> None:
@@ -374,20 +368,20 @@ class Living:
             self._alive[on_way:] = True
 
     def add(self, pages: PageRecords) -> bool:
-        """Add pages; True if any of them is alive or beyond the last page id."""
+        """Note the states of pages; True if any of them is alive or above ``last``."""
         wanted = pages.alive
         known = pages.page_ids < np.uint64(len(self._alive))
         self._alive[pages.page_ids[known].astype(np.int64)] = wanted[known]
         return bool((wanted | ~known).any())
 
     def without(self, page_ids: Iterable[int]) -> list[int]:
-        """Those of some page ids whose pages are gone."""
+        """The page ids whose pages are dead."""
         every = np.fromiter(page_ids, np.uint64)
         gone: list[int] = every[~self.keep(every)].tolist()
         return gone
 
     def keep(self, page_ids: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of these page ids keep their records."""
+        """Mask of the page ids whose records are kept."""
         known: NDArray[np.bool_] = page_ids < np.uint64(len(self._alive))
         kept: NDArray[np.bool_] = self._alive[np.where(known, page_ids, 0).astype(np.int64)]
         return np.logical_or(kept, ~known)
@@ -396,9 +390,9 @@ class Living:
 def whole_records(
     buckets: Sequence[bytes | bytearray], width: int
 ) -> tuple[bytes, NDArray[np.int64], NDArray[np.int64]]:
-    """Buckets one behind the other, without bytes of no record.
+    """Concatenate buckets, without trailing bytes that form no whole record.
 
-    Also returns of each bucket how many records it has, and how many other bytes.
+    :returns: the records, and for each bucket its number of records and of trailing bytes
     """
     lengths = np.fromiter(map(len, buckets), np.int64, len(buckets))
     odd = lengths % width
@@ -411,16 +405,16 @@ def whole_records(
 def compacted(
     buckets: Sequence[bytes | bytearray], living: Living, width: int
 ) -> list[tuple[int, bytes, int]]:
-    """Buckets without the records of pages that are gone, and without bytes of no record.
+    """Remove from buckets the records of dead pages, and trailing bytes that are no record.
 
-    :param buckets: as many as memory allows; all are looked at together
-    :param width: bytes of a record in all of them
-    :returns: of each one that changes its position among those given, what is left of it, and the
-        number of records taken out
+    :param buckets: all are processed in one pass, so their number is bounded by memory
+    :param width: bytes of a record, the same in all buckets
+    :returns: for each changed bucket its position in ``buckets``, its new bytes, and the number of
+        records removed
     """
     raw, counts, odd = whole_records(buckets, width)
     keep = living.keep(page_ids_of(raw, width))
-    # Records kept before each bucket, and behind the last one.
+    # Number of records kept before each bucket, and in total.
     kept = np.concatenate([[0], np.cumsum(keep)])[np.concatenate([[0], np.cumsum(counts)])]
     removed = counts - np.diff(kept)
     changed = np.flatnonzero((removed > 0) | (odd > 0))

@@ -1,10 +1,10 @@
-"""What an index is made with: the parameters of the fingerprints, its window, its record layout.
+"""Parameters stored in an index: those of the fingerprints, the window and the record layout.
 
-All who use an index agree on them when they open it. A window of time is cut into spans. Every page
-is entered under the generation of its time, which is part of the names of its buckets. Only the
-newest generation is written; all live ones are read; whole generations expire, without work for
-single pages. The record layout says which fields of CONTENT are kept of a page. Callers always see
-whole CONTENT records; fields that are not kept read as 0.
+Every process that opens an index must use the same parameters. The window is divided into
+generations, and the generation in which a page is written is part of its buckets' names. Only the
+newest generation is written, all live ones are read, and whole generations expire, without work for
+single pages. The record layout names the fields of CONTENT that are stored for a page. Callers
+always get whole CONTENT records; fields that are not stored read as 0.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
 from dedup_middleware.model.records import CONTENT
 
 Parameters = Mapping[str, str]
-LIVE = 3  # generations that are read; a page lives for one window, and up to half of one more
+LIVE = 3  # live generations; a page is remembered for 1 to 1.5 windows
 
 
 @attrs.frozen
 class Window:
-    """How long pages are remembered; 0 seconds: for ever, in one generation without end."""
+    """How long pages are remembered; 0 seconds: for ever, in a single generation."""
 
     seconds: float = 0.0
 
@@ -38,26 +38,26 @@ class Window:
         return max(1, round(self.seconds / (LIVE - 1) * 1000)) if self.seconds else 0
 
     def at(self, now: float) -> Moment:
-        """A moment with the generations that are alive then."""
+        """The moment at time ``now``, with the generations live then."""
         if not self.seconds:
             return Moment(now, range(1))
         return self.of_generation(int(now * 1000) // self.span_ms, now)
 
     def of_generation(self, generation: int, now: float = 0.0) -> Moment:
-        """A moment of a generation."""
+        """A moment at which ``generation`` is the newest one."""
         return Moment(now, range(max(0, generation - LIVE + 1), generation + 1))
 
 
 @attrs.frozen
 class Moment:
-    """A moment and the generations that are alive then; without a window there is only 0."""
+    """A time in seconds and the generations live then; without a window only generation 0."""
 
     now: float
     live: range
 
     @property
     def generation(self) -> int:
-        """The newest generation, the one that is written."""
+        """The newest generation, the only one that is written."""
         return self.live[-1]
 
     @property
@@ -67,7 +67,7 @@ class Moment:
 
 
 def window_parameter(seconds: float) -> dict[str, str]:
-    """The window as a parameter of the index, so that all who use it agree on it.
+    """The window as a parameter of the index; empty without a window.
 
     >>> window_parameter(2_592_000.0), window_parameter(1_234_567.0)
     ({'window': '2.592e+06'}, {'window': '1234567.0'})
@@ -87,29 +87,26 @@ def _in_order(fields: tuple[str, ...]) -> tuple[str, ...]:
 
 @attrs.frozen
 class RecordLayout:
-    """What is kept of a page: some fields of CONTENT, and perhaps its address and payload.
-
-    ``text``: whether addresses and payloads are kept at all.
-    """
+    """What an index stores of a page: fields of CONTENT and, with ``text``, address and payload."""
 
     fields: tuple[str, ...] = attrs.field(default=tuple(_SIZES), converter=_in_order)
     text: bool = True
 
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
-        """The fields one after the other, without padding; CONTENT itself if it is all of them."""
+        """The fields without padding; CONTENT itself if all fields are stored."""
         if self.fields == CONTENT.names:
             return CONTENT
         return np.dtype([(name, CONTENT[name]) for name in self.fields])
 
     @cached_property
     def itemsize(self) -> int:
-        """Bytes of a page."""
+        """Bytes of a stored page record."""
         return self.dtype.itemsize
 
     @property
     def parameter(self) -> str:
-        """As a parameter of the index, with the bytes of each field.
+        """The layout as a parameter of the index, with the size of each field in bytes.
 
         >>> RecordLayout(("key", "size"), text=False).parameter
         'size:4 key:8'
@@ -118,10 +115,7 @@ class RecordLayout:
         return " ".join([*words, _TEXT] if self.text else words)
 
     def check(self, payload: bytes) -> None:
-        """Refuse a payload that this layout can't keep.
-
-        :raises ValueError: says so
-        """
+        """Raise ValueError if there is a payload, but this layout stores none."""
         if payload and not self.text:
             raise ValueError(
                 "the page has a payload, and this index keeps none: make it with a RecordLayout "
@@ -129,7 +123,7 @@ class RecordLayout:
             )
 
     def pack(self, content: NDArray[np.void]) -> NDArray[np.void]:
-        """CONTENT[n] as it is kept, dtype[n]."""
+        """Convert CONTENT[n] to the stored form, dtype[n]."""
         if self.dtype is CONTENT:
             return content
         kept = np.zeros(len(content), self.dtype)
@@ -138,7 +132,7 @@ class RecordLayout:
         return kept
 
     def pack_one(self, content: bytes) -> bytes:
-        """The same for the bytes of one record."""
+        """Convert the bytes of one CONTENT record to the stored form."""
         if self._is_beginning:
             return content[: self.itemsize]
         return self.pack(np.frombuffer(content, CONTENT)).tobytes()
@@ -149,7 +143,7 @@ class RecordLayout:
         return self.fields == tuple(_SIZES)[: len(self.fields)]
 
     def unpack(self, kept: NDArray[np.void]) -> NDArray[np.void]:
-        """CONTENT[n] from what was kept of it, dtype[n]; always a copy."""
+        """Convert the stored form, dtype[n], to CONTENT[n]; always a copy."""
         if self.dtype is CONTENT:
             return kept.astype(CONTENT)
         content = np.zeros(len(kept), CONTENT)
@@ -162,15 +156,15 @@ WHOLE = RecordLayout()
 
 
 def record_parameter(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Parameters with the record layout; the default keeps everything."""
+    """Add the default record layout, which stores everything, unless parameters name one."""
     return {RECORD: WHOLE.parameter, **parameters}
 
 
 def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
-    """The layout that parameters ask for.
+    """The record layout in parameters.
 
     :param where: the index as the user knows it, without its password
-    :raises IndexRefusedError: this version of the package has no such fields
+    :raises IndexRefusedError: the layout has fields unknown to this version of the package
     """
     text = parameters.get(RECORD, WHOLE.parameter)
     words = text.split()
@@ -184,12 +178,12 @@ def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
     return found
 
 
-#: layout of keys, tables and records, of every back end; an index keeps it and is refused by others
+#: version of the layout of keys, tables and records in all back ends; other versions are refused
 SCHEMA = 5
 HASH_KEY = "hash_key"
 _MASK64 = (1 << 64) - 1
 
-# Warnings; they take the index as the user knows it, without its password.
+# Log messages; their argument is the index as the user knows it, without its password.
 EMPTIED = (
     "The index at %s was emptied, removed or replaced while it was in use; it goes on with the "
     "same key. Pages that are not in it any more are stored once more when they come again."
@@ -206,7 +200,7 @@ def differences(
     has: str = "the index has",
     asks: str = "the settings ask for",
 ) -> list[str]:
-    """One line for each parameter that differs between two indexes, with the settings behind it.
+    """One line for each parameter that differs, with the settings that determine it.
 
     >>> differences({"min_features": "3", "bands": "8"}, {"min_features": "2", "bands": "8"})
     ["min_features: the index has '3', the settings ask for '2' (DEDUP_MIN_FEATURES)"]
@@ -220,29 +214,29 @@ def differences(
 
 
 def replaced(where: str) -> IndexReplacedError:
-    """The error where another index was set up in the place of the one that was opened."""
+    """The error when the opened index was replaced by another one at the same address."""
     return IndexReplacedError(
         f"the index at {where} is another one than before, with another key: open it again"
     )
 
 
 def complete(parameters: Parameters) -> dict[str, str]:
-    """What a new index stores: the parameters, with a random ``hash_key`` unless one is given."""
+    """The parameters of a new index: those given, and a random ``hash_key`` unless one is given."""
     return {HASH_KEY: secrets.token_hex(16), **parameters}
 
 
 def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> dict[str, str]:
-    """The stored parameters, if the settings ask for the same ones.
+    """Check the stored parameters against those of the settings and return them.
 
-    :param wanted: None: whatever texts they are, as long as pages can be hashed with their key
+    :param wanted: None: accept any valid parameters with a usable ``hash_key``
     :param where: the index as the user knows it, without its password
-    :raises IndexRefusedError: names each difference and the way out
+    :raises IndexRefusedError: names each difference and what to do
     """
     hash_key_of(stored, where)
     _check_texts(stored, where)
     if wanted is None:
         return dict(stored)
-    # The key is the index's own: one that is given counts for a new index only.
+    # A given hash_key is used for new indexes only; an existing index keeps its own.
     lines = differences(_keyless(stored), _keyless(wanted))
     if lines:
         raise IndexRefusedError(
@@ -258,15 +252,13 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """A line for each difference of parameters by which pages of two indexes are not comparable.
-
-    Hash key, window, number of parts, and whether addresses are kept may differ.
-    """
+    """One line for each difference that makes the pages of two indexes incomparable: not hash
+    key, window, number of shards, or whether addresses are stored."""
     return differences(_of_pages(stored), _of_pages(wanted))
 
 
 def _of_pages(parameters: Parameters) -> dict[str, str]:
-    """Parameters of the pages, without those of one index."""
+    """The parameters that concern page contents, without those specific to an index."""
     found = {
         name: text
         for name, text in record_parameter(parameters).items()
@@ -275,7 +267,7 @@ def _of_pages(parameters: Parameters) -> dict[str, str]:
     return {**found, RECORD: found[RECORD].removesuffix(" text")}
 
 
-# What each parameter is made of; all others belong to the version.
+# The settings that determine each parameter; other parameters depend on the package version.
 _SETTINGS: Mapping[str, str] = {
     "bands": "DEDUP_BANDS x DEDUP_ROWS",
     "method": "DEDUP_METHOD, DEDUP_METHOD_PARAMETERS",
@@ -290,7 +282,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
-    """Refuse parameters that are no texts; SQLite keeps values of any type in any column."""
+    """Refuse parameters that are not strings: SQLite allows any type in any column."""
     strange = [
         f"{name!r} is {'no text' if name == HASH_KEY else repr(value)}"
         for name, value in stored.items()
@@ -304,10 +296,10 @@ def _check_texts(stored: Mapping[Any, Any], where: str) -> None:
 
 
 def hash_key_of(parameters: Mapping[str, str], where: str) -> int:
-    """The key of the hashes, 64 bits. A message does not show it.
+    """The 64-bit key of the page hashes. Error messages never show it.
 
     :param where: the index or file as the user knows it, without its password
-    :raises IndexRefusedError: there is none, or none that can be one
+    :raises IndexRefusedError: the key is missing or not a hexadecimal number
     """
     key = parameters.get(HASH_KEY, "")
     if not re.fullmatch("[0-9a-fA-F]{1,32}", str(key)):  # SQLite may hold bytes in its place
@@ -325,10 +317,7 @@ def _keyless(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_schema(found: str, where: str) -> None:
-    """Refuse an index laid out in a way this version does not know.
-
-    :raises IndexRefusedError: names both schemas and the way out
-    """
+    """Raise IndexRefusedError, naming both schemas, if the index has another schema."""
     if found != str(SCHEMA):
         raise IndexRefusedError(
             f"the index at {where} has schema {found!r}, this version of dedup-middleware knows "
@@ -338,7 +327,7 @@ def check_schema(found: str, where: str) -> None:
 
 
 def missing(where: str) -> IndexRefusedError:
-    """The error where an index that should exist does not."""
+    """The error when an index that should exist does not."""
     return IndexRefusedError(
         f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
     )

@@ -1,6 +1,6 @@
-"""Candidates of pages in buckets that were read: all of them are scanned in one call of a kernel.
+"""Kernels that find the candidates of pages in buckets that were read.
 
-Most buckets are short, so a scan costs what its calls cost, hardly more for more records.
+All buckets are scanned in one kernel call: most are short, so the call overhead dominates.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
 _SIMHASH = np.uint64(SIMHASH_RECORD)
 _PADDING = bytes(8)
 _EMPTY = np.empty(0, np.uint64)
-PLACE = 6  # bytes that say where a page met another one in a table of band records
+PLACE = 6  # bytes of a hit among band records: page id (5), number of the bucket key (1)
 _NEW, _NO_ROW = -2, -1
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
-_FEW = 64  # hits up to which a dictionary beats NumPy
+_FEW = 64  # number of hits up to which a dictionary beats NumPy
 
 
 def neighbours(
     bucket_keys: Sequence[BucketKey], data: Sequence[bytes], distance: int
 ) -> Neighbours:
-    """Scan what was read from the buckets of ``bucket_keys``.
+    """Find the neighbours of a page in its buckets.
 
-    SimHash records match within ``distance`` bits, others when the suffix is equal, but for anchors
-    that too many pages share. Bytes behind the last whole record are counted as corrupt.
+    SimHash records match within ``distance`` bits, other records if the suffix is equal, except
+    anchors shared by too many pages. Bytes after the last whole record are counted as corrupt.
 
     :param data: bytes of each bucket, in the order of ``bucket_keys``
     :param distance: largest Hamming distance, 0..64
     """
     corrupt = full = scanned = 0
     parts: list[bytes] = []
-    rows: list[tuple[int, int, int]] = []  # records of a bucket, its table, its words
+    rows: list[tuple[int, int, int]] = []  # of each bucket: records, table, 64-bit words
     suffixes: list[int] = []
     for bucket_key, raw in zip(bucket_keys, data, strict=True):
         if not raw:
@@ -64,7 +64,7 @@ def neighbours(
         full += len(raw) > FULL_BUCKET
         scanned += count if of_simhashes else 0
         parts.append(raw)
-        # Every bucket begins with a word of its own.
+        # Pad each bucket to whole 64-bit words.
         parts.append(_PADDING[: -len(raw) & 7])
         rows.append((count, table, (len(raw) + 7) >> 3))
         suffixes.append(bucket_key.suffix)
@@ -130,12 +130,12 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, page_ids: Any, ta
 
 
 class ScanHits(NamedTuple):
-    """Candidates of some pages.
+    """Candidates of several pages.
 
-    Of page i, ``page_ids`` and ``tables`` (bit masks) from ``starts[i]`` on, ascending. Those of
-    them that have a band record there have a row: from ``row_starts[i]`` on, ascending too, ``met``
-    are their ids and ``rows`` says where their rows are among those of all pages.
-    ``scanned`` SimHash records were compared.
+    Those of page i are at ``starts[i]:starts[i + 1]`` of ``page_ids`` (ascending) and ``tables``
+    (bit masks). Candidates that the server's reply has a row for (a band record, or requested) are
+    repeated at ``row_starts[i]:row_starts[i + 1]`` of ``met`` (ids, ascending) and ``rows`` (index
+    of the row in the reply). ``scanned`` is the number of SimHash records compared.
     """
 
     page_ids: NDArray[np.uint64]
@@ -157,16 +157,16 @@ def scan_answers(
     counts: NDArray[np.int64],
     distance: int,
 ) -> ScanHits:
-    """Gather the candidates of some pages from a reply of ``propose.lua``.
+    """Gather the candidates of several pages from a reply of ``propose.lua``.
 
-    :param own: of every page its id, 0 if it was not claimed
+    :param own: for each page its id, 0 if it was not claimed
     :param simhash_buckets: bytes of the SimHash buckets of all pages
-    :param suffixes: of every SimHash bucket the suffix searched for, and its table as one bit
-    :param simhash_counts: of every page the number of its SimHash buckets
-    :param places: of every page where others are in its buckets of band records, ``PLACE`` bytes
-        each: page id, bucket key counted from 1; 0 if only its row was requested
-    :param tables: of every bucket key of all pages its table, as one bit
-    :param counts: of every page the number of its bucket keys
+    :param suffixes: for each SimHash bucket the suffix searched for, and its table as one bit
+    :param simhash_counts: for each page its number of SimHash buckets
+    :param places: for each page its hits among band records, ``PLACE`` bytes each: page id, and
+        number of the bucket key counted from 1, or 0 for a page whose row was only requested
+    :param tables: for each bucket key of all pages its table, as one bit
+    :param counts: for each page its number of bucket keys
     """
     lengths = np.fromiter(map(len, simhash_buckets), np.int64, len(simhash_buckets))
     data = np.frombuffer(b"".join(simhash_buckets), np.uint8)
@@ -188,7 +188,8 @@ def scan_answers(
 def _enter(
     page_ids: Any, masks: Any, marks: Any, first: Any, end: Any, page_id: Any, bit: Any
 ) -> Any:
-    """Enter that a page was met in a table, in ascending order; returns where."""
+    """Add a hit to the sorted candidates ``first:end``, with the mark ``_NEW`` if the page is new;
+    returns its position."""
     at, beyond = first, end
     while at < beyond:
         middle = (at + beyond) >> 1
@@ -216,8 +217,8 @@ def _gather(
     met_counts: Any, tables: Any, counts: Any, distance: Any,
     page_ids: Any, masks: Any, marks: Any, starts: Any, met: Any, rows: Any, row_starts: Any,
 ) -> Any:  # fmt: skip
-    """Fill the arrays of :class:`ScanHits`, ``marks`` with the row of each candidate, if it has
-    one; how many SimHash records were compared."""
+    """Fill the arrays of :class:`ScanHits`, and ``marks`` with the row of each candidate or
+    ``_NO_ROW``; returns the number of SimHash records compared."""
     end = row = bucket = bucket_key = place = last_row = scanned = 0
     byte, bound = np.uint64(0), np.uint64(distance)
     for page in range(len(own)):
@@ -228,7 +229,7 @@ def _gather(
             for i in range(PLACE - 2, -1, -1):
                 page_id = page_id << _EIGHT | np.uint64(raw[place + i])
             mark = np.int64(raw[place + PLACE - 1])
-            bit = np.uint64(0)  # of a page that was requested, not met
+            bit = np.uint64(0)  # the page was requested, not found
             if mark > 0:
                 bit = tables[bucket_key + mark - 1]
             at = _enter(page_ids, masks, marks, first, end, page_id, bit)
@@ -246,7 +247,7 @@ def _gather(
                 while near:
                     page_id = load_word(data, start + trailing_zeros(near) * _SIMHASH) & _MASK
                     near &= near - _ONE
-                    # A repeated call finds its own record and later ones.
+                    # A retried call finds the page's own record and later ones.
                     if mine == 0 or page_id < mine:
                         at = _enter(page_ids, masks, marks, first, end, page_id, bit)
                         if marks[at] == _NEW:
@@ -267,5 +268,5 @@ def _gather(
 
 
 def warm(*, replies: bool = False) -> None:
-    """Compile the scan of buckets, and with ``replies`` that of replies of a Redis server."""
+    """Compile the kernel that scans buckets, and with ``replies`` the one for Redis replies."""
     compile_all(_scan, *([_gather] if replies else []))

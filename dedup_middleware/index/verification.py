@@ -1,4 +1,4 @@
-"""Consistency of an index: every bucket against every page record, and the counters."""
+"""Consistency check of an index: buckets against page records, and counters against counts."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from dedup_middleware.model.records import (
 )
 
 _TABLES = 64
-_NAMED = 1_000  # pages that are named, and looked at once more
+_NAMED = 1_000  # maximum number of pages reported by id and re-checked
 _SIMHASH_BITS = np.uint64(sum(1 << table for table in SIMHASH_TABLES))
 _KEY_BIT, _EXACT_BIT = np.uint64(1 << KEY_TABLE), np.uint64(1 << EXACT_TABLE)
 _BATCH = 512
-_BYTES = 1 << 20  # of buckets looked at together
+_BYTES = 1 << 20  # bytes of buckets checked in one pass
 
 
 @attrs.frozen
 class TableCheck:
-    """What the buckets of one table hold.
+    """Record counts of one table.
 
-    ``gone``: records of pages that are released or expired, which a compaction takes out;
-    ``unknown``: records of pages that never were, or whose page record is damaged; ``misplaced``:
-    records that disagree with the page record; ``junk``: bytes that are no record.
+    ``gone``: records of released or expired pages, which compaction removes; ``unknown``: records
+    whose page never existed or has a damaged page record; ``misplaced``: records that disagree with
+    the page record; ``junk``: trailing bytes that form no record.
     """
 
     name: str
@@ -58,15 +58,15 @@ class TableCheck:
 
 @attrs.frozen
 class Verification:
-    """What a verification has found.
+    """Result of a verification.
 
-    ``committed``, ``pending``, ``released``: number of pages by state;
-    ``damaged``: page records that can't be read; ``tables``: the tables that hold anything;
-    ``lacking``: committed pages without a record in a table they belong to, and the names of
-    those tables (at most 1,000 pages are named, ``lacking_pages`` is the number of all);
-    ``counters``: a line for each counter that disagrees; ``leases``: leases of pages that are not
-    pending; ``overflow``: records left out because their bucket was full, a reason to lack one;
-    ``written``: whether others wrote meanwhile, so that counters could not be compared strictly.
+    ``committed``, ``pending``, ``released``: number of pages by state; ``damaged``: unreadable page
+    records; ``tables``: the non-empty tables; ``lacking``: ids of committed pages without a record
+    in a table they belong to, and the names of those tables (at most 1,000 pages;
+    ``lacking_pages`` counts all); ``counters``: one line for each wrong counter; ``leases``: leases
+    of pages that are not pending; ``overflow``: records not written because their bucket was full,
+    which explains as many lacking ones; ``written``: whether other processes wrote meanwhile, so
+    that counters could not be compared strictly.
     """
 
     committed: int
@@ -83,14 +83,15 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong; records of pages that are gone are no fault."""
+        """Whether the index is consistent; records of dead pages are no fault."""
         strange = sum(one.unknown + one.misplaced + one.junk for one in self.tables)
         lacking = max(0, self.lacking_pages - self.overflow)
         return not (strange or lacking or self.counters or self.leases or self.damaged)
 
 
 class _Pages:
-    """State, SimHash, key and tables of the pages that exist at the beginning, by page id."""
+    """State, SimHash, key, and tables of the records found (bit mask), by page id, of all pages
+    that exist at the start."""
 
     def __init__(self, page_ids: range) -> None:
         self.first = page_ids.start
@@ -99,8 +100,8 @@ class _Pages:
         self.simhashes = np.zeros(size, np.uint64)
         self.keys = np.zeros(size, np.uint64)
         self.tables = np.zeros(size, np.uint64)
-        self.highest = 0  # page id that a record names
-        # Committed ones that have expired and share a chunk with pages that live.
+        self.highest = 0  # highest page id found in a record
+        # Committed pages that have expired, but share a chunk with live pages.
         self.committed_before = 0
 
     def add(self, pages: PageRecords) -> None:
@@ -117,10 +118,10 @@ class _Pages:
 
 
 async def verify(index: Index, progress: Progress | None = None) -> Verification:
-    """Read every bucket and every page record and report inconsistencies; nothing is changed.
+    """Read all buckets and page records and report inconsistencies; nothing is changed.
 
-    Other processes may write meanwhile: what looks wrong is read a second time before it is
-    reported, and pages added after the start are left out. Takes 25 bytes of memory a page.
+    Other processes may write meanwhile: pages that lack a record are read again before they are
+    reported, and pages added after the start are ignored. Uses 25 bytes of memory per page.
     """
     report = progress or (lambda _what, _done: None)
     before = await index.stats()
@@ -130,7 +131,7 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
         pages.add(part)
         done += len(part)
         report("pages", done)
-    # Page records hold SimHash and key, if the method keeps them; never bands.
+    # Page records hold SimHash and key, if the method stores them; never bands.
     fields = layout_of(before.parameters, "").fields
     checks = [TableCheck(table_name(table)) for table in range(_TABLES)]
     done = size = 0
@@ -155,12 +156,12 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
         *(() if "window" in before.parameters else (("buckets", done),)),
     ):
         low, high = sorted((getattr(before, name), getattr(after, name)))
-        # While others write, a counter may be anywhere between its two values.
+        # While other processes write, any count between the two readings is valid.
         if not low <= found <= high and not (written and low != high):
             counters.append(f"{name}: the counter says {high}, there are {found}")
-    last = (await index.page_ids()).stop - 1  # others may have added pages
+    last = (await index.page_ids()).stop - 1  # read again: pages may have been added
     if pages.highest > last:
-        # A page of such a record is not seen, or its id would be given again.
+        # The record's page is invisible, or its id would be issued a second time.
         counters.append(f"page ids: the counter says {last}, records name {pages.highest}")
     pending = pages.count(State.PENDING)
     return Verification(
@@ -179,16 +180,16 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
 
 
 def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Tables in which pages must have a record, as bits.
+    """Bit masks uint64[n] of the tables in which each page must have a record.
 
-    Every page is in the key table, and in the exact table or in all others that the method uses.
-    Which tables a method of the literature uses depends on the page: if a page is in one table of
-    a family, it must be in all of them.
+    Every page has a record in the key table, and one in the exact table or in all other tables of
+    the method. For methods of the literature the tables depend on the page: one with a record in a
+    SimHash table must be in all of them, and then a single band requires all bands.
 
-    :param tables: uint64[n], in which tables each page was found
+    :param tables: uint64[n], bit masks of the tables in which each page was found
     """
     count, _, rows = parameters.get("bands", "").partition("x")
-    number = int(count) if count.isdigit() and rows.isdigit() else 0  # else it is not known
+    number = int(count) if count.isdigit() and rows.isdigit() else 0  # 0: unknown
     bands = np.uint64(sum(1 << FIRST_BAND_TABLE + i for i in range(number)))
     required = np.full(len(tables), _KEY_BIT)
     any_simhash = (tables & _SIMHASH_BITS) != 0
@@ -209,7 +210,7 @@ def _check(
     pages: _Pages,
     fields: tuple[str, ...],
 ) -> None:
-    """Add some buckets of one table to its check."""
+    """Add buckets, all of one table, to the check of that table."""
     if not buckets or (table := buckets[0][0] >> 16) >= _TABLES:
         return
     of_simhashes = table in SIMHASH_TABLES
@@ -220,7 +221,7 @@ def _check(
     prefixes = np.repeat(names & np.uint64(0xFFFF), counts)
     pages.highest = max(pages.highest, int(page_ids.max(initial=0)))
     rows = page_ids.astype(np.int64) - pages.first
-    known = rows < len(pages.states)  # others came in after the beginning
+    known = rows < len(pages.states)  # higher ids were issued after the start
     early = int(np.count_nonzero(rows < 0))
     known &= rows >= 0
     rows, suffixes, prefixes = rows[known], suffixes[known], prefixes[known]
@@ -234,7 +235,7 @@ def _check(
     elif table == KEY_TABLE and "key" in fields:
         hashed = prefixes << np.uint64(BAND_SUFFIX_BITS) | suffixes
         right &= pages.keys[rows] >> np.uint64(24) == hashed
-    # A page that comes twice gets the same bit twice.
+    # Duplicate rows are harmless: all set the same bit.
     pages.tables[rows[right]] |= np.uint64(1 << table)
     check = checks[table]
     checks[table] = attrs.evolve(
@@ -251,7 +252,7 @@ def _check(
 async def _lacking(
     index: Index, pages: _Pages, parameters: Mapping[str, str]
 ) -> list[tuple[int, tuple[str, ...]]]:
-    """Committed pages without a record where they must have one, looked at once more."""
+    """Committed pages that lack a record in a required table, after a second reading."""
     required = _required(parameters, pages.tables)
     missing = required & ~pages.tables
     rows = np.flatnonzero((pages.states == State.COMMITTED) & (missing != 0))
@@ -262,7 +263,7 @@ async def _lacking(
         expired = await _expired(index, pages, part) if index.window else set()
         for row, state in zip(part.tolist(), now.states.tolist(), strict=True):
             if state != State.COMMITTED:
-                continue  # forgotten, and its records taken out, while we were reading
+                continue  # forgotten and compacted while the tables were read
             tables = [table for table in range(_TABLES) if int(missing[row]) >> table & 1]
             if row in expired:
                 continue
@@ -274,10 +275,10 @@ async def _lacking(
 
 
 async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[int]:
-    """Those of some pages whose generation has gone, perhaps while the tables were read.
+    """The rows whose pages have expired, perhaps while the tables were read.
 
-    The key table is read first. A page that was not found even there may have expired with its row
-    still there, unless it is in a generation that lives longer than the oldest one.
+    A page found in the key table has expired if its record there is gone now. A page found in no
+    table at all may have expired while its row remains, if it is in the oldest generation.
     """
     had_key = (pages.tables[rows] & _KEY_BIT) != 0
     asked = rows[had_key].tolist()
@@ -295,7 +296,8 @@ async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[i
 
 
 async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int]) -> list[int]:
-    """Tables in which a page's record is not found by reading its bucket once more."""
+    """The tables in which a page's record is still missing after its bucket was read again, which
+    is possible for key and SimHash tables only."""
     places = (
         hash_bucket_key(KEY_TABLE, int(pages.keys[row])),
         *simhash_bucket_keys(int(pages.simhashes[row])),
@@ -309,6 +311,6 @@ async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int
 
 
 def _holds(raw: bytes, bucket_key: BucketKey, page_id: int) -> bool:
-    """Whether a bucket holds the record of a page."""
+    """Whether a bucket holds the page's record."""
     equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)
     return page_id in page_ids_of(raw, bucket_key.width)[equal]

@@ -1,1 +1,1 @@
-"""What was dropped, and against what: kept until it ages out, so that it can be brought back."""
+"""Journal of dropped pages and their matches, so that drops can be restored until they age out."""

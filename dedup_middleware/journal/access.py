@@ -1,4 +1,4 @@
-"""Which journal the options name, and reading it from Python, with or without asyncio."""
+"""Choosing the journal from the options, and reading it from Python, with or without asyncio."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ON = {"on", "true", "yes", "1"}
 
 
 def choose_journal(options: Options) -> JournalStore | None:
-    """The journal that ``DEDUP_JOURNAL`` names, not open yet; None if there is none.
+    """The journal for ``DEDUP_JOURNAL`` (``options.journal``), not open yet; None: no journal.
 
-    An index in memory has none unless a file is named: with it everything ends anyway.
+    An index in memory has no journal unless a file is named, as its pages end with the process.
     """
     chosen = options.journal.strip()
     scheme, _, rest = options.index_url.partition(":")
@@ -53,7 +53,7 @@ def choose_journal(options: Options) -> JournalStore | None:
 
 
 def path_next_to(index: Path) -> Path:
-    """File of the journal of an index in a file.
+    """The default journal file for an index in a SQLite file.
 
     >>> path_next_to(Path("dedup/index.db")).as_posix()
     'dedup/index.journal.db'
@@ -62,9 +62,9 @@ def path_next_to(index: Path) -> Path:
 
 
 def open_journal(options: Options) -> JournalStore:
-    """The journal that ``DEDUP_JOURNAL`` names, open for reading; nothing is created.
+    """The journal for ``DEDUP_JOURNAL``, opened without creating anything.
 
-    :raises JournalError: there is none, or it can't be read
+    :raises JournalError: there is no journal, or it can't be read
     """
     journal = choose_journal(options)
     if journal is None:
@@ -77,15 +77,15 @@ def open_journal(options: Options) -> JournalStore:
 
 
 T = TypeVar("T")
-_PART = 500  # entries that a thread reads before the event loop goes on
+_PART = 500  # entries read per call in a thread
 
 
 class Filters(TypedDict, total=False):
-    """A filter of pages: they must fit every part that is given.
+    """Filters of journal entries; an entry must satisfy all that are given.
 
-    ``keys``, ``hosts``, ``reasons``, ``spiders`` and ``crawls`` are one text or several, those of
-    the page that was decided. ``since`` and ``until`` (not included) are seconds since 1970 or
-    datetimes; a datetime without a zone is one of this machine's.
+    ``keys``, ``hosts``, ``reasons``, ``spiders`` and ``crawls`` each take one string or several,
+    and apply to the page that was decided. ``since`` and ``until`` (exclusive) are seconds since
+    1970 or datetimes; a naive datetime is in this machine's time zone.
     """
 
     keys: str | Iterable[str]
@@ -98,10 +98,8 @@ class Filters(TypedDict, total=False):
 
 
 class Reading(Generic[T]):
-    """Entries of a journal, for ``for`` and for ``async for``; each loop reads them anew.
-
-    ``async for`` reads in a thread, some hundred entries at a time.
-    """
+    """Iterable over journal entries, for ``for``, and for ``async for``, which reads in a thread;
+    each loop reads the journal again."""
 
     def __init__(self, start: Callable[[], Iterator[T]]) -> None:
         self._start = start
@@ -117,14 +115,14 @@ class Reading(Generic[T]):
 
 
 class Journal:
-    """The journal of an index, read only.
+    """Read-only access to the journal of an index.
 
-    It is opened when it is first read, and nothing is created. Use it as a context manager, plain
-    or asynchronous, or call :meth:`close`.
+    The journal is opened at the first read; nothing is created. Use this as a context manager,
+    plain or asynchronous, or call :meth:`close`.
 
-    :param place: the index, as in ``DEDUP_INDEX_URL`` (``sqlite:...``, ``redis://...``), or the
-        path of a journal's file
-    :param namespace: that of an index in Redis (``DEDUP_NAMESPACE``)
+    :param place: address of the index as in ``DEDUP_INDEX_URL`` (``sqlite:...``, ``redis://...``),
+        or path of a journal file
+    :param namespace: namespace of an index in Redis (``DEDUP_NAMESPACE``)
     :raises OptionsError: the address can't be used
     """
 
@@ -132,12 +130,12 @@ class Journal:
         if isinstance(place, str) and (place.startswith(SCHEMES) or "://" in place):
             self._options = Options(index_url=place, namespace=namespace)
         else:
-            # An absolute path, because a file may be named `on`.
+            # An absolute path, because a file named `on` would be taken for the setting's value.
             self._options = Options(journal=str(Path(place).absolute()))
         self._store: JournalStore | None = None
 
     def open(self) -> JournalStore:
-        """Connect, unless that is done; other methods do so themselves.
+        """Open the journal if it is not open; other methods do this themselves.
 
         :raises JournalError: there is no journal, or it can't be read
         """
@@ -146,33 +144,33 @@ class Journal:
         return self._store
 
     def close(self) -> None:
-        """Give back files and connections; further reading opens the journal again."""
+        """Close files and connections; a further read opens the journal again."""
         store, self._store = self._store, None
         if store is not None:
             store.close()
 
     def drops(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
-        """Pages that were dropped, the oldest first.
+        """The dropped pages, the oldest first.
 
-        :param texts: fill ``body`` with the text and the item of each; else it is None
+        :param texts: set ``body``, with the text and the item of the page; else it is None
         """
         query = query_of(filters, DROPS)
         return Reading(lambda: self.open().drops(query, bodies=texts))
 
     def near_misses(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
-        """Pages that were stored although a stored one (``match``, ``number``) is much like them.
+        """Pages that were let through although similar to a stored one (``match``, ``number``).
 
-        :param texts: fill ``body`` with the text of each; else it is None
+        :param texts: set ``body``, with the text of the page; else it is None
         """
         query = query_of(filters, frozenset({NEW}))
         return Reading(lambda: filter(is_near_miss, self.open().drops(query, bodies=texts)))
 
     def clusters(self, *, near: bool = False, **filters: Unpack[Filters]) -> Reading[Cluster]:
-        """Stored pages, each with the pages dropped for it.
+        """Stored pages, each with the pages dropped as its duplicates.
 
-        The filters choose dropped pages; a cluster without any of them is left out.
+        The filters apply to the dropped pages; clusters without any are left out.
 
-        :param near: with near misses
+        :param near: include near misses
         """
         query = query_of(filters, frozenset())
         return Reading(lambda: collect_clusters(self.open(), query, near=near))
@@ -180,14 +178,14 @@ class Journal:
     def changes(self, *, texts: bool = False, **filters: Unpack[Filters]) -> Reading[Drop]:
         """Pages that had changed since they were stored, compared with their last version.
 
-        :param texts: fill ``body`` with the new text of each, and with the ``change`` if the
-            journal still had the last version
+        :param texts: set ``body``, with the new text, and with the ``change`` if the journal still
+            held the last version
         """
         query = query_of(filters, frozenset({NEW}))
         return Reading(lambda: filter(is_change, self.open().drops(query, bodies=texts)))
 
     def stored(self, drop: Drop) -> Kept | None:
-        """The stored page that an entry names, with its text; None if the journal lacks it."""
+        """The stored page that an entry matched, with its text; None if the journal lacks it."""
         return self.open().kept(drop)
 
     def __enter__(self) -> Self:
@@ -206,10 +204,7 @@ class Journal:
 
 
 def query_of(filters: Filters, outcomes: frozenset[str]) -> Query:
-    """The query for filters and outcomes.
-
-    :raises TypeError: there is no filter of a name
-    """
+    """Convert filters to a query for these outcomes; raises TypeError for an unknown filter."""
     unknown = filters.keys() - Filters.__annotations__.keys()
     if unknown:
         known = ", ".join(Filters.__annotations__)

@@ -1,6 +1,6 @@
-"""Clusters of a journal: a stored page with all pages that were dropped for it; also as files.
+"""Clusters in a journal: a stored page with all pages dropped as its duplicates; file export.
 
-JSON lines have one cluster a line, CSV and Parquet one page a row.
+JSON Lines has one cluster per line; CSV and Parquet have one page per row.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ COLUMNS = ("stored", "stored_host", "kind", "key", "host", "title", "time", "sim
            "reason", "spider", "crawl", "seen")  # fmt: skip
 _OF_PAGE = COLUMNS[3:]
 _OF_DROP = ("key", "title", "time", "similarity", "reason", "spider", "crawl")
-MIRROR, NEAR = "mirror", "near"  # kinds
+MIRROR, NEAR = "mirror", "near"  # values of the column ``kind``
 
 
 @attrs.frozen(kw_only=True)
 class Mirror:
-    """A page that is like a stored one, by the newest decision on it.
+    """A duplicate or near miss of a stored page, as of the newest decision on it.
 
-    ``seen`` counts the decisions; all else is as in :class:`~.entries.Drop`.
+    ``seen`` is the number of decisions; the other fields are as in :class:`~.entries.Drop`.
     """
 
     key: str
@@ -61,11 +61,11 @@ class Mirror:
 
 @attrs.frozen(kw_only=True)
 class Cluster:
-    """A stored page and pages like it, the oldest first.
+    """A stored page and the pages similar to it, the oldest first.
 
-    ``stored`` is the key of the stored page, or ``#`` and its page id if the index keeps no
-    addresses. ``mirrors`` were dropped for it; ``near`` were stored although
-    they are at least half like it or hold all of its words.
+    ``stored`` is the key of the stored page, or ``#`` and its page id if the index stores no
+    addresses. ``mirrors`` were dropped as its duplicates; ``near`` were let through although their
+    similarity is at least 0.5 or they contain all of its words.
     """
 
     stored: str
@@ -74,32 +74,26 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """Host of the stored page, empty if its address is not known."""
+        """Host of the stored page, empty if its address is unknown."""
         return host_of(self.stored)
 
 
 class Clusters:
-    """Gathers decisions by their stored page.
-
-    :param near: with near misses
-    """
+    """Groups decisions by stored page; ``near``: including near misses."""
 
     def __init__(self, *, near: bool) -> None:
         self.near = near
-        # Mirrors and near misses of each stored page, by their keys.
+        # For each stored page its mirrors and its near misses, by key.
         self._found: dict[str, tuple[dict[str, Mirror], dict[str, Mirror]]] = {}
 
     def takes(self, drop: Drop) -> bool:
-        """Whether a decision belongs to a cluster."""
+        """Whether a decision is a duplicate or, with ``near``, a near miss of a stored page."""
         if drop.number is None:
             return False
         return drop.outcome == DUPLICATE or (self.near and is_near_miss(drop))
 
     def add(self, drop: Drop, stored: str) -> None:
-        """Add a decision to the cluster of a stored page.
-
-        :param stored: its key, or ``#`` and its page id where no key is kept
-        """
+        """Add a decision to the cluster of a stored page, named as in :class:`Cluster`."""
         mirrors, near = self._found.setdefault(stored, ({}, {}))
         pages = near if drop.outcome == NEW else mirrors
         before = pages.get(drop.key)
@@ -113,10 +107,10 @@ class Clusters:
 
 
 def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iterator[Cluster]:
-    """The clusters of the pages that a query chooses, by the time of their first page.
+    """The clusters of the pages selected by a query, in the order of their first decisions.
 
-    :param query: its outcomes are not used
-    :param near: with near misses
+    :param query: its ``outcomes`` are ignored
+    :param near: include near misses
     """
     clusters, name_of = Clusters(near=near), stored_names(journal)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
@@ -128,9 +122,9 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
 
 
 def stored_names(journal: JournalStore) -> Callable[[Drop], str | None]:
-    """A function that gives the key of an entry's stored page; None if the entry has no such page.
+    """A function that returns the key of an entry's stored page; None if the entry has none.
 
-    Many near misses have only the page id: their keys are looked up in the journal, each once.
+    Many near misses have only the page id; each such key is looked up in the journal once.
     """
     addresses: dict[int, str] = {}
 
@@ -150,15 +144,15 @@ def _sorted(pages: dict[str, Mirror]) -> tuple[Mirror, ...]:
 
 
 class ClusterFileError(DedupError):
-    """A file of clusters can't be written; the message names the fix."""
+    """A cluster file can't be written; the message says what to do."""
 
 
 def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) -> int:
-    """Write clusters in the format that the name of the file ends in, as a whole or not at all.
+    """Write clusters atomically, in the format given by the file's suffix.
 
-    :param replace: replace a file of this name
+    :param replace: replace an existing file
     :returns: the number of clusters
-    :raises ClusterFileError: another suffix, a file that exists, or one that can't be written
+    :raises ClusterFileError: unknown suffix, or the file exists or can't be written
     """
     encode, made = encoder(path), list(clusters)
     write_new(path, encode(made), ClusterFileError, replace=replace)
@@ -166,9 +160,10 @@ def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) ->
 
 
 def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool = False) -> None:
-    """Write a file as a whole or not at all; one that exists is not replaced unless asked for.
+    """Write a file atomically.
 
-    :param kind: of the error if it exists or can't be written
+    :param kind: class of the error raised if the file exists or can't be written
+    :param replace: replace an existing file
     """
     with os_errors(f"{path} can't be written", kind):
         try:
@@ -178,15 +173,12 @@ def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool 
 
 
 def to_bytes(text: str) -> bytes:
-    """Lines of JSON in UTF-8, which can't hold a lone surrogate: it is written as JSON's escape."""
+    """Encode JSON as UTF-8; lone surrogates, which UTF-8 can't encode, become JSON escapes."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
-    """The function that makes the bytes of a file.
-
-    :raises ClusterFileError: there is none for its suffix, or a package is missing
-    """
+    """The function that encodes clusters for this suffix; may raise ClusterFileError."""
     suffix = path.suffix.lower()
     if suffix not in CLUSTER_SUFFIXES:
         raise ClusterFileError(f"{path}: name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
@@ -204,7 +196,7 @@ def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
 
 
 def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
-    """One object a line; near misses only where there are any."""
+    """JSON Lines, one cluster per line; ``near`` only if there are near misses."""
     lines = []
     for cluster in clusters:
         state: dict[str, Any] = {"stored": cluster.stored, "host": cluster.host}
@@ -225,7 +217,7 @@ def _written(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_csv(clusters: Iterable[Cluster]) -> bytes:
-    """A head, then one page a row."""
+    """CSV with a header, one page per row."""
     text = io.StringIO(newline="")
     table = csv.DictWriter(text, COLUMNS)
     table.writeheader()
@@ -234,7 +226,7 @@ def to_csv(clusters: Iterable[Cluster]) -> bytes:
 
 
 def to_parquet(clusters: Iterable[Cluster]) -> bytes:
-    """One page a row; times in UTC."""
+    """Parquet, one page per row; times in UTC."""
     arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     types = {"time": arrow.timestamp("ms", tz="UTC"), "similarity": arrow.float64()}
     types["seen"] = arrow.int64()
@@ -250,7 +242,7 @@ def _encodable(value: Any) -> Any:
 
 
 def rows(clusters: Iterable[Cluster]) -> Iterator[dict[str, Any]]:
-    """The pages of clusters, one after the other, with the stored page of each."""
+    """One row (COLUMNS) for each page of each cluster, with its stored page."""
     for cluster in clusters:
         head = {"stored": cluster.stored, "stored_host": cluster.host}
         for kind, pages in ((MIRROR, cluster.mirrors), (NEAR, cluster.near)):

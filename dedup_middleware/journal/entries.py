@@ -1,4 +1,4 @@
-"""Entries of the journal, how they are packed, and what every journal does with them."""
+"""Entries of the journal, their packing, and the interface of every journal."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of the fields left out.
 
-    Dates and times become ISO texts, sets lists, NaN and infinity None. Fields with bytes or
-    objects of other classes, which JSON can't hold, are left out.
+    Dates and times become ISO strings, sets lists, NaN and infinity None. Fields with bytes or
+    other objects that JSON can't represent are left out.
 
-    :param item: anything that itemadapter knows
-    :param without: names of fields to leave out in any case, such as the raw HTML
+    :param item: any item that itemadapter supports
+    :param without: names of fields to leave out, such as the raw HTML
 
     >>> plain_item({"url": "https://a/1", "price": decimal.Decimal("1.50"), "html": b"<p>"})
     ({'url': 'https://a/1', 'price': '1.50'}, ('html',))
     """
-    from itemadapter import ItemAdapter  # it imports Scrapy, and workers of Spark this module
+    from itemadapter import ItemAdapter  # lazy: it imports Scrapy, which Spark workers don't need
 
     fields: dict[str, Any] = {}
     left_out = []
@@ -50,7 +50,7 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
             left_out.append(name)
             continue
         try:
-            # A round trip leaves only what JSON can say: tuples become lists, keys texts.
+            # The round trip leaves only JSON types: tuples become lists, keys strings.
             written = json.dumps(value, default=_plain)
             fields[name] = json.loads(written, parse_constant=lambda _: None)
         except (TypeError, ValueError, RecursionError):
@@ -78,16 +78,16 @@ SEEN = "seen"
 STORED = "stored"
 DROPPED = "dropped/"
 HOUR = 3600
-# The beginning of an address, up to its host; a key of another form is parsed as a whole.
+# The start of a URL, up to its host and port; other keys are parsed as a whole.
 _SITE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 DROPS = frozenset({"duplicate", "revisit", "empty", "unchecked"})  # outcomes that can drop a page
 
-# Counters of an hour: (hour, host, name) -> how many.
+# Hourly counters: (start of the hour in seconds since 1970, host, name) -> count.
 Activity = Mapping[tuple[int, str, str], int]
 
 
 def host_of(key: str) -> str:
-    """Host of a page's key, empty if the key is no address.
+    """Host of a page's key, empty if the key is not a URL.
 
     >>> host_of("https://News.Example:8080/1"), host_of("text:00ff")
     ('news.example', '')
@@ -96,7 +96,7 @@ def host_of(key: str) -> str:
     return _host_of(key if site is None else site[0])
 
 
-@lru_cache(1024)  # of a site come many pages
+@lru_cache(1024)  # many pages share a site
 def _host_of(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""
@@ -108,16 +108,16 @@ def _host_of(address: str) -> str:
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _FIGURE = re.compile(r"\d+(?:[.,:/-]\d+)*%?")
-MOST_FIGURES = 20  # of each version that are kept
+MOST_FIGURES = 20  # maximum figures recorded for each version
 
 
 @attrs.frozen
 class Change:
-    """How a page differs from its last version.
+    """The difference between a page and its last version.
 
-    ``added`` and ``removed`` count words, wherever they are; a Chinese character counts as one.
-    ``old_figures`` and ``new_figures`` are the numbers, written in digits, that only one of the two
-    has, in the order of the text.
+    ``added`` and ``removed`` count words regardless of position; a Chinese character counts as one.
+    ``old_figures`` and ``new_figures`` are the numbers in digits that only one version has, in the
+    order of its text.
     """
 
     added: int
@@ -127,12 +127,12 @@ class Change:
 
 
 def compare_versions(old: str, new: str) -> Change:
-    """The change from one text to another.
+    """The change from an old text to a new one.
 
     >>> compare_versions("Cod costs 4 crowns.", "Cod costs 7.50 crowns today.")
     Change(added=3, removed=1, old_figures=('4',), new_figures=('7.50',))
     """
-    # Sets of words in linear time: an alignment would hold up the thread of the journal.
+    # Multisets of words, in linear time: an alignment would block the journal's thread.
     before, after = Counter(_WORD.findall(old)), Counter(_WORD.findall(new))
     old_figures, new_figures = Counter(_FIGURE.findall(old)), Counter(_FIGURE.findall(new))
     return Change(
@@ -145,11 +145,11 @@ def compare_versions(old: str, new: str) -> Change:
 
 @attrs.frozen
 class Body:
-    """What a dropped page said.
+    """Text and item of a dropped page.
 
-    ``item`` holds the fields of the dropped item as JSON values, None if there was no item or it
-    was too large; ``left_out`` names its fields that are not in it. ``change`` says how a page that
-    had changed differs from its last version.
+    ``item`` holds the fields of the dropped item as JSON values, None if there was no item;
+    ``left_out`` names the fields that are not in it. ``change`` is the difference between a changed
+    page and its last version.
     """
 
     text: str = attrs.field(repr=False)
@@ -160,18 +160,17 @@ class Body:
 
 @attrs.frozen(kw_only=True)
 class Drop:
-    """A page that was not stored, and why; or one that nearly was not.
+    """A dropped page and the reason; or, with the outcome ``new``, a near miss or a changed page.
 
-    With the outcome ``new`` the page was let through although a stored page is much like it, which
-    is then the ``match``: it lies near the threshold, on its other side. Or the ``match`` has the
-    page's own key, and the page had changed.
+    A near miss was let through although it is similar to the stored page ``match``. A changed page
+    was let through as a new version; its ``match`` has the page's own key.
 
-    ``id`` orders the drops of one journal and is empty before the drop is written; ``time`` is in
-    seconds since 1970. ``match`` is the key of the stored page and ``number`` its page id in the
+    ``id`` orders the entries of a journal and is empty until the entry is written; ``time`` is in
+    seconds since 1970. ``match`` is the key of the stored page, ``number`` its page id in the
     index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
     (shingles) and ``figures`` (places) are as in :class:`.Match`, None without a match.
-    ``item_type`` names the class of the item. ``spider`` and ``crawl`` (an id) say which crawl
-    decided, empty in journals of earlier versions and of batch runs.
+    ``item_type`` is the class name of the item. ``spider`` and ``crawl`` (an id) identify the
+    crawl; they are empty in journals of earlier versions and of batch runs.
     """
 
     id: str = ""
@@ -200,7 +199,7 @@ class Drop:
 
 
 def is_near_miss(drop: Drop) -> bool:
-    """Whether an entry is a page that was stored although another one is much like it."""
+    """Whether an entry is a page that was let through although it is similar to a stored one."""
     return drop.outcome == NEW and drop.match != drop.key
 
 
@@ -211,11 +210,11 @@ def is_change(drop: Drop) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A page that was stored, as far as the journal still knows it."""
+    """A stored page with its text, until it ages out of the journal."""
 
     key: str
     number: int
-    by_number: bool = False  # the index keeps no name of it: drops name it by its page id alone
+    by_number: bool = False  # the index stores no address: drops refer to it by page id only
     title: str = ""
     text: str = attrs.field(repr=False)
     time: float
@@ -228,31 +227,30 @@ class Kept:
 
 @attrs.frozen
 class Hour:
-    """What happened to the pages of one host in one hour."""
+    """Counts of the pages of one host in one hour."""
 
-    hour: int  # seconds since 1970 at its start
+    hour: int  # start of the hour in seconds since 1970
     host: str
     seen: int
     stored: int
-    dropped: Mapping[str, int]  # numbers by reason
+    dropped: Mapping[str, int]  # by reason
 
 
 @attrs.frozen
 class JournalSize:
-    """How much a journal holds."""
+    """Number of entries of a journal, and their bytes."""
 
     drops: int
     kept: int
-    bytes: int  # what its cap is compared with
+    bytes: int  # compared with the cap
 
 
 @attrs.frozen(kw_only=True)
 class Query:
-    """A filter of drops: they must fit every part that is given.
+    """A filter of drops; a drop must satisfy every part that is given.
 
-    ``keys`` are those of dropped pages, ``matches`` those of stored ones and ``numbers`` their
-    numbers in the index; ``since`` and ``until`` are seconds since 1970, the end not included;
-    ``limit`` takes the newest.
+    ``keys`` are keys of dropped pages, ``matches`` keys and ``numbers`` page ids of stored ones;
+    ``since`` and ``until`` (exclusive) are seconds since 1970; ``limit`` selects the newest.
     """
 
     keys: frozenset[str] = frozenset()
@@ -268,7 +266,7 @@ class Query:
     limit: int | None = None
 
     def wants(self, drop: Drop) -> bool:
-        """Whether a drop is one of those; ``limit`` is not looked at."""
+        """Whether a drop satisfies the filter, ignoring ``limit``."""
         return (
             all(getattr(drop, name) in wanted for name, wanted in self.parts())
             and (self.since is None or drop.time >= self.since)
@@ -276,7 +274,7 @@ class Query:
         )
 
     def parts(self) -> list[tuple[str, frozenset[Any]]]:
-        """The fields of a drop that are looked at, and the values that fit."""
+        """The filtered fields of a drop, each with its accepted values."""
         given = {
             "key": self.keys, "match": self.matches, "number": self.numbers, "host": self.hosts,
             "reason": self.reasons, "outcome": self.outcomes, "spider": self.spiders,
@@ -286,7 +284,7 @@ class Query:
 
 
 def to_hours(activity: Activity) -> list[Hour]:
-    """Counters as hours, ascending by hour, then by host.
+    """Convert hourly counters to Hour objects, ascending by hour, then by host.
 
     >>> to_hours({(0, "a", "seen"): 2, (0, "a", "dropped/exact-copy"): 1})
     [Hour(hour=0, host='a', seen=2, stored=0, dropped={'exact-copy': 1})]
@@ -308,7 +306,7 @@ _LEVEL = 6
 
 
 def pack(text: str) -> bytes:
-    """A text as bytes; any text, lone surrogates too."""
+    """Compress a text, as GB18030 or UTF-8, whichever is shorter; lone surrogates are kept."""
     marker, plain = _UTF8, text.encode("utf-8", "surrogatepass")
     with contextlib.suppress(UnicodeEncodeError):
         other = text.encode("gb18030")
@@ -318,13 +316,10 @@ def pack(text: str) -> bytes:
 
 
 def unpack(raw: bytes) -> str:
-    """The text of :func:`pack`.
-
-    :raises ValueError: the bytes are damaged
-    """
+    """Inverse of :func:`pack`; raises ValueError if the bytes are damaged."""
     try:
         marker, plain = raw[:1], zlib.decompress(raw[1:])
-    except (zlib.error, TypeError) as error:  # the latter: the file's type of the value is damaged
+    except (zlib.error, TypeError) as error:  # TypeError: SQLite returned a value of another type
         raise ValueError(f"damaged: {error}") from error
     if marker == _GB18030:
         return plain.decode("gb18030")
@@ -332,7 +327,7 @@ def unpack(raw: bytes) -> str:
 
 
 def pack_body(body: Body) -> bytes:
-    """A body as bytes. Item fields that are the page's text are not written twice."""
+    """Serialise a body; item fields equal to the page's text are not stored twice."""
     parts: dict[str, Any] = {"text": body.text}
     if body.item is not None:
         same = [name for name, value in body.item.items() if body.text and value == body.text]
@@ -346,10 +341,7 @@ def pack_body(body: Body) -> bytes:
 
 
 def unpack_body(raw: bytes) -> Body:
-    """The body of :func:`pack_body`.
-
-    :raises ValueError: the bytes are damaged
-    """
+    """Inverse of :func:`pack_body`; raises ValueError if the bytes are damaged."""
     parts = json.loads(unpack(raw))
     item: Mapping[str, Any] | None = None
     if "item" in parts:
@@ -366,16 +358,16 @@ _LOST = Body("", left_out=("text",))
 
 
 class JournalError(DedupError):
-    """The journal can't be read or written; the message names it and the way out."""
+    """The journal can't be read or written; the message names it and says what to do."""
 
 
 class JournalStore(ABC):
-    """Drops, texts of stored pages, and counters by the hour, under a cap on their bytes.
+    """Drops, texts of stored pages, and hourly counters; a cap limits the bytes of the first two.
 
     Calls block, and all may raise :class:`JournalError`. Several processes may write to one
     journal.
 
-    :ivar where: the journal as a user knows it, without a password
+    :ivar where: the journal as the user knows it, without a password
     """
 
     where: str
@@ -384,46 +376,43 @@ class JournalStore(ABC):
     def open(self, *, create: bool) -> None:
         """Connect.
 
-        :param create: make it if it is missing
-        :raises JournalError: it is missing, can't be reached, or is something else
+        :param create: create the journal if it is missing
+        :raises JournalError: it is missing, can't be reached, or is no journal
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Give back files and connections."""
+        """Close files and connections."""
 
     @abstractmethod
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """Write, all or nothing, and let the oldest go where the cap is passed."""
+        """Write all or nothing, then remove the oldest entries above the cap."""
 
     @abstractmethod
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:
-        """The drops that fit, oldest first.
-
-        :param bodies: fill ``body``; else it is None
-        """
+        """The drops selected by a query, oldest first; ``body`` is None unless ``bodies``."""
 
     @abstractmethod
     def bodies(self, ids: Sequence[str]) -> list[Body | None]:
-        """What some hundred dropped pages at most said, None where the drop has aged out.
+        """The bodies of up to some hundred drops, None where the drop has aged out.
 
-        Of a damaged one, also among :meth:`drops`, ``left_out`` names the text.
+        A damaged body, also in :meth:`drops`, is empty, with "text" in ``left_out``.
         """
 
     @abstractmethod
     def kept(self, drop: Drop) -> Kept | None:
-        """The stored page that a drop names; None: its text is not kept, aged out, or damaged."""
+        """The stored page that a drop matched; None: its text was not kept, aged out or damaged."""
 
     @abstractmethod
     def hours(self) -> list[Hour]:
-        """What happened, by hour and host, ascending."""
+        """The hourly counts, ascending by hour, then by host."""
 
     @abstractmethod
     def size(self) -> JournalSize:
-        """How much there is."""
+        """Number of entries and their bytes."""
 
     def body_of(self, drop_id: str, raw: bytes) -> Body:
-        """An unpacked body; what is damaged is logged, and names the text as left out."""
+        """Unpack a body; a damaged one is logged and returned empty, with its text left out."""
         try:
             return unpack_body(raw)
         except ValueError as error:
@@ -431,7 +420,7 @@ class JournalStore(ABC):
             return _LOST
 
     def kept_of(self, key: str, number: int, title: str, raw: bytes, time: float) -> Kept | None:
-        """A stored page with its text unpacked; None if that is damaged, which is logged."""
+        """Unpack the text of a stored page; if it is damaged, log that and return None."""
         try:
             return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
         except ValueError as error:
@@ -449,9 +438,9 @@ class JournalStore(ABC):
 
 
 def kept_name(key: str | None, number: int | None) -> str:
-    """Name under which the text of a stored page is kept.
+    """Name under which the journal keeps the text of a stored page.
 
-    By key, since a page that is renewed gets another page id; by page id where the index keeps no
-    address, as for pages that are named by their content.
+    The key, since a refreshed page gets another page id; ``#`` and the page id where the index
+    stores no address, and for pages whose key is made of their content.
     """
     return key if key is not None else f"#{number}"

@@ -36,7 +36,7 @@ from dedup_middleware.journal.entries import (
 
 Command = Sequence[bytes | int]
 
-# Commands one after the other, all or nothing as far as Redis knows that.
+# Runs several commands without interruption; an error does not undo the commands before it.
 _TOGETHER = b"""
 local i = 1
 while i <= #ARGV do
@@ -48,15 +48,15 @@ end
 _SCRIPT = Script(_TOGETHER, hashlib.sha1(_TOGETHER, usedforsecurity=False).hexdigest().encode())
 
 
-_PART = 200  # entries in one reply
-_CHUNKS = 16  # of kept texts; the oldest goes as a whole
+_PART = 200  # entries per reply
+_CHUNKS = 16  # about the number of chunks of kept texts; the oldest is removed as a whole
 _DAYS = 31
 _DAY = 24 * HOUR
 _CLOCKS = 3600  # seconds by which the clocks of two machines may differ
-_ENTRY = 60  # bytes of an entry without its payload
-_POINTER = b"@"  # before a page's number: names the field in which the page itself is
-# An entry has the field m with these values in this order, b with the body, and o with _ORIGIN,
-# which entries of earlier versions lack and which those versions do not read.
+_ENTRY = 60  # overhead of an entry in bytes
+_POINTER = b"@"  # prefix of a page id: this field holds the name of the page's field
+# An entry has the field m with the values of _FIELDS, b with the body, and o with those of _ORIGIN,
+# which earlier versions neither write nor read.
 _ORIGIN = ("spider", "crawl")
 _FIELDS = tuple(
     field.name for field in attrs.fields(Drop) if field.name not in {"id", "body", *_ORIGIN}
@@ -64,10 +64,10 @@ _FIELDS = tuple(
 
 
 class RedisJournal(JournalStore):
-    """Drops in a stream inside the index's namespace.
+    """Drops in a stream, kept texts and counters in hashes, inside the index's namespace.
 
-    :param options: address, namespace, time-out and retries
-    :param max_bytes: cap on the memory; texts of stored pages take half of it at the most
+    :param options: address, namespace, timeout and retries are used
+    :param max_bytes: cap on the memory; texts of stored pages take at most half of it
     """
 
     def __init__(self, options: Options, *, max_bytes: int) -> None:
@@ -81,7 +81,7 @@ class RedisJournal(JournalStore):
 
     def open(self, *, create: bool) -> None:
         self._link = RedisLink(self._options, self._address, self._prefix.decode())
-        # An event loop in a thread of its own, so that any thread may use the connection.
+        # The event loop has its own thread, so that any thread may use the connection.
         self._loop = asyncio.new_event_loop()
         work = self._loop.run_forever
         self._thread = threading.Thread(target=work, name="dedup-journal-redis", daemon=True)
@@ -110,7 +110,7 @@ class RedisJournal(JournalStore):
         return self._send([Call(command) for command in commands])
 
     def _together(self, keys: Sequence[bytes], commands: Sequence[Command]) -> None:
-        """Carry out commands with nothing between them; those before one that fails may be done."""
+        """Run commands in one script; if one fails, those before it have been executed."""
         arguments = [word for command in commands for word in (len(command), *command)]
         self._send([Call(arguments, keys, _SCRIPT)])
 
@@ -146,7 +146,7 @@ class RedisJournal(JournalStore):
             self._trim_kept()
 
     def _keep(self, kept: Sequence[Kept]) -> list[Command]:
-        """Commands that write the texts of stored pages into the newest chunk."""
+        """Commands that write the texts of stored pages to the newest chunk, or begin a new one."""
         if not kept:
             return []
         chunks = self._chunks()
@@ -163,7 +163,7 @@ class RedisJournal(JournalStore):
             commands.append([b"HSET", place, field, value])
             total += len(field) + len(value) + _ENTRY
             if not page.by_number:
-                # A near page is known by its page id alone.
+                # Near misses may refer to their match by page id only.
                 pointer = _POINTER + str(page.number).encode()
                 commands.append([b"HSET", place, pointer, field])
                 total += len(pointer) + len(field) + _ENTRY
@@ -183,20 +183,20 @@ class RedisJournal(JournalStore):
             self._together([names, place], [[b"UNLINK", place], [b"HDEL", names, oldest]])
 
     def _trim_drops(self) -> None:
-        """Cut the stream where its memory passes the cap; a stream counts entries, not bytes."""
+        """Trim the stream if its memory exceeds the cap; XTRIM counts entries, not bytes."""
         length, used = self._stream_size()
         if used > self._drops_limit:
-            # Below the limit, so that not every batch has to cut again.
+            # Trim to 95 % of the cap, so that not every batch has to trim again.
             rest = int(length * 0.95 * self._drops_limit / used)
             self._ask([b"XTRIM", self._key("drops"), b"MAXLEN", rest])
 
     def _stream_size(self) -> tuple[int, int]:
-        """Number of entries and bytes of memory of the stream, the latter from a sample."""
+        """Number of entries of the stream, and its memory in bytes, estimated from a sample."""
         stream = self._key("drops")
         (length,) = self._ask([b"XLEN", stream])
         try:
             (used,) = self._ask([b"MEMORY", b"USAGE", stream])
-        except JournalError:  # a right that the user of the index may lack
+        except JournalError:  # the user may lack the right
             (last,) = self._ask([b"XREVRANGE", stream, b"+", b"-", b"COUNT", _PART])
             sizes = [sum(map(len, fields)) + _ENTRY for _, fields in last]
             used = length * sum(sizes) // max(1, len(sizes))
@@ -215,9 +215,9 @@ class RedisJournal(JournalStore):
             first = b"(" + part[-1][0]
 
     def _start(self, query: Query) -> bytes:
-        """The id of the first entry to look at."""
+        """The id of the first entry to read."""
         if query.limit is None:
-            # Ids begin with the server's time of writing, which is after the decision.
+            # Ids begin with the server's time of the write, which follows the decision.
             return b"%d" % max(0, int(((query.since or 0) - _CLOCKS) * 1000))
         left, first, end = query.limit, b"+", b"+"
         while left > 0:
@@ -265,7 +265,7 @@ class RedisJournal(JournalStore):
         return self.kept_of(key, number, title, raw, moment)
 
     def _field(self, name: bytes) -> bytes | None:
-        """The newest value of a name in the chunks of kept texts."""
+        """The value of a field in the newest chunk of kept texts that has it, or None."""
         newest_first = sorted(self._chunks(), reverse=True)
         asked = ([b"HGET", self._key(f"kept/{chunk}"), name] for chunk in newest_first)
         return next((raw for raw in self._ask(*asked) if raw is not None), None)

@@ -1,4 +1,4 @@
-"""The journal in one file, shared by the processes of one machine."""
+"""The journal in a SQLite file, shared by the processes of one machine."""
 
 from __future__ import annotations
 
@@ -52,36 +52,36 @@ CREATE TABLE activity (
 CREATE TABLE total (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO total VALUES ('dropped', 0), ('kept', 0)
 """
-# Which crawl decided. A table of its own, so that earlier versions can use the same file.
+# The crawl of each drop, in a separate table so that earlier versions can use the same file.
 ORIGIN_SQL = """
 CREATE TABLE IF NOT EXISTS origin (
     id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
 )
 """
-# Columns of a drop that are read as they are. SQLite keeps values of any type in any column: if
-# another program has written one of another type, its row is passed over and logged.
+# Columns of a drop that are read unchanged, with their types. SQLite allows any type in any column:
+# a row in which another program has written a wrong type is skipped and logged.
 _PLAIN = {
     "time": float, "key": str, "title": str, "outcome": str, "reason": str, "match": str,
     "number": int, "similarity": float, "jaccard": float, "distance": int, "shared": int,
     "figures": int, "item_type": str,
 }  # fmt: skip
-_KINDS = (int, str, str, str, *_PLAIN.values())  # of the columns of _COLUMNS
+_KINDS = (int, str, str, str, *_PLAIN.values())  # types of _COLUMNS
 _DAMAGED = "a value in it has another type"
 _COLUMNS = ", ".join(("id", "tables", "spider", "crawl", *_PLAIN))
 _DROPS = "dropped LEFT JOIN origin USING (id)"
 _DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
-# Bytes of a row without its texts: other columns, indexes, free space of the file's pages.
+# Overhead of a row in bytes: columns other than texts, indexes, free space in database pages.
 _ROW = 120
-_PART = 500  # rows in one step
+_PART = 500  # rows per query
 _ACTIVITY_HOURS = 400 * 24
-_BUSY = 5.0  # seconds to wait for other processes
+_BUSY = 5.0  # seconds to wait for locks of other processes
 
 
 class SQLiteJournal(JournalStore):
-    """Drops and kept texts in tables; each table loses its oldest rows when it is too large.
+    """Drops and kept texts in tables; the oldest rows are removed when a table is too large.
 
-    :param path: the file; its folder is made if missing
-    :param max_bytes: cap; texts of stored pages take half of it at the most
+    :param path: the file; its folder is created if missing
+    :param max_bytes: cap; texts of stored pages take at most half of it
     """
 
     def __init__(self, path: str | Path, *, max_bytes: int) -> None:
@@ -98,13 +98,13 @@ class SQLiteJournal(JournalStore):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if create:
                 make_private(self.path)
-            # A thread writes what another one has opened.
+            # One thread may open the journal, and another one use it.
             anywhere: Any = {"isolation_level": None, "check_same_thread": False}
             self._db = db = sqlite3.connect(self.path, timeout=_BUSY, **anywhere)
-            # One text of another encoding must not make all others unreadable.
+            # One text with a wrong encoding must not make all others unreadable.
             db.text_factory = partial(str, encoding="utf-8", errors="replace")
             self._prepare(db, create=create)
-        except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
+        except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: NUL in the path
             self.close()
             raise JournalError(
                 f"the journal {self.where} can't be opened: {error}; name another file by "
@@ -150,7 +150,7 @@ class SQLiteJournal(JournalStore):
         return self._db
 
     def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        # Packed before the transaction begins, to hold the lock for less time.
+        # Pack before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
         try:
@@ -191,7 +191,7 @@ class SQLiteJournal(JournalStore):
             last = rows[-1][0]
 
     def _start(self, query: Query, condition: str, values: tuple[object, ...]) -> int:
-        """The id before the first drop that is wanted."""
+        """The id before the first drop to read."""
         if query.limit is None:
             return 0
         newest = f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC"
@@ -208,7 +208,7 @@ class SQLiteJournal(JournalStore):
         return [self.body_of(one, found[one]) if one in found else None for one in ids]
 
     def kept(self, drop: Drop) -> Kept | None:
-        # A near page is known by its page id alone, whatever name the index keeps of it.
+        # Near misses may refer to their match by page id only.
         place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
         rows = self._rows(
             "SELECT key, number, title, body, time FROM kept "
@@ -242,12 +242,12 @@ class SQLiteJournal(JournalStore):
 
 
 def _fits(row: Sequence[Any], kinds: Sequence[type]) -> bool:
-    """Whether the values of a row are of their types; None fits wherever its column takes it."""
+    """Whether each value of a row has its column's type; None is always accepted."""
     return all(value is None or isinstance(value, kind) for value, kind in zip(row, kinds))  # noqa: B905
 
 
 def _text(value: str) -> str:
-    # SQLite takes no lone surrogates.
+    # SQLite can't store lone surrogates.
     return value.encode("utf-8", "replace").decode()
 
 
@@ -276,10 +276,10 @@ def _origin(drop: Drop) -> tuple[str, str]:
 
 
 def _insert_origins(db: sqlite3.Connection, drops: Sequence[Drop]) -> None:
-    """Write which crawl made the drops that were inserted last in this transaction."""
+    """Write spider and crawl of the drops that were inserted last in this transaction."""
     if not any(drop.spider or drop.crawl for drop in drops):
         return
-    # Their ids are consecutive: the transaction is the only one that writes.
+    # Their ids are consecutive, since only one transaction writes at a time.
     (last,) = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'dropped'").fetchone()
     numbered = enumerate(drops, last - len(drops) + 1)
     rows = ((number, *_origin(drop)) for number, drop in numbered if drop.spider or drop.crawl)
@@ -305,7 +305,7 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     latest = {row[0]: row for row in rows}
     names = list(latest)
     for start in range(0, len(names), _PART):
-        # Pages that are stored anew: their last text counts.
+        # The latest text replaces that of a page stored before.
         part = names[start : start + _PART]
         chosen = f"FROM kept WHERE name IN ({', '.join('?' * len(part))})"
         (used,) = db.execute(f"SELECT sum(CAST(bytes AS INTEGER)) {chosen}", part).fetchone()
@@ -316,7 +316,7 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:
-    """Remove the oldest rows until the table is within its limit."""
+    """Remove the oldest rows until the table's bytes are within its limit."""
     query = "SELECT CAST(value AS INTEGER) FROM total WHERE name = ?"
     (used,) = db.execute(query, (table,)).fetchone()
     if used <= limit:
@@ -338,7 +338,7 @@ def _add(db: sqlite3.Connection, table: str, amount: int) -> None:
 
 
 def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
-    """A query as SQL."""
+    """A query as an SQL condition and its values."""
     parts = ["1"]
     values: list[object] = []
     for column, wanted in query.parts():

@@ -1,4 +1,4 @@
-"""Writing the journal from a crawl."""
+"""Writing the journal during a crawl: the background thread, and making entries of verdicts."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ logger = logging.getLogger(__name__)
 
 Count = Callable[[str, float], None]
 
-_PAUSE = 0.2  # seconds between batches, so that a batch is worth its transaction
-_RETRY = 2.0  # seconds after a failure
+_PAUSE = 0.2  # seconds between batches, so that each is large enough for a transaction
+_RETRY = 2.0  # seconds to wait after a failure
 _BATCH = 512
-_LONGEST_WAIT = 10.0  # seconds that closing may take
-_HOSTS = 10_000  # hosts counted by themselves in one batch
+_LONGEST_WAIT = 10.0  # maximum seconds for closing
+_HOSTS = 10_000  # hourly counters kept by host in one batch; further hosts share OTHER_HOSTS
 OTHER_HOSTS = "(others)"
-_ENTRY = 500  # characters that any entry counts for
+_ENTRY = 500  # characters counted for an entry besides its text and item
 
 
 @attrs.define(eq=False)
 class JournalWriter:
-    """Hands entries to a thread that packs and writes them in batches.
+    """Passes entries to a thread that packs and writes them in batches.
 
-    A batch that can't be written is kept and tried again. When more than ``max_chars`` wait,
-    new entries are left out and counted.
+    A batch that can't be written is retried. While more than ``max_chars`` characters are waiting,
+    new entries are discarded and counted as lost.
 
-    :param count: called by :meth:`report_counts` with a counter and what to add
+    :param count: called by :meth:`report_counts` with the name of a counter and its increment
     """
 
     _journal: JournalStore
@@ -58,7 +58,7 @@ class JournalWriter:
     _spider: str = attrs.field(default="", kw_only=True)
     _crawl: str = attrs.field(default="", kw_only=True)
     _max_chars: int = attrs.field(default=50_000_000, kw_only=True)
-    # What waits; it is changed under the lock.
+    # Waiting entries and counters, changed under the lock.
     _drops: deque[Drop] = attrs.field(init=False, factory=deque)
     _kept: deque[Kept] = attrs.field(init=False, factory=deque)
     _activity: Counter[tuple[int, str, str]] = attrs.field(init=False, factory=Counter)
@@ -71,25 +71,25 @@ class JournalWriter:
     _failed: bool = attrs.field(init=False, default=False)
 
     def start(self) -> None:
-        """Open the journal in the thread and write what comes."""
+        """Start the thread, which opens the journal and writes entries as they come."""
         self._thread = threading.Thread(target=self._work, name="dedup-journal", daemon=True)
         self._thread.start()
 
     def drop(self, drop: Drop) -> None:
-        """A page was dropped."""
+        """Record a dropped page."""
         self._decided(drop.key, [drop], SEEN, f"{DROPPED}{drop.reason}")
 
     def passed(self, key: str, entries: Sequence[Drop] = ()) -> None:
-        """A page was looked at and let through; ``entries`` are those of :func:`make_notes`."""
+        """Record a page that was let through, with its entries from :func:`make_notes`."""
         self._decided(key, entries, SEEN)
 
     def stored(self, key: str, kept: Kept | None) -> None:
-        """A page was stored; ``kept`` holds its text if that is to be kept."""
+        """Record a stored page; ``kept`` holds its text, None if it is not kept."""
         self._decided(key, [] if kept is None else [kept], STORED)
-        self._wake.set()  # hours of a crawl without a drop are written, too
+        self._wake.set()  # write the hourly counters even if the crawl drops nothing
 
     def _decided(self, key: str, entries: Sequence[Drop | Kept], *names: str) -> None:
-        """Count a page under some names, and take in what is to be written of it."""
+        """Increment the hourly counters ``names`` of a page's host, and enqueue its entries."""
         host, hour = host_of(key), int(time.time()) // HOUR * HOUR
         with self._lock:
             for name in names:
@@ -111,7 +111,7 @@ class JournalWriter:
             self._wake.set()
 
     def report_counts(self) -> None:
-        """Pass on what the thread has counted."""
+        """Report the counts since the last report to ``count``."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
         self._count("journal/written", counts["written"])
@@ -120,7 +120,7 @@ class JournalWriter:
         self._count("changed/words", counts["changed-words"])
 
     def close(self) -> None:
-        """Write what waits, for some seconds at the most, and close the journal. Blocks."""
+        """Write waiting entries and close the journal; blocks, for at most ``_LONGEST_WAIT``."""
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
@@ -138,7 +138,7 @@ class JournalWriter:
         is_open = closing = False
         while not closing:
             self._wake.wait()
-            self._wake.clear()  # before the look: what comes after it wakes the thread again
+            self._wake.clear()  # before reading the queues, so that later entries wake the thread
             closing = self._closing.is_set()
             try:
                 if not is_open:
@@ -155,7 +155,7 @@ class JournalWriter:
         self._journal.close()
 
     def _write_some(self) -> bool:
-        """Write one batch; False: nothing is left."""
+        """Write one batch; returns False if nothing was waiting."""
         with self._lock:
             drops, kept = list(self._drops)[:_BATCH], list(self._kept)[:_BATCH]
             activity, self._activity = self._activity, Counter()
@@ -172,7 +172,7 @@ class JournalWriter:
                 self._activity.update(activity)
             raise
         except Exception:
-            # An entry that can't be packed must not hold up all that come after it.
+            # An entry that can't be packed must not block all later ones.
             logger.exception("Entries of the journal %s are lost", self._journal.where)
             lost = len(drops)
         with self._lock:
@@ -185,8 +185,8 @@ class JournalWriter:
         return True
 
     def _with_change(self, drop: Drop, kept: Sequence[Kept]) -> Drop:
-        """A page that had changed, with the difference from its last version if that is kept, or
-        among the stored pages that are not written yet."""
+        """Add the ``change`` to the entry of a changed page, if its last version is in the journal
+        or among the stored pages ``kept`` about to be written."""
         if not is_change(drop) or drop.body is None or not drop.body.text:
             return drop
         versions = [page for page in kept if page.key == drop.key and page.time <= drop.time]
@@ -200,35 +200,35 @@ class JournalWriter:
         with self._lock:
             self._counts["error"] += 1
         if not self._failed:
-            # Once, not every two seconds of an outage.
+            # Log an outage once, not at every retry.
             logger.warning("Entries of the journal wait to be written: %s", error)
         self._failed = True
 
 
 def _size(entry: Drop | Kept) -> int:
-    """About how many characters an entry takes while it waits."""
+    """Approximate number of characters that a waiting entry takes."""
     if isinstance(entry, Kept):
         return _ENTRY + len(entry.text)
     if entry.body is None:
         return _ENTRY
     text, item = entry.body.text, entry.body.item or {}
-    # The text of the item is mostly that of the body.
+    # Usually one field of the item is the text itself.
     own = sum(len(str(value)) for value in item.values() if value is not text)
     return _ENTRY + len(text) + own
 
 
-SUPERSEDES = "supersedes"  # reason of a new page that holds all words of its match
+SUPERSEDES = "supersedes"  # reason of a new page that contains all words of its match
 _COMPARED = ("number", "similarity", "jaccard", "distance", "shared", "figures", "tables")
-NEAR = 0.5  # similarity from which a page that was let through is worth a look
+NEAR = 0.5  # minimum similarity of a near miss
 
 
 def make_drop(
     verdict: Verdict, document: Document, item: Any, html_field: str | None, time: float
 ) -> Drop:
-    """The entry of a dropped page.
+    """The journal entry of a dropped page.
 
     :param item: the item, None if there is none
-    :param html_field: its field with the raw HTML, which is not kept
+    :param html_field: the item's field with the raw HTML, which is left out
     """
     match = verdict.match
     compared = {} if match is None else {name: getattr(match, name) for name in _COMPARED}
@@ -248,7 +248,7 @@ def make_drop(
 
 
 def near_match(verdict: Verdict) -> Match | None:
-    """The stored page that a new one is much like, or holds; None if there is none."""
+    """The stored page that a new one contains or resembles (NEAR); None if there is none."""
     if verdict.supersedes:
         return verdict.supersedes[0]
     near = verdict.nearest
@@ -256,11 +256,8 @@ def near_match(verdict: Verdict) -> Match | None:
 
 
 def make_notes(verdict: Verdict, document: Document, options: Options, time: float) -> list[Drop]:
-    """The entries of a page that is let through.
-
-    One if it is new and much like a stored page or holds it, which shows where the threshold lies;
-    one if it had changed. Its item is stored, so only its text is written.
-    """
+    """The journal entries, without the item, of a page that is let through: near miss, change,
+    both or none."""
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
     near = near_match(verdict)
@@ -273,7 +270,7 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
-    """The entry of a stored page, None if it has no place in the index or its text is not kept."""
+    """The journal entry of a stored page; None if it has no claim or text, or texts are off."""
     document = verdict.document
     if verdict.claim is None or document is None or not document.text:
         return None

@@ -1,4 +1,4 @@
-"""An index spread over the masters of a cluster (see :mod:`.propose` for its protocol)."""
+"""The index spread over the masters of a cluster (see :mod:`.propose` for its protocol)."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, BucketKeys, has
 from dedup_middleware.model.claims import Candidates, Claimed, Proposed
 from dedup_middleware.model.records import PageRecords, State, chosen
 
-_PROPOSED = 128  # each shard that a batch of pages touches costs a call, so more than on one server
+_PROPOSED = 128  # pages per batch; more than on one server, as every shard touched costs a call
 _LANES = 2
 _CROWD = 20
-# Read together on all shards; each call reads one table and generation at a time.
+# Maximum buckets of a batch on all shards; each call reads one table and generation at a time.
 _BUCKETS = 2 * BUCKETS
-_LOADED = 512  # pages entered together
-_LOADED_OF_SHARD = 64  # the same: their fields and values must fit on Lua's stack
+_LOADED = 512  # maximum pages loaded together
+_LOADED_OF_SHARD = 64  # the same per shard: fields and values must fit on Lua's stack
 
 
 def most_buckets(shards: int) -> int:
-    """Buckets of the pages that are proposed together."""
+    """Maximum number of buckets of the pages proposed together."""
     return min(_BUCKETS, BUCKETS * shards)
 
 
 class ClusterIndex(ClusterUpkeep):
-    """Buckets and page records spread over hash tags, pages entered by announcements.
+    """Buckets and page records spread over hash tags; pages are entered by announcements.
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
-    :param window: seconds that a page is remembered, 0: for ever
+    :param window: seconds for which a page is remembered, 0: for ever
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
         super().__init__(options, window=window)
         self._proposals = Batcher(self._propose, _PROPOSED, lanes=_LANES, crowd=_CROWD)
-        # The oldest generation, and of each shard the first id of those after it.
+        # Cache of ``expiring``: the oldest generation, and each shard's first id after it.
         self._expiring: tuple[int, list[int]] = (-1, [])
 
     async def _propose(self, pages: list[Proposed]) -> list[Claimed | Candidates | Exception]:
@@ -64,8 +64,8 @@ class ClusterIndex(ClusterUpkeep):
     async def settled_of_key(self, key_hash: int) -> PageRecords:
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
-        # A page that is announced is in its bucket before it has a record, and may be in the next
-        # generation already. Without a record it never gets one from now on: it begins anew.
+        # An announced page is in its buckets before it has a page record, perhaps in the next
+        # generation. ``settles`` denies it a record from now on, so it must be announced again.
         bucket_key = hash_bucket_key(KEY_TABLE, key_hash)
         data = await self.read_all([bucket_key.bucket], later=1)
         near = neighbours([bucket_key], data, 0)
@@ -93,10 +93,10 @@ class ClusterIndex(ClusterUpkeep):
             await self._load_some(pages.part(start, start + count))
 
     async def _load_some(self, pages: Pages) -> None:
-        """Enter some pages: announced and committed like any, but not looked at.
+        """Announce and commit pages without looking at their candidates.
 
-        Those whose ids are settled by pages that meet them, or of a generation that ends meanwhile,
-        are announced once more.
+        Pages whose ids were settled by others, or whose generation has ended meanwhile, are
+        announced again.
         """
         for _ in range(TURNS):
             made = await self._load_once(pages, await self.take_ids(len(pages)))
@@ -107,7 +107,7 @@ class ClusterIndex(ClusterUpkeep):
         raise lapsed(self._where)
 
     async def _load_once(self, pages: Pages, reserved: Sequence[Reserved]) -> NDArray[np.bool_]:
-        """Which of some pages are entered now."""
+        """Announce and commit pages once; returns a mask of those that succeeded."""
         kept = self.record.pack(pages.content)
         texts = self.record.text
         announced = [
@@ -142,7 +142,7 @@ class ClusterIndex(ClusterUpkeep):
                 stamps[made].astype("<u4"),
             )
         except BaseException:
-            # What is not committed would hold up like pages until the lease ends.
+            # Pages left pending would block similar pages until the lease ends.
             self.give_up([one.claim for one in announced])
             raise
         return made

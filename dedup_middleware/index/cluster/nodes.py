@@ -1,4 +1,4 @@
-"""Calls to the masters of a cluster: one pipeline a node, retries, errors that users see."""
+"""Calls to the masters of a cluster: one pipeline per node, retries, error messages."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from dedup_middleware.index.redis.servers import Failures, connection_options, n
 
 logger = logging.getLogger(__name__)
 
-BATCH = 1024  # calls in one exchange
+BATCH = 1024  # maximum calls in one exchange
 LANES = 4
-_LOOK = 5.0  # seconds in which a node of the address should say what cluster it belongs to
+_LOOK = 5.0  # maximum seconds to wait for a node of the address when it is checked
 
 
 def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
-    """Nodes of a cluster to begin with, and the options of the connections to all of them.
+    """The nodes named in a cluster's address, and the options of the connections to all nodes.
 
     :param url: ``redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT?OPTIONS``, without a database
 
@@ -60,25 +60,25 @@ def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
 
 
 class _Keys:
-    """Where commands have their keys.
+    """Replaces redis-py's parser that finds the keys of a command.
 
-    redis-py would ask the first master of the cluster, and reach none if that is down.
+    redis-py's own queries the first master of the cluster for this, and fails if that is down.
     """
 
     async def initialize(self, node: ClusterNode) -> None:
-        """Ask no node."""
+        """Do nothing; redis-py's parser would query ``node``."""
 
     async def get_keys(self, *words: Any) -> Sequence[Any]:
-        """The key of a command on one key; besides scripts the index sends no other command."""
+        """The key of a command with one key; the index sends no others, except scripts."""
         return words[1:2]
 
 
 @attrs.define(eq=False)
 class _Client:
-    """A client of redis-py with its map of slots, and the number of exchanges that use it.
+    """A client of redis-py with its slot map, and the number of exchanges that use it.
 
-    A retired one is closed by the last exchange that uses it. ``RedisCluster.aclose`` closes
-    connections in use as well, and who writes to one of these gets an AttributeError.
+    A retired client is closed by its last user, since ``RedisCluster.aclose`` also closes
+    connections in use, on which a write then raises AttributeError.
     """
 
     cluster: RedisCluster
@@ -89,12 +89,12 @@ class _Client:
 class ClusterLink(Link):
     """Sends calls to the masters that hold their keys.
 
-    redis-py keeps the map of slots; this class does the rest. What is tried again, since its slot
-    moves or its master is gone, holds up no call to other shards.
+    redis-py keeps the slot map; this class does the rest. Retries, after a slot has moved or a
+    master is lost, do not delay calls to other shards.
 
-    :param url: address of some nodes
-    :param where: the same for messages, without its password
-    :param opening_call: the call that opens the shard of a session again
+    :param url: address with some nodes of the cluster
+    :param where: the address for messages, without its password
+    :param opening_call: returns the call that opens the shard of a session again
     :param opened: called with that session and the reply
     """
 
@@ -110,12 +110,12 @@ class ClusterLink(Link):
         super().__init__(where, timeout, retries, BATCH, LANES)
         self._startup, self._options = read_startup(url)
         self._named = self._startup, "ssl" in self._options
-        self._usable = self._startup  # those that belong to the cluster, as far as it is known
-        self._unusable: dict[tuple[str, int], Complaint] = {}  # others, until the log names them
+        self._usable = self._startup  # nodes of the address that can be used, as far as known
+        self._unusable: dict[tuple[str, int], Complaint] = {}  # the others, until they are logged
         self._opening_call = opening_call
         self._opened = opened
         self._client: _Client | None = None
-        self._found: list[tuple[str, int]] = []  # nodes that the last map of slots named
+        self._found: list[tuple[str, int]] = []  # nodes in the last slot map
         self._retrying: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -128,7 +128,7 @@ class ClusterLink(Link):
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Client]:
-        """The client for one exchange."""
+        """The current client, counted as in use during one exchange."""
         if self._client is None:
             hosts = dict.fromkeys((*self._usable, *self._found))
             self._client = _Client(self._cluster(list(hosts), self._timeout))
@@ -155,7 +155,7 @@ class ClusterLink(Link):
         return cluster
 
     def _retire(self, client: _Client) -> None:
-        """Ask for the map of slots again before the next exchange, over new connections."""
+        """Discard a client, so that the next exchange reads the slot map over new connections."""
         client.is_retired = True
         if self._client is client:
             self._client = None
@@ -164,7 +164,7 @@ class ClusterLink(Link):
             ] or self._found
 
     async def _retry(self, tries: list[Try]) -> None:
-        """The same in a task: no other call waits for these."""
+        """Retry calls in a task, so that the rest of their batch does not wait."""
         loop = asyncio.get_running_loop()
         for one in tries:
             one.later = loop.create_future()
@@ -187,7 +187,7 @@ class ClusterLink(Link):
                 continue
             try:
                 self._opened(session, one.result.reply)
-            except IndexRefusedError as error:  # of another schema by now, say
+            except IndexRefusedError as error:  # for example, another schema
                 for call in failed:
                     if call.call.session is session:
                         call.trouble = Complaint(str(error), refused=True)
@@ -200,13 +200,13 @@ class ClusterLink(Link):
                 await _reach(client.cluster)
                 for one in todo:
                     pipeline.execute_command(*one.call.words(in_full=one.in_full))
-                # redis-py would follow one call after the other, and send ASKING over any
-                # connection to the node instead of that of the call.
+                # redis-py would follow redirections one by one, and might send ASKING over another
+                # connection than the call.
                 replies = await pipeline.execute(raise_on_error=False, allow_redirections=False)
                 await self._follow(client, todo, replies)
             except Failures as error:
                 trouble = self._understood(error)
-                # Which of the calls were carried out is not known.
+                # It is unknown which of the calls were executed.
                 for one in todo:
                     one.trouble, one.again = trouble, True
                 self._retire(client)
@@ -229,7 +229,7 @@ class ClusterLink(Link):
         return await super().first(call)
 
     def tell_of_unusable(self) -> None:
-        """Say which nodes of the address can't be used, of each once. The index was opened."""
+        """Log the unusable nodes of the address, each once; called when the index is open."""
         for node, complaint in self._unusable.items():
             logger.warning(
                 "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
@@ -241,13 +241,14 @@ class ClusterLink(Link):
         self._unusable = {}
 
     async def _check_startup(self) -> None:
-        """Leave out nodes of the address that can't be used, if others can.
+        """Ignore nodes of the address that can't be used, if others can.
 
-        redis-py asks them in random order, and takes the first one that answers for the cluster; of
-        those that it can't use it tells of the last one.
+        redis-py queries them in random order, takes the first one that answers, and if none does
+        reports only the last error.
 
-        :raises IndexRefusedError: they belong to different clusters, or none can be used and one
-            can't be right; one that is down may come back
+        :raises IndexRefusedError: the nodes belong to different clusters, or none can be used and
+            one never will be
+        :raises IndexUnavailableError: none can be used, and one has an error that retries can't fix
         """
         limit = min(self._timeout, _LOOK)
         found = await asyncio.gather(*(self._look_at(one, limit) for one in self._startup))
@@ -264,7 +265,7 @@ class ClusterLink(Link):
         if not usable:
             for node, one in known:
                 if isinstance(one, Complaint) and (one.refused or one.remedy is Remedy.NONE):
-                    is_final = one.refused or one.text == NO_RIGHT  # it will lack it
+                    is_final = one.refused or one.text == NO_RIGHT  # waiting would not help
                     error = as_error(f"{_name(node)}: {one.text}", self._where, refused=is_final)
                     raise await self._mismatch() or error
             return
@@ -274,8 +275,8 @@ class ClusterLink(Link):
     async def _look_at(
         self, address: tuple[str, int], timeout: float
     ) -> frozenset[bytes] | Complaint:
-        """The ids of the nodes of a node's cluster, or why it can't be used. Nothing is asked of
-        another node: that may be down."""
+        """The ids of all nodes in a node's cluster, or why the node can't be used; queries only
+        this node, as others may be down."""
         cluster = self._cluster([address], timeout)
         (node,) = cluster.nodes_manager.startup_nodes.values()
         try:
@@ -290,7 +291,7 @@ class ClusterLink(Link):
                 await node.disconnect()
 
     async def _follow(self, client: _Client, todo: list[Try], replies: list[Any]) -> None:
-        """Send calls to the node that has their slot now: one pipeline a node."""
+        """Follow redirections: resend calls to the nodes they name, one pipeline per node."""
         groups: dict[tuple[str, int], list[int]] = {}
         for at, reply in enumerate(replies):
             if isinstance(reply, AskError):  # or MovedError, which is derived from it
@@ -300,7 +301,7 @@ class ClusterLink(Link):
 
         async def follow(address: tuple[str, int], part: list[int]) -> None:
             node = client.cluster.get_node(*address)
-            if node is None:  # newer than the map of slots
+            if node is None:  # joined after the slot map was read
                 self._retire(client)
                 return
             commands: list[PipelineCommand] = []
@@ -327,10 +328,10 @@ class ClusterLink(Link):
 
 
 async def _reach(cluster: RedisCluster) -> None:
-    """Ask for the map of slots, unless it is known."""
+    """Read the slot map, unless it is known."""
     try:
         await cluster.initialize()
-    except IndexError as error:  # redis-py takes the first master of a cluster that has none
+    except IndexError as error:  # from redis-py, if the cluster has no master with slots
         raise ClusterDownError("CLUSTERDOWN no node has slots") from error
 
 

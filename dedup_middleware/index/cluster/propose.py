@@ -1,16 +1,16 @@
-"""Proposals on a cluster: read, announce, and look at what others have announced meanwhile.
+"""Proposals on a cluster: read the buckets, announce the page, look at concurrent announcements.
 
 No script spans two shards, so a page is entered in steps, each for many pages at a time:
 
-1. *Read* some of its buckets, then the others and the records of the pages found there. If one of
-   them is alive and not known, the page is not entered: copies end here and write nothing. One that
-   no bucket of the first read finds is announced, found in the next step, and withdrawn.
-2. *Announce* it: a record in each of its buckets, whose scripts return what was there before, and a
-   row in state PENDING on its home shard. Within a bucket the order is total, so of two pages that
-   share one at least one sees the other.
-3. *Look* at the pages seen that are not known. One without a row yet gets one that says RELEASED,
-   so that its announcement comes too late and it begins anew. The others come with the claim, to
-   be judged: see :class:`~dedup_middleware.model.claims.Claimed`.
+1. *Read* some of the page's buckets, then the others and the records of the pages found. If one of
+   these is alive and not known, it is returned as a candidate: most copies end here, without a
+   write. A copy that the first read misses is announced, found in step 3, and withdrawn.
+2. *Announce* the page: append a record to each of its buckets, where the script returns the earlier
+   records, and write a row in state PENDING on its home shard. Appends to a bucket are ordered, so
+   of two pages that share a bucket at least one sees the other.
+3. *Look* at the unknown pages found. A page without a row yet gets one in state RELEASED, so that
+   its own announcement fails and it starts again. The others are returned with the claim, to be
+   judged: see :class:`~dedup_middleware.model.claims.Claimed`.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
 from dedup_middleware.model.records import CONTENT, NO_PAGES, State, chosen, joined
 
-MOST = 64  # candidates whose records come with a reply
-TURNS = 20  # times that a page is announced, or generations that may begin meanwhile
-_CHECKED = 256  # known pages of one page whose records are read again
+MOST = 64  # maximum candidates whose records are returned
+TURNS = 20  # maximum number of announcements of a page
+_CHECKED = 256  # maximum known pages of a proposal whose records are read again
 _NOTHING = np.empty(0, np.uint64)
 _FIRST_BANDS = np.uint64(sum(1 << table for table in FIRST_TABLES if table >= FIRST_BAND_TABLE))
 _KEY = np.uint64(1 << KEY_TABLE)
-_TWINS = 16  # pages among which an exact copy is looked for
+_TWINS = 16  # an exact copy is searched for only among fewer candidates than this
 _NOT_COPIED = ("key", "host", "title")  # fields in which exact copies may differ
 
 
 @attrs.define(eq=False)
 class _Page:
-    """One page on its way."""
+    """A proposal in progress."""
 
     proposed: Proposed
-    gone: NDArray[np.uint64] = _NOTHING  # candidates that are released
-    known: NDArray[np.uint64] = _NOTHING
-    own: list[int] = attrs.field(factory=list)  # its ids
-    near: Neighbours = NO_NEIGHBOURS  # what it has met and does not know
-    wanted: Seen | None = None
+    gone: NDArray[np.uint64] = _NOTHING  # ids of released candidates
+    known: NDArray[np.uint64] = _NOTHING  # ids of known pages that still are what was judged
+    own: list[int] = attrs.field(factory=list)  # ids under which the page was announced
+    near: Neighbours = NO_NEIGHBOURS  # the unknown pages found
+    wanted: Seen | None = None  # the page records that the client asked for
     result: Claimed | Candidates | Exception | None = None
 
     def meet(self, near: Neighbours | None) -> None:
-        """Take in what was found in the buckets."""
-        # What an earlier announcement has repaired.
+        """Set ``near`` to the neighbours found in the buckets, without known and released pages."""
+        # Corruption that an earlier announcement found, and repaired by its write, stays counted.
         corrupt = self.near.corrupt if self.own[:-1] else 0
         if near is None:
             self.near = attrs.evolve(NO_NEIGHBOURS, corrupt=corrupt)
@@ -82,7 +82,7 @@ class _Page:
 async def propose(
     index: ClusterShards, proposed: Sequence[Proposed]
 ) -> list[Claimed | Candidates | Exception]:
-    """Propose some pages of one lease and one distance; an error is that of all."""
+    """Propose pages of equal lease and distance; an exception concerns all of them."""
     pages = [_Page(one) for one in proposed]
     fresh = [page for page in pages if not page.proposed.known]
     if fresh:
@@ -102,12 +102,12 @@ async def propose(
 
 
 async def _read(index: ClusterShards, pages: list[_Page]) -> None:
-    """Give their candidates to pages that have any."""
+    """Read the buckets of pages; set the result of those with unknown candidates."""
     await _visit(index, pages, None, FIRST)
     met = [page for page in pages if len(page.near)]
     if not met:
         return
-    # What is known of most exact copies after the first read is enough.
+    # Most exact copies are decided by the first read alone.
     settling = [_may_be_settled(index, page) for page in met]
     rests = [_Page(page.proposed) for page in met]
     at_once = [rest for rest, may in zip(rests, settling, strict=True) if not may]
@@ -121,7 +121,7 @@ async def _read(index: ClusterShards, pages: list[_Page]) -> None:
     seen_of = dict(enumerate(seen)) | dict(zip(further, looked, strict=True))
     for i in left:
         page, rest, records = met[i], rests[i].near, seen_of[i].records
-        # One without a row may be on its way: only an announcement finds out.
+        # A page without a row may be in the middle of its announcement: not treated as gone.
         page.gone = records.page_ids[records.states == State.RELEASED]
         is_cut = len(page.near) > len(records)
         if records.alive.any() or is_cut:
@@ -133,7 +133,8 @@ async def _read(index: ClusterShards, pages: list[_Page]) -> None:
 
 
 def _meets_more(page: _Page, rest: Neighbours) -> bool:
-    """Let a page meet what only the second read found in tables other than those of SimHashes."""
+    """Add the neighbours that the second read found outside the SimHash tables; returns whether
+    any is new."""
     bands = (rest.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
     more = _without(rest, rest.page_ids[~bands])
     if np.isin(more.page_ids, page.near.page_ids).all():
@@ -148,13 +149,13 @@ def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
 
 
 async def _rest(index: ClusterShards, pages: list[_Page]) -> None:
-    """Read the buckets that the first read has left out."""
+    """Read the buckets that the first read leaves out."""
     if pages:
         await _visit(index, pages, None, REST)
 
 
 def _may_be_settled(index: ClusterShards, page: _Page) -> bool:
-    """Whether a page looks like an exact copy whose decision needs no other candidate."""
+    """Whether a page is probably an exact copy, whose decision needs no other candidate."""
     near = page.near
     tables = np.bitwise_or.reduce(near.tables)
     bands = _own_tables(page) & _FIRST_BANDS
@@ -171,7 +172,8 @@ def _may_be_settled(index: ClusterShards, page: _Page) -> bool:
 
 
 def _settled(index: ClusterShards, page: _Page, seen: Seen) -> Candidates | None:
-    """The stored exact copy of a page alone; None where another page might be named instead."""
+    """The committed exact copy of a page as its only candidate; None if there is none, or if one
+    on the same host has another title: the method must choose then."""
     records = seen.records
     own = np.frombuffer(page.proposed.entry.content, CONTENT)
     same = records.states == State.COMMITTED
@@ -190,14 +192,14 @@ def _settled(index: ClusterShards, page: _Page, seen: Seen) -> Candidates | None
 
 
 def _own_tables(page: _Page) -> np.uint64:
-    """Tables in which a page has buckets, as a bit mask."""
+    """Bit mask of the tables in which a page has bucket keys."""
     words = BucketKeys.of(page.proposed.bucket_keys).words
     mask: np.uint64 = np.bitwise_or.reduce(np.uint64(1) << (words[::2] >> np.uint64(16)))
     return mask
 
 
 async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
-    """Announce pages; those that are announced get their claim and the pages that they have met."""
+    """Announce pages and look at what they meet; sets the results of those that succeed."""
     reserved = await index.take_ids(len(pages))
     announced = []
     for page, one in zip(pages, reserved, strict=True):
@@ -209,12 +211,12 @@ async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
         index._report_scanned(sum(page.near.scanned for page in pages))
         seen = await _look(index, pages, settles=True)
     except BaseException:
-        # Their claims are not known to anyone, and would hold up like pages until the leases end.
+        # No caller knows these claims, which would block similar pages until their leases end.
         index.give_up([one.claim for one in announced])
         raise
     withdrawn = []
     for page, new, is_made, one_seen in zip(pages, announced, made, seen, strict=True):
-        if is_made is not True:  # settled by another page, or a new generation: once more
+        if is_made is not True:  # settled by another page, or a new generation: announce again
             index.drop_ids()
             continue
         page.result = _claimed(page, new.claim, one_seen)
@@ -225,10 +227,10 @@ async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
 
 
 def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
-    """The claim of a page that is announced, and what it has met; or that alone.
+    """The result of an announced page: its claim with candidates, or candidates that block it.
 
-    A page that knows others keeps its claim while it is judged by pages on their way: many pages of
-    one template would withdraw for each other again and again.
+    A committed page blocks. A pending one with a smaller id blocks only a page without known ones:
+    otherwise many pages of one template would withdraw for each other again and again.
     """
     records, near, candidates = seen.records, page.near, NO_CANDIDATES
     is_cut = len(near) > len(records)
@@ -252,9 +254,10 @@ async def _visit(
     announced: list[Announced] | None,
     group: int | None = None,
 ) -> list[bool | int]:
-    """One exchange: read the buckets of pages, and announce them if they are to be.
+    """Read the buckets of pages in one exchange, and announce the pages if ``announced`` is given.
 
-    :param group: tables that are read; None: all
+    :param group: the group of tables to read; None: all
+    :returns: see :meth:`.ClusterShards.created`; empty if nothing was announced
     """
     distance = pages[0].proposed.distance
     moment = index.moment()
@@ -262,7 +265,7 @@ async def _visit(
     newest = moment.generation
     if announced is not None and index.window:
         newest = announced[0].reserved.generation
-        # A page that is announced at the same time may be in the next generation already.
+        # Read the next generation as well: a concurrent announcement may be in it already.
         generations = list(range(generations[0], max(newest, generations[-1]) + 2))
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
@@ -290,7 +293,7 @@ async def _visit(
 
 
 def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen]) -> None:
-    """Known pages are known as long as they are what was judged."""
+    """Set ``known`` to the known pages whose records still are what was judged, and ``wanted``."""
     for (page, known), seen in zip(checked, looked, strict=True):
         count = min(len(known.pages), _CHECKED)
         first = np.arange(len(known.pages)) < count
@@ -302,7 +305,7 @@ def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen])
 
 
 async def _look(index: ClusterShards, pages: list[_Page], *, settles: bool) -> list[Seen]:
-    """What is known of the pages that each has met; of many those found in most tables."""
+    """Records and texts of each page's neighbours, at most MOST: those found in most tables."""
     best = [most_met(page.near, MOST).page_ids for page in pages]
     wanted = np.unique(np.concatenate([_NOTHING, *best]))
     seen = await index.look(wanted, settles=settles) if len(wanted) else Seen(NO_PAGES, [], [])
@@ -312,7 +315,7 @@ async def _look(index: ClusterShards, pages: list[_Page], *, settles: bool) -> l
 def _candidates(
     near: Neighbours, seen: Seen, wanted: NDArray[np.bool_], *, more: bool
 ) -> Candidates:
-    """Those candidates that are wanted; all that was met, if that is more than a reply holds."""
+    """The ``wanted`` pages as candidates; with ``more``, ``near`` keeps all neighbours."""
     seen = seen.chosen(np.flatnonzero(wanted).tolist())
     if not more:
         near = near.chosen(np.isin(near.page_ids, seen.records.page_ids))
@@ -320,7 +323,7 @@ def _candidates(
 
 
 def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
-    """Candidates with further pages, whose records were asked for."""
+    """Add the pages whose records the client asked for, with no tables, to the candidates."""
     new = chosen(wanted.records, ~np.isin(wanted.records.page_ids, candidates.near.page_ids))
     met = united(candidates.near, Neighbours(new.page_ids, np.zeros(len(new), np.uint64)))
     records = joined([candidates.pages, new])

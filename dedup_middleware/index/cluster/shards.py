@@ -1,4 +1,4 @@
-"""An index over the masters of a cluster: its shards, their scripts, and page records there."""
+"""The shards of an index on a cluster: their scripts, page ids and page records."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from dedup_middleware.model.records import PAGE_ID_MASK, State, joined_records
 logger = logging.getLogger(__name__)
 
 _OWN = "dedup_middleware.index.cluster"
-# Scripts of the index on one server that work on a shard as well.
+# Scripts shared with the index on one server.
 _SHARED = frozenset({"open", "commit", "release", "renew", "forget", "compact", "drop"})
-_READ = 512  # buckets read by one call
-_LOOK = 256  # pages in one call: bounds how long a script keeps its server
-_BLOCK = 64  # ids reserved at once
+_READ = 512  # maximum buckets read per call
+_LOOK = 256  # maximum pages per call, to bound how long a script blocks its server
+_BLOCK = 64  # minimum number of page ids reserved at once
 _PENDING = State.PENDING.to_bytes(4, "little")
-_LENGTH = 2  # bytes of a text that hold the length of the address
+_LENGTH = 2  # bytes for the length of the address, at the start of a text
 
 
 @attrs.frozen
 class Reserved:
-    """An id for a page to come, and the generation in which it may be used."""
+    """A page id reserved for a later announcement, and the generation in which it is valid."""
 
     page_id: int
     generation: int
@@ -58,7 +58,7 @@ class Reserved:
 
 @attrs.frozen(eq=False)
 class Announced:
-    """A page to be announced: its id, the token of its lease, what is kept of it."""
+    """A page to be announced: its id, the token of its lease, its row and text."""
 
     reserved: Reserved
     token: int
@@ -67,15 +67,15 @@ class Announced:
 
     @property
     def claim(self) -> Claim:
-        """The claim that it gets."""
+        """The claim that the page gets."""
         return Claim(self.reserved.page_id, self.token)
 
 
 class ClusterShards(ServerIndex):
-    """The shards of an index, and page records, each on the home shard that its id names.
+    """The shards of an index; each page record is on the home shard given by its page id.
 
-    :ivar reads_whole: buckets are so short that those of a read are sent as they are, which costs a
-        server a fifth of a script that searches them
+    :ivar reads_whole: read buckets as a whole (HMGET) instead of by a script that searches them;
+        while buckets are short, this takes a server a fifth of the time
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
@@ -102,19 +102,19 @@ class ClusterShards(ServerIndex):
         if self._reservation is not None:
             await asyncio.wait([self._reservation])
             self._reservation = None
-        self._reserving = asyncio.Lock()  # one belongs to the event loop in which it was waited for
+        self._reserving = asyncio.Lock()  # a lock is bound to the event loop in which it was used
         await super().close()
 
     def _set_layout(self, record: RecordLayout) -> None:
         self.record = record
-        # Texts are kept apart from the rows, under keys that their ids name.
+        # Texts are stored apart from the rows, under keys derived from the page ids.
         self.layout = RowLayout(attrs.evolve(record, text=False))
 
     def _with_own(self, parameters: Parameters) -> dict[str, str]:
         return {**super()._with_own(parameters), SHARDS: str(self.spread.shards)}
 
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
-        """Open the other shards. The first one has decided on the key of all hashes."""
+        """Open the other shards with the parameters, hash key included, of the first one."""
         how: tuple[dict[str, str], bytes] = (stored, OWN_SCHEMA)
         if not sets_up:
             how = ({}, b"")
@@ -136,7 +136,7 @@ class ClusterShards(ServerIndex):
         self._link.tell_of_unusable()
 
     def _same(self, opened: Opened, stored: Mapping[str, str], shard: int) -> bytes:
-        """The epoch of a shard; one that does not belong to the index is refused."""
+        """Check that a shard belongs to the index; returns its epoch."""
         check_schema(opened.schema, self._name)
         if opened.parameters != stored:
             raise self._damaged(f"its shard {shard} belongs to another index")
@@ -149,7 +149,7 @@ class ClusterShards(ServerIndex):
         )
 
     def _opened_again(self, session: Session, reply: Any) -> None:
-        """A shard was opened again, whose server was emptied."""
+        """Adopt the epoch of a shard that was opened again after its server was emptied."""
         shard = [one.prefix for one in self._sessions].index(session.prefix)
         epoch = self._same(Opened(reply), self._parameters, shard)
         if epoch != session.epoch:
@@ -167,10 +167,7 @@ class ClusterShards(ServerIndex):
         *arguments: bytes | int,
         leases: bool = True,
     ) -> Call:
-        """A script on keys of one shard.
-
-        :param leases: whether the key of leases comes before them
-        """
+        """A script call on keys of one shard, named without prefix; ``leases``: put that first."""
         session = self._sessions[shard]
         prefix = session.prefix
         package = () if name in _SHARED else (_OWN,)
@@ -184,16 +181,14 @@ class ClusterShards(ServerIndex):
     # Ids
 
     def reserve_ahead(self, count: int) -> None:
-        """Begin to reserve ids for pages that may be announced, in the exchange of the next read.
-
-        Nothing waits for it but :meth:`take_ids`, which tries again where it has failed.
-        """
+        """Start reserving page ids in the background, in the same exchange as the next read; only
+        :meth:`take_ids` waits for it, and retries if it has failed."""
         if len(self._reserved) < count and not self._reserving.locked():
             self._reservation = asyncio.get_running_loop().create_task(self._reserve(count))
             forget_outcome(self._reservation)
 
     async def _reserve(self, count: int) -> None:
-        """Reserve ids until there are so many."""
+        """Ensure that at least ``count`` page ids are reserved."""
         async with self._reserving:
             missing = count - len(self._reserved)
             if missing <= 0:
@@ -213,11 +208,11 @@ class ClusterShards(ServerIndex):
             )
 
     def drop_ids(self) -> None:
-        """Use none of the reserved ids: one of them was settled, so others may be."""
+        """Discard the reserved ids: one of them was settled, so others may be, too."""
         self._reserved.clear()
 
     async def take_ids(self, count: int) -> list[Reserved]:
-        """Ids of one generation that no other page gets."""
+        """Take ``count`` unused page ids, all of one generation."""
         while True:
             generation = self.moment().generation
             if self._reserved:
@@ -229,7 +224,7 @@ class ClusterShards(ServerIndex):
             await self._reserve(count)
 
     def row_of(self, entry: Entry) -> tuple[bytes, bytes]:
-        """The row of a page that is announced, and its text."""
+        """The row and the text of a page to be announced."""
         row = self.record.pack_one(entry.content) + _PENDING
         if not self.record.text:
             return row, b""
@@ -238,7 +233,7 @@ class ClusterShards(ServerIndex):
     def creating(
         self, pages: Sequence[Announced], lease: float
     ) -> tuple[list[list[int]], list[Call]]:
-        """Calls that announce pages on their home shards, and of each which pages it announces."""
+        """The positions of the pages of each call, and the calls, that announce pages."""
         reserved = [page.reserved for page in pages]
         places = ((self.spread.home_of(one.page_id), one.generation) for one in reserved)
         parts, calls = grouped(places, _LOOK), []
@@ -265,7 +260,7 @@ class ClusterShards(ServerIndex):
     def created(
         self, count: int, parts: list[list[int]], replies: Sequence[Any]
     ) -> list[bool | int]:
-        """Of each page whether it is announced; a number: a new generation has begun."""
+        """For each page whether it is announced; an int (generation): a new one has begun."""
         made: list[bool | int] = [False] * count
         for part, reply in zip(parts, replies, strict=True):
             for i, at in enumerate(part):
@@ -285,7 +280,7 @@ class ClusterShards(ServerIndex):
     ) -> Seen:
         """Records, addresses and payloads of pages; see :meth:`.Index.look`.
 
-        :param settles: an id that is not announced yet never will be
+        :param settles: mark ids without a row as released, so that they can't be announced later
         """
         wanted: list[int] = page_ids.tolist()
         parts, calls = self.spread.by_home(wanted, _LOOK), []
@@ -302,9 +297,9 @@ class ClusterShards(ServerIndex):
         return self._seen(page_ids, rows, split)
 
     async def read_all(self, buckets: Sequence[int], *, later: int = 0) -> list[bytes]:
-        """What buckets hold, in all live generations, the oldest first.
+        """The bytes of buckets, all live generations joined, the oldest first.
 
-        :param later: how many generations after them are read as well
+        :param later: number of later generations to read as well
         """
         live = self.moment().live
         ends = self.ends(range(live[0], live[-1] + 1 + later))
@@ -331,8 +326,8 @@ class ClusterShards(ServerIndex):
     async def together(
         self, calls: Sequence[Call], lookups: Sequence[Coroutine[Any, Any, Seen]]
     ) -> tuple[list[Any], list[Seen]]:
-        """Replies of calls, and what is looked up in the same exchange."""
-        if not lookups:  # without a task of its own, which would come too late for others' exchange
+        """Send calls and look-ups in the same exchange; returns the results of both."""
+        if not lookups:  # creating a task would delay the calls past the exchange of other callers
             return await self._link.replies(calls), []
         replies, *seen = await asyncio.gather(self._link.replies(calls), *lookups)
         return replies, seen
@@ -353,19 +348,19 @@ class ClusterShards(ServerIndex):
         return self.script_call(name, self.spread.home_of(page_ids[0]), names, *arguments)
 
     async def withdraw(self, claims: Sequence[Claim]) -> None:
-        """Give back claims of which no caller has heard."""
+        """Release claims that were not returned to any caller."""
         await self._link.replies(list(map(self._release_call, claims)))
 
     def give_up(self, claims: Sequence[Claim]) -> None:
-        """Give claims back without waiting for it, as far as their shards can be reached."""
+        """Release claims without waiting, and ignore errors."""
         for claim in claims:
             forget_outcome(self._link.submit(self._release_call(claim)))
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases by ``lease`` seconds from now.
+        """Extend leases to ``lease`` seconds from now.
 
-        False: that one had run out, or its shard has not answered within a third of the lease; the
-        next renewal must not wait for it.
+        False for a claim that has expired, or whose shard has not replied within a third of the
+        lease, so that the next renewal is not delayed.
         """
         parts = self.spread.by_home(claim.page_id for claim in claims)
         calls = [self._renew_call([claims[at] for at in part], lease) for part in parts]
@@ -384,19 +379,19 @@ class ClusterShards(ServerIndex):
 
 
 def ids(locals_: Iterable[int]) -> bytes:
-    """Ids on a shard as its scripts take them."""
+    """Shard-local ids as the scripts take them: 5 bytes each, little-endian."""
     return b"".join(local.to_bytes(5, "little") for local in locals_)
 
 
 def text_of(address: bytes, payload: bytes) -> bytes:
-    """The text of a page; empty if it has neither address nor payload."""
+    """The text of a page: length of the address, address, payload; b"" if it has neither."""
     if not address and not payload:
         return b""
     return len(address).to_bytes(_LENGTH, "little") + address + payload
 
 
 def split_text(text: bytes) -> tuple[bytes, bytes]:
-    """Address and payload of a page.
+    """Split a page's text into address and payload.
 
     >>> split_text(text_of(b"https://a/1", b"more"))
     (b'https://a/1', b'more')

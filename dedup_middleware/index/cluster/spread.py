@@ -1,7 +1,7 @@
-"""Where a cluster keeps what: the shards of an index, and the names of their keys.
+"""Placement of an index on a cluster: its shards, and the names of their keys.
 
-The buckets of a shard are fields of two hashes: those of the tables that are read before a page is
-announced, and the others. A command for each table would cost more than what it reads.
+The buckets of a shard are fields of two hashes, one for the tables that are read before a page is
+announced, one for the others: a command per table would cost more than the data it reads.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dedup_middleware.model.buckets import ANCHOR_TABLES, EXACT_TABLE, FIRST_BAN
 from dedup_middleware.model.records import PAGE_ID_MASK
 
 SHARDS = "parts"  # name of the parameter
-#: tables that are read before a page is announced: enough to find nearly all copies. What they miss
-#: is found by the announcement, which reads all
+#: tables that are read before a page is announced: enough to find nearly all copies; the
+#: announcement reads all tables
 FIRST_TABLES = (
     KEY_TABLE,
     EXACT_TABLE,
@@ -26,19 +26,19 @@ FIRST_TABLES = (
     *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
 )
 FIRST, REST = GROUPS = range(2)
-FIELD = 3  # bytes of the name of a field: table and prefix of the bucket
-_MIX = np.uint64(0x9E37_79B1)  # odd: tables with equal prefixes go to different shards
+FIELD = 3  # bytes of a field's name: table and prefix of the bucket
+_MIX = np.uint64(0x9E37_79B1)  # odd; spreads equal prefixes of different tables over the shards
 
 
 @attrs.frozen
 class Spread:
-    """Shards of an index.
+    """The shards of an index, and which of them holds what.
 
-    Every shard is a hash tag, so that its keys lie in one slot of the cluster. A page id is
-    ``id on its home shard * shards + home shard``.
+    Every shard has its own hash tag, so that its keys lie in one slot of the cluster. A page id is
+    ``local id * shards + home shard``; the local id is unique on the home shard.
 
     :param namespace: the setting DEDUP_NAMESPACE
-    :param shards: how many, a power of two
+    :param shards: number of shards, a power of two
     """
 
     namespace: str
@@ -46,12 +46,12 @@ class Spread:
 
     @property
     def bits(self) -> int:
-        """Bits of a page id that name the home shard."""
+        """Number of low bits of a page id that give the home shard."""
         return self.shards.bit_length() - 1
 
     @property
     def last(self) -> int:
-        """The last id that a home shard can give."""
+        """The highest local id."""
         return PAGE_ID_MASK >> self.bits
 
     def prefix(self, shard: int) -> bytes:
@@ -63,19 +63,19 @@ class Spread:
         return b"{%b:%d}" % (self.namespace.encode(), shard)
 
     def home_of(self, page_id: int) -> int:
-        """The shard that holds a page's record."""
+        """The home shard of a page, which holds its page record."""
         return page_id & (self.shards - 1)
 
     def local(self, page_id: int) -> int:
-        """A page's id on its home shard."""
+        """The local id of a page on its home shard."""
         return page_id >> self.bits
 
     def page_id(self, local: int, shard: int) -> int:
-        """The page id of an id on a shard."""
+        """The page id of a local id on a shard."""
         return local << self.bits | shard
 
     def of_buckets(self, buckets: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The shard of each bucket; the prefixes of a table are spread evenly.
+        """The shard of each bucket; each table is spread evenly over all shards.
 
         >>> Spread("dedup", 4).of_buckets(np.array([0, 1, 2, 3, 4], np.uint64)).tolist()
         [0, 1, 2, 3, 0]
@@ -85,7 +85,7 @@ class Spread:
         return np.asarray(mixed.astype(np.int64))
 
     def by_home(self, page_ids: Iterable[int], most: int = PAGE_ID_MASK) -> list[list[int]]:
-        """Positions of page ids, those of a home shard together, so many at the most."""
+        """Positions of page ids, grouped by home shard into lists of at most ``most``."""
         return grouped(map(self.home_of, page_ids), most)
 
 
@@ -95,15 +95,15 @@ def groups_of(tables: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def group_hash(group: int, end: bytes = b"") -> bytes:
-    """Name of the hash of a group of tables, without the prefix of a shard.
+    """Name of the hash of a group of tables, without the shard's prefix.
 
-    :param end: see :meth:`.ServerIndex.ends`
+    :param end: the generation, see :meth:`.ServerIndex.ends`
     """
     return hash_of(b"", group, end)
 
 
 def field_of(bucket: int) -> bytes:
-    """The field of a bucket in the hash of its group.
+    """Name of a bucket's field in the hash of its group.
 
     >>> field_of(0x0A_0041)
     b'\\n\\x00A'
@@ -112,7 +112,7 @@ def field_of(bucket: int) -> bytes:
 
 
 def grouped(places: Iterable[Hashable], most: int) -> list[list[int]]:
-    """Positions of equal places together, so many at the most.
+    """Positions of equal values, grouped into lists of at most ``most``.
 
     >>> grouped("abaa", 2)
     [[0, 2], [3], [1]]
@@ -124,7 +124,7 @@ def grouped(places: Iterable[Hashable], most: int) -> list[list[int]]:
 
 
 def chunk_keys(chunks: Iterable[int]) -> list[bytes]:
-    """Keys, without their prefix, of chunks of page records, each with that of its texts."""
+    """Keys of chunks of rows, each followed by that of its texts, without the shard's prefix."""
     return [
         name + chunk.to_bytes(4, "little") for chunk in sorted(set(chunks)) for name in (b"s", b"t")
     ]

@@ -1,4 +1,4 @@
-"""Walks over all shards: pages, buckets, expiry, compaction, the state of the index."""
+"""Maintenance over all shards: iteration, expiry, compaction, statistics."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from dedup_middleware.index.redis.upkeep import (
 )
 from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
-_READ = 512  # buckets read by one call
-_SAMPLES = 20  # of the fields of a hash
-_SAMPLED = 200  # keys of texts of which the bytes are looked up
-_LAST = 8192  # page ids among which the newest page is: with 64 parts two reserved blocks of each
+_READ = 512  # buckets read per call
+_SAMPLES = 20  # fields of a hash sampled by MEMORY USAGE
+_SAMPLED = 200  # about as many text keys are sampled for their size
+_LAST = 8192  # number of most recent page ids; with 64 shards two reserved blocks of each
 
 
 @attrs.frozen(eq=False)
 class Shard:
-    """One shard, as the steps of maintenance on one server need it; ids are those on the shard."""
+    """One shard as a :class:`.Server` for the maintenance functions; page ids are local ids."""
 
     index: ClusterShards
     number: int
@@ -51,7 +51,7 @@ class Shard:
         return self.index.layout
 
     async def ask(self, *command: bytes | int) -> Reply:
-        """Send one command, whose keys are those words that begin with the prefix."""
+        """Send one command; the words that begin with the prefix are its keys."""
         size = len(self.prefix)
         keys = [
             word[size:]
@@ -73,11 +73,8 @@ class Shard:
 
 
 class ShardState:
-    """State of a shard, as the script ``state`` replies.
-
-    ``firsts``: the first id of each generation; ``sizes``: buckets in each of the hashes that were
-    asked for.
-    """
+    """The reply of the script ``state``; ``firsts``: first local id of each generation; ``sizes``:
+    number of buckets in each requested hash."""
 
     def __init__(self, reply: Any) -> None:
         counters, committed, pending, firsts, sizes = reply
@@ -93,28 +90,28 @@ class ShardState:
 
 
 class ClusterUpkeep(ClusterShards):
-    """An index on a cluster, as far as it is walked over and maintained."""
+    """The iteration and maintenance operations of an index on a cluster."""
 
     async def states(self, hashes: Sequence[bytes] = ()) -> list[ShardState]:
-        """States of all shards. Leases that have run out are ended."""
+        """States of all shards, after ending expired leases."""
         keys = (b"counters", b"committed", b"generations", *hashes)
         calls = [self.script_call("state", shard, keys) for shard in range(self.spread.shards)]
         return list(map(ShardState, await self._link.replies(calls)))
 
     async def _asked_of(self, shards: Iterable[int], command: bytes, name: bytes) -> list[Reply]:
-        """Replies to a command on the key of this name of some shards."""
+        """Replies of shards to a command on the key ``name``, given without prefix."""
         every = [Shard(self, number) for number in shards]
         return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
 
     def _bucket_hashes(self, generations: Iterable[int]) -> list[bytes]:
-        """Names of the hashes of all buckets, without the prefix of a shard."""
+        """Names of all bucket hashes of the generations, without a shard's prefix."""
         return [group_hash(group, end) for group in GROUPS for end in self.ends(generations)]
 
     async def count(self) -> int:
         return sum([self._committed(one.committed) for one in await self.states()])
 
     async def pages(self) -> AsyncIterator[PageRecords]:
-        # A chunk of every shard at a time.
+        # One chunk of every shard at a time.
         async for _, parts in self._chunks_of_all():
             found = joined(parts)
             order = np.argsort(found.page_ids)
@@ -124,10 +121,8 @@ class ClusterUpkeep(ClusterShards):
     async def _chunks_of_all(
         self, free: list[NDArray[np.uint64]] | None = None
     ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
-        """Of each number of a chunk the pages of all shards, with their page ids.
-
-        :param free: gets the page ids of rows that are free
-        """
+        """Yield each chunk number with the page records in that chunk of every shard; appends the
+        page ids of FREE rows to ``free``."""
         found = await self.states()
         rows, row, spread = self.layout.rows, self.layout.row, self.spread
         starts = [min(one.firsts.values(), default=1) for one in found]
@@ -137,8 +132,8 @@ class ClusterUpkeep(ClusterShards):
             replies = await self._asked_of(own, b"GET", chunk_keys([chunk])[0])
             parts = []
             for shard, raw in zip(own, replies, strict=True):
-                # The rows for which a chunk has no room yet are free, and all those of one that is
-                # not there: of its ids none was announced; the records of some may be in buckets.
+                # Rows after the end of a chunk, or of a missing chunk, are FREE: their ids were
+                # not announced, but some may have records in buckets.
                 data = (raw or b"").ljust(rows * row.itemsize, b"\0")
                 some = np.frombuffer(data, row, count=rows)
                 part = pages_of((chunk * rows, some), self.layout)
@@ -191,11 +186,7 @@ class ClusterUpkeep(ClusterShards):
         return sum([await forget_stamps(shard, since, until) for shard in shards])
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """See :meth:`.Index.compact`.
-
-        Ids that were reserved and not used, and announcements that arrived in part, are settled
-        first.
-        """
+        """See :meth:`.Index.compact`; unused ids and partial announcements are settled first."""
         report = progress or (lambda _what, _done: None)
         free: list[NDArray[np.uint64]] = []
         async for _ in self._chunks_of_all(free):
@@ -222,7 +213,7 @@ class ClusterUpkeep(ClusterShards):
         return removed
 
     async def _erase(self, chunk: int, page_ids: Sequence[int]) -> None:
-        """Remove the texts of released pages of a chunk."""
+        """Remove the texts of pages that are all in the same chunk."""
         keys = (b"counters", *chunk_keys([chunk]))
         shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
         await self._link.submit(self.script_call("erase", shard, keys, own))
@@ -249,7 +240,7 @@ class ClusterUpkeep(ClusterShards):
         return await compact_all(calls(), report)
 
     async def _remove_expired(self, oldest: int) -> None:
-        """Where a node is down, the next call does it."""
+        """Remove all generations before ``oldest``; if a node is down, a later call does it."""
         with contextlib.suppress(IndexUnavailableError):
             for shard, one in enumerate(await self.states()):
                 dead = sorted(generation for generation in one.firsts if generation < oldest)
@@ -259,7 +250,7 @@ class ClusterUpkeep(ClusterShards):
                 rows = self.layout.rows
                 first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
                 own = Shard(self, shard)
-                # The chunk in which the first living page is stays until that one expires.
+                # The chunk with the first live page stays until that page expires.
                 await _drop_chunks(own, range(first // rows, end // rows))
                 await drop(own, hashes=[own.prefix + name for name in self._bucket_hashes(dead)])
                 await drop(own, generations=dead)
@@ -282,7 +273,7 @@ class ClusterUpkeep(ClusterShards):
         )
 
     async def _estimate_bytes(self, found: Sequence[ShardState], hashes: Sequence[bytes]) -> int:
-        """Bytes of memory, keys included; texts by a sample of their keys."""
+        """Estimated bytes of memory, including keys; texts are extrapolated from a sample."""
         rows = self.layout.rows
         size = rows * self.layout.row.itemsize
         total = 0
@@ -291,7 +282,7 @@ class ClusterUpkeep(ClusterShards):
         for shard, one in enumerate(found):
             last = one.counters[0]
             own = range(one.counters[4] // rows, last // rows + 1) if last else ()
-            total += max(0, len(own) - 1) * size  # the last one grows; it is looked up
+            total += max(0, len(own) - 1) * size  # the last chunk is not full; it is looked up
             texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
             held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
             held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
@@ -300,14 +291,14 @@ class ClusterUpkeep(ClusterShards):
         sampled = [_weighed(Shard(self, shard), name) for shard, name in texts[::step]]
         try:
             sizes = await asyncio.gather(*looks, *sampled)
-        except IndexUnavailableError:  # the user may not
+        except IndexUnavailableError:  # the user lacks the right
             return total
         text = sum(sizes[len(looks) :])
         return total + sum(sizes[: len(looks)]) + round(text * len(texts) / max(1, len(sampled)))
 
 
 async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
-    """Remove chunks of rows with their texts."""
+    """Remove chunks of rows and their texts."""
     await drop(
         shard,
         rows=(shard.prefix + chunk_keys([chunk])[0] for chunk in chunks),
@@ -316,6 +307,6 @@ async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
 
 
 async def _weighed(shard: Shard, name: bytes) -> int:
-    """Bytes of memory of a key."""
+    """Bytes of memory of a key, 0 if it does not exist."""
     size = await shard.ask(b"MEMORY", b"USAGE", shard.prefix + name, b"SAMPLES", _SAMPLES)
     return int(size or 0)

@@ -1,4 +1,4 @@
-"""Calls that read buckets of many pages on all shards, or add records to them."""
+"""Calls of ``visit.lua`` and HMGET that read the buckets of many pages, or add records to them."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from dedup_middleware.model.records import (
 )
 
 _GROUP = np.dtype([(name, "<u2") for name in ("items", "fields", "wide", "first", "last")])
-_ONLY_READ = np.uint16(1 << 15)  # more, at the place of an item: nothing is added
-_LONG = 256  # bytes of a bucket; searching for a page's few records is worth a script then
+_ONLY_READ = np.uint16(1 << 15)  # flag added to the place of an item for which nothing is written
+_LONG = 256  # mean bytes of buckets above which searching them by a script is cheaper
 _PAGE_ID = PAGE_ID_BITS // 8
 _BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8
 _COLUMNS = np.arange(FIELD + SIMHASH_RECORD)
-_PLAIN, _PLACES, _AS_PAIRS = range(3)  # how visit.lua gets the items of a call
-_PAIRS = 1000  # items of a call at most that are sent as pairs: these must fit on Lua's stack
+_PLAIN, _PLACES, _AS_PAIRS = range(3)  # formats of the items in a call of visit.lua
+_PAIRS = 1000  # maximum items sent as pairs in a call: they must fit on Lua's stack
 
 
 def _joined(rows: NDArray[np.uint8], widths: NDArray[np.int64]) -> bytes:
-    """The first bytes of each row, so many, one after the other."""
+    """Concatenate the first ``widths[i]`` bytes of each row i."""
     return rows[_COLUMNS[: rows.shape[1]] < widths[:, None]].tobytes()
 
 
 class _Columns:
-    """Items in the order in which ``visit.lua`` takes them: by shard, group of tables, and bucket.
+    """Items (bucket keys) encoded for ``visit.lua``, sorted by shard, group of tables and bucket.
 
-    ``groups``: first item of each group of each shard, and behind the last one; ``fields``: the
-    same for different fields; ``sizes``: bytes of the records before each item; ``pairs``: of each
-    item its field and its record.
+    ``groups``: start of each (shard, group) among the items, and the end of the last one;
+    ``fields``: the same among the distinct fields; ``sizes``: bytes of the records before each
+    item; ``pairs``: field and record of each item, concatenated.
 
-    :param page_ids: of each item, which are in this order already; 0: it is only read
+    :param page_ids: the page id of each item; 0: the item is only read
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class _Columns:
         self.shards, self.numbers = shards[starts], numbers[starts]
         self.groups = np.append(starts, len(buckets))
         counts = np.diff(self.groups)
-        number = np.cumsum(is_new)  # of different fields, up to each item
+        number = np.cumsum(is_new)  # number of distinct fields up to each item
         firsts = number[starts] - 1
         self.fields = np.append(firsts, number[-1])
         wide = np.isin(tables, SIMHASH_TABLES)
         heads = self.heads = np.zeros(len(starts), _GROUP)
         heads["items"], heads["fields"] = counts, np.diff(self.fields)
         heads["wide"] = np.add.reduceat(wide, starts, dtype=np.int64)
-        # Tables ascend within a group: anchors lie between those of lower and of higher tables.
+        # Tables ascend within a group, so the anchors are contiguous.
         heads["first"] = np.add.reduceat(tables < ANCHOR_TABLES[0], starts, dtype=np.int64) + 1
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
         self.places = (number - np.repeat(firsts, counts)).astype("<u2")
@@ -94,7 +94,7 @@ class _Columns:
         self.sizes = np.append(0, np.cumsum(widths))
 
     def reads(self) -> Iterator[tuple[int, int, slice, list[bytes]]]:
-        """Of each group of each shard: the shard, the group, its items, and its fields."""
+        """Yield shard, group, slice of items, and fields of each group of each shard."""
         places = zip(pairwise(self.groups.tolist()), pairwise(self.fields.tolist()), strict=True)
         names = self.names.tobytes()
         for shard, number, ((a, b), (c, d)) in zip(
@@ -104,16 +104,14 @@ class _Columns:
             yield shard, number, slice(a, b), fields
 
     def calls(self, *, pairs: bool) -> Iterator[tuple[int, slice, tuple[bytes, bytes], list[int]]]:
-        """Of each shard its items, groups and data as its call takes them, its groups of tables.
-
-        :param pairs: items that can be sent as pairs are
-        """
+        """Yield shard, slice of items, (groups, data) for the script, and groups of each shard;
+        with ``pairs`` items are sent as pairs where possible."""
         borders = np.flatnonzero(np.diff(self.shards, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(borders):
             items = slice(int(self.groups[start]), int(self.groups[stop]))
             fields = slice(int(self.fields[start]), int(self.fields[stop]))
             places = self.places[items]
-            # Each item has a field of its own, and is written if any is.
+            # Each item has its own field, and none is marked _ONLY_READ.
             is_plain = len(places) == fields.stop - fields.start and places.max() < _ONLY_READ
             first, last = int(self.sizes[items.start]), int(self.sizes[items.stop])
             if is_plain and pairs and self.writes and len(places) <= _PAIRS:
@@ -131,13 +129,13 @@ class _Columns:
 
 
 class Visit:
-    """Bucket keys of some pages, and calls that visit their buckets, the pages in the same order on
-    every shard.
+    """The calls that read or write buckets, with the pages in the same order on every shard.
 
-    :param written: how many bucket keys of each page get a record, the first ones
-    :param page_ids: of each page that gets records
+    :param keys: the bucket keys of each page
+    :param written: for each page the number of its leading bucket keys that get a record
+    :param page_ids: the id of each page; unused where no record is written
     :param generations: generations to read, the oldest first
-    :param newest: the one that is written
+    :param newest: the generation to write
     :param group: the group of tables to visit; None: all
     :param returns: whether the calls return what they find
     """
@@ -156,14 +154,14 @@ class Visit:
     ) -> None:
         self.calls: list[Call] = []
         self._keys = keys
-        # Of each call which bucket keys its items are.
+        # For each call the indices of its items among all bucket keys.
         self._parts: list[NDArray[np.int64]] = []
-        # Of each call that returns whole buckets which of them belongs to each item.
+        # For each call that returns whole buckets: the position of each item's bucket in the reply.
         self.places: list[NDArray[np.uint16]] = []
         every = [BucketKeys.of(one).words for one in keys]
         counts = np.array([len(one) // 2 for one in every], np.int64)
         words = np.concatenate([np.empty(0, np.uint64), *every])
-        # Of each bucket key its page, and its place among those of the page.
+        # For each bucket key its page, and its position among that page's bucket keys.
         self._owners = np.repeat(np.arange(len(every)), counts)
         self._positions = np.arange(len(words) // 2) - (np.cumsum(counts) - counts)[self._owners]
         writes = self._positions < np.array(written, np.int64)[self._owners]
@@ -195,7 +193,7 @@ class Visit:
             self._parts.append(order[items])
 
     def found(self, replies: Sequence[Any], distance: int) -> list[Neighbours | None]:
-        """The neighbours of each page; None: it has none."""
+        """The neighbours of each page; None if no bucket returned a record."""
         from dedup_middleware.index.scan import neighbours  # numba stays lazy
 
         data: dict[int, list[tuple[int, bytes]]] = {}
@@ -229,7 +227,7 @@ class Visit:
         return results
 
     def are_short(self, replies: Sequence[Any]) -> bool:
-        """Whether the buckets that were sent whole are short enough to go on with that."""
+        """Whether the buckets read as a whole are short enough to go on reading them so."""
         if not self.places:
             return True
         sizes = [len(raw or b"") for reply in replies for raw in reply]

@@ -1,4 +1,4 @@
-"""All buckets of one generation in one array, which grows (see :mod:`.bucket_kernels`)."""
+"""The buckets of one generation in a single growing array (see :mod:`.bucket_kernels`)."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ from dedup_middleware.model.buckets import BUCKET_LIMIT, Neighbours
 _TABLE = 1 << 16  # buckets of a table
 _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
-_STEPS = 32  # in which buckets are laid out anew
+_STEPS = 32  # parts in which buckets are copied when the array grows
 _HUGE = 1 << 21  # bytes of a huge page
-_NOTHING_YET = -1  # candidates, where what a former page has left must be cleared
+_NOTHING_YET = -1  # value of ``count`` that makes a kernel clear the results of the page before
 
-Ids = tuple[int, NDArray[np.uint64]]  # pages up to an id, and further ones, ascending
+Ids = tuple[int, NDArray[np.uint64]]  # all page ids up to the first, and these, ascending
 NO_IDS: Ids = (0, np.empty(0, np.uint64))
 
 
 class Look:
-    """What one page met in the buckets of all generations."""
+    """Buffer for the candidates of one page, from the buckets of all generations."""
 
     __slots__ = ("count", "found", "has_counts", "scanned")
 
     def __init__(self) -> None:
         self.found = np.zeros(FOUND, np.uint64)
         self.count = _NOTHING_YET
-        self.has_counts = False  # whether any of the counts of a proposal is above 0
+        self.has_counts = False  # whether any counter after the candidates is above 0
         self.scanned = 0  # SimHash records that a proposal has compared
 
     def begin(self) -> None:
-        """Forget what the page before has met."""
+        """Discard the candidates of the page before."""
         self.count = _NOTHING_YET
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are more candidates than MOST."""
+        """Whether there are more candidates than MOST, so that some are missing."""
         return self.count > MOST
 
     @property
     def left_out(self) -> int:
-        """Records of the page that full buckets did not take."""
+        """Number of the page's records that were not written to full buckets."""
         return int(self.found[LEFT_OUT]) if self.has_counts else 0
 
     def neighbours(self) -> Neighbours:
-        """The candidates."""
+        """A copy of the candidates."""
         count = min(self.count, MOST)
         full, corrupt = self.found[2 * MOST : 2 * MOST + 2].tolist()
         page_ids, tables = self.found[:count], self.found[MOST : MOST + count]
@@ -74,10 +74,10 @@ class Look:
 
 
 class Buckets:
-    """Buckets by their number (``table << 16 | prefix``), as byte strings that grow in place.
+    """Buckets by number (``table << 16 | prefix``), as byte strings that grow in place.
 
-    An empty bucket costs 8 bytes, one with records 32 and more: up to a quarter more than its own
-    length. Words that a bucket leaves when it grows are for the next one that needs as many.
+    An empty bucket costs 8 bytes, another one 32 or more, up to a quarter above its length. When a
+    bucket moves to grow, its words are reused by the next bucket that needs the same capacity.
 
     >>> buckets = Buckets()
     >>> buckets.put(0x20001, b"elevenbytes")
@@ -91,22 +91,22 @@ class Buckets:
         self._use(_Memory(_FIRST_TABLES * _TABLE, _FIRST_WORDS))
 
     def __len__(self) -> int:
-        """Buckets that hold anything."""
+        """Number of non-empty buckets."""
         return int(self._store[FILLED])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all buckets."""
+        """Total bytes of all records, without unused capacity."""
         return int(self._store[BYTES])
 
     def names(self) -> list[int]:
-        """Buckets that hold anything, ascending."""
+        """The non-empty buckets, ascending."""
         heads = self._store[int(FIRST) : int(FIRST + self._store[HEADS])]
         names: list[int] = np.flatnonzero(heads >> LENGTH_SHIFT & LENGTH).tolist()
         return names
 
     def get(self, bucket: int) -> bytes:
-        """What a bucket holds."""
+        """The bytes of a bucket."""
         if bucket >= self._store[HEADS]:
             return b""
         head = int(self._store[int(FIRST) + bucket])
@@ -114,8 +114,8 @@ class Buckets:
         return self._raw[start : start + (head >> int(LENGTH_SHIFT) & int(LENGTH))].tobytes()
 
     def put(self, bucket: int, data: bytes) -> None:
-        """Let a bucket hold ``data``, and nothing else."""
-        self.extend([bucket], b"", [0, 0], 1)  # there is a head
+        """Replace the bytes of a bucket by ``data``."""
+        self.extend([bucket], b"", [0, 0], 1)  # ensures that the bucket has a head
         head = int(FIRST) + bucket
         length = int(self._store[head]) >> int(LENGTH_SHIFT) & int(LENGTH)
         self._store[BYTES] -= np.uint64(length)
@@ -124,11 +124,11 @@ class Buckets:
         self.extend([bucket], data, [0, len(data)], 1)
 
     def extend(self, buckets: list[int], data: bytes, cuts: list[int], width: int) -> int:
-        """Add records behind those of many buckets, as far as their capacity allows.
+        """Append records to many buckets, up to BUCKET_LIMIT bytes each.
 
         :param cuts: the records of bucket i are ``data[cuts[i]:cuts[i + 1]]``
         :param width: bytes of a record
-        :returns: records left out
+        :returns: number of records left out
         """
         names, ends = np.array(buckets, np.uint64), np.array(cuts, np.int64)
         raw = np.frombuffer(data, np.uint8)
@@ -138,12 +138,12 @@ class Buckets:
         return int(counts[1])
 
     def look(self, words: NDArray[np.uint64], distance: int, known: Ids, look: Look) -> None:
-        """Gather the candidates of a page.
+        """Add the candidates of a page in this generation to ``look``.
 
-        :param words: uint64[2 n], of each place its bucket and its head
+        :param words: uint64[2 n], bucket and suffix of each bucket key
         :param distance: largest Hamming distance of SimHashes, 0..64
-        :param known: pages to pass over
-        :param look: what other generations hold, if any; what is found is added
+        :param known: pages to ignore
+        :param look: the candidates from other generations so far
         """
         upto, ids = known
         look.count = kernels.look(self._store, words, distance, ids, upto, look.found, look.count)
@@ -157,14 +157,13 @@ class Buckets:
         known: Ids,
         look: Look,
     ) -> bool:
-        """Gather the candidates of a page; unless one blocks it, enter the page.
+        """Add the candidates of a page to ``look`` and, unless one blocks it, write its records.
 
-        :param places: of these so many get a record, the first ones
-        :param page_id: of the page
-        :returns: whether the page is entered
+        :param words: as in :meth:`look`; the first ``places`` bucket keys get a record
+        :returns: whether the records were written
         """
         upto, ids = known
-        # A kernel that needs growth has changed nothing.
+        # A kernel that returns NEEDS_GROWTH has changed nothing.
         while True:
             result: int = kernels.propose(
                 self._store, self._raw, words, places, distance, page_id, ids, upto,
@@ -178,10 +177,9 @@ class Buckets:
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
-        """Lay out all buckets anew, with half as much capacity again, and more for full buckets.
+        """Copy all buckets to an array with 1.5 times the capacity and room for ``places`` more.
 
-        In parts by where they lie in memory, so that what was read is given back meanwhile: both
-        arrays together take little more than one.
+        Copied parts are returned to the system, so both arrays take little more memory than one.
         """
         heads = max(int(self._store[HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(kernels.capacities(self._store))
@@ -192,7 +190,7 @@ class Buckets:
             try:
                 self._move(larger)
             except BaseException as error:
-                # What has moved is gone here, so the rest must follow, after each interrupt.
+                # Copied parts are gone from the old array, so finish even after interrupts.
                 if stopped is not None and not isinstance(error, KeyboardInterrupt):
                     raise
                 stopped = error
@@ -200,11 +198,11 @@ class Buckets:
             raise stopped
 
     def _move(self, larger: _Memory) -> None:
-        first = int(FIRST + self._store[HEADS])  # the heads are read until the end
+        first = int(FIRST + self._store[HEADS])  # keep the heads: they are read until the end
         bounds = np.linspace(first, int(self._store[END]), _STEPS + 1).astype(np.uint64)
         for begin, end in pairwise(bounds):
             kernels.lay_out(self._store, larger.words, begin, end)
-            # From the first word on: a huge page in which two parts meet goes with the second.
+            # From the first word on, so that a huge page shared by two parts is released as well.
             self._memory.release(first, int(end))
         larger.words[BYTES], larger.words[FILLED] = self._store[BYTES], self._store[FILLED]
         self._use(larger)
@@ -215,7 +213,7 @@ class Buckets:
 
 
 class _Memory:
-    """An array for buckets; what was never written to costs nothing but addresses."""
+    """An anonymous memory map as uint64 array; words never written take no physical memory."""
 
     __slots__ = ("_map", "words")
 
@@ -230,7 +228,7 @@ class _Memory:
         self.words[HEADS] = heads
 
     def release(self, first: int, end: int) -> None:
-        """Give words back, which are not read again."""
+        """Return the memory of words that are not read again to the system."""
         start, stop = -(-8 * first // _HUGE) * _HUGE, 8 * end // _HUGE * _HUGE
         if start < stop:
             self._map.madvise(mmap.MADV_DONTNEED, start, stop - start)

@@ -1,7 +1,7 @@
-"""The kernels that read and write the array of buckets, and how it is laid out.
+"""Layout of the array of buckets, and the kernels that read and write it.
 
-A page is compared with some dozen buckets at unpredictable addresses. Reading them is bound by the
-latency of memory, so all of them are prefetched before the first one is read.
+A page reads some dozen buckets at random addresses, which is bound by memory latency, so all of
+them are prefetched before the first one is read.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MA
 from dedup_middleware.signature._vector import load_word, trailing_zeros
 from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
-MOST = 256  # candidates of one page that a look can return
-NEEDS_GROWTH = -1  # what a kernel returns where the array is full
-SLACK = 8  # words behind the last bucket
+MOST = 256  # maximum number of candidates returned for a page
+NEEDS_GROWTH = -1  # returned by a kernel if the array is full
+SLACK = 8  # words after the last bucket
 
-# The array begins with four numbers, and the chains of words that buckets have left, one for each
-# capacity. Then there is a head for each bucket: where its words begin, its length in bytes (21
-# bits), and its capacity: step 0, 1, 2 and so on of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 .. words.
-END = np.uint64(0)  # the first word that no bucket has
+# The array begins with four numbers and the free lists, one per capacity. Then there is a head for
+# each bucket: its first word, its length in bytes (21 bits), and its capacity (6 bits) as a step
+# 0, 1, 2 ... of the sequence 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 ... words.
+END = np.uint64(0)  # the first unused word
 BYTES = np.uint64(1)
-FILLED = np.uint64(2)  # buckets that hold anything
+FILLED = np.uint64(2)  # number of non-empty buckets
 HEADS = np.uint64(3)
-_LEFT = np.uint64(8)  # where a chain begins, 0: nowhere; its first word says where the next one is
-FIRST = np.uint64(72)  # the first head: on a cache line
+_LEFT = np.uint64(8)  # first block of each free list, 0: none; its first word links the next block
+FIRST = np.uint64(72)  # the first head, aligned to a cache line
 START_SHIFT = np.uint64(27)
 LENGTH_SHIFT = np.uint64(6)
 LENGTH = np.uint64((1 << 21) - 1)
@@ -59,26 +59,26 @@ _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
 _FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
 _FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
 _MOST = np.uint64(MOST)
-# A reply holds MOST page ids, then the tables of each, then these counts.
+# The array ``found`` holds MOST page ids, then the tables of each (bit masks), then these counters.
 _FULL_MET = np.uint64(2 * MOST)  # full buckets
-_CORRUPT = np.uint64(2 * MOST + 1)  # bytes behind the last whole record
-_BLOCKED = np.uint64(2 * MOST + 2)  # whether an unknown page was met in a table of band records
-LEFT_OUT = np.uint64(2 * MOST + 3)  # records that a full bucket did not take
+_CORRUPT = np.uint64(2 * MOST + 1)  # bytes after the last whole record
+_BLOCKED = np.uint64(2 * MOST + 2)  # 1: an unknown page was found among band records
+LEFT_OUT = np.uint64(2 * MOST + 3)  # records not written to full buckets
 _SCANNED = np.uint64(2 * MOST + 4)  # SimHash records compared
 FOUND = 2 * MOST + 5
-COUNT_BITS = 10  # of a reply: candidates, one more than MOST at the most
+COUNT_BITS = 10  # bits of the number of candidates in a result, which is at most MOST + 1
 COUNT = (1 << COUNT_BITS) - 1
 
 
 @subkernel
 def _words(step: Any) -> Any:
-    """Words of a capacity."""
+    """Number of words of a capacity step."""
     return (_FOUR | step & _THREE) << (step >> _TWO)
 
 
 @subkernel
 def _step_for(length: Any) -> Any:
-    """The least capacity that holds so many bytes."""
+    """The smallest capacity step that holds ``length`` bytes."""
     step = _ZERO
     while _words(step) << _THREE < length:
         step += _ONE
@@ -92,8 +92,7 @@ def _has_capacity(head: Any, length: Any) -> Any:
 
 @subkernel
 def _moved(store: Any, bucket: Any, length: Any) -> Any:
-    """The head of a bucket after it has moved to where ``length`` bytes fit: to words that another
-    one has left, if there are any."""
+    """Move a bucket to a block for ``length`` bytes, free or new; returns its new head."""
     head = store[FIRST + bucket]
     step, start = _step_for(length), head >> START_SHIFT
     to = store[_LEFT + step]
@@ -119,7 +118,8 @@ def _width(bucket: Any) -> Any:
 
 @subkernel
 def _note(found: Any, count: Any, page_id: Any, table: Any) -> Any:
-    """Take note of a neighbour among those found; how many there are then."""
+    """Insert a neighbour into the sorted ``found``; returns the new number of neighbours, MOST + 1
+    if there was no room."""
     at = count
     while at > _ZERO and found[at - _ONE] >= page_id:
         at -= _ONE
@@ -139,7 +139,7 @@ def _note(found: Any, count: Any, page_id: Any, table: Any) -> Any:
 
 @subkernel
 def _records_fit(store: Any, words: Any, places: Any) -> Any:
-    """Whether the records of a page fit, each in a bucket of its own."""
+    """Whether the array has room for a page's records, assuming distinct buckets."""
     heads = store[HEADS]
     end = store[END]
     for i in range(np.uint64(places)):
@@ -155,7 +155,7 @@ def _records_fit(store: Any, words: Any, places: Any) -> Any:
 
 @subkernel
 def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
-    """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
+    """Whether a bucket is an anchor's, and so many pages share the suffix that it is ignored."""
     if not _FIRST_ANCHOR <= bucket >> _S16 <= _LAST_ANCHOR:
         return False
     head, pages = store[FIRST + bucket], 0
@@ -167,8 +167,8 @@ def _is_common(store: Any, bucket: Any, suffix: Any) -> Any:
 
 @subkernel
 def _without_rest(store: Any, bucket: Any, width: Any) -> Any:
-    """The head of a bucket without the bytes behind its last whole record: no record behind them
-    could be read."""
+    """Cut bytes after the last whole record, as records after them could not be read; returns the
+    bucket's head."""
     head = store[FIRST + bucket]
     rest = (head >> LENGTH_SHIFT & LENGTH) % width
     if rest != _ZERO:
@@ -180,7 +180,7 @@ def _without_rest(store: Any, bucket: Any, width: Any) -> Any:
 
 @subkernel
 def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
-    """Write the records of a page; how many were left out."""
+    """Write the records of a page; returns how many were left out."""
     out = 0
     for i in range(np.uint64(places)):
         bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
@@ -196,7 +196,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
         if not _has_capacity(head, length + width):
             capacity = _words(_step_for(length + width))
             if store[END] + capacity + np.uint64(SLACK) > np.uint64(store.size):
-                out += 1  # places that share a bucket may need more than was reserved
+                out += 1  # two bucket keys in one bucket may need more than _records_fit assumed
                 continue
             head = _moved(store, bucket, length + width)
         store[FILLED] += np.uint64(is_new)
@@ -215,7 +215,7 @@ def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
 
 @subkernel
 def _prefetch_all(store: Any, words: Any) -> Any:
-    """Prefetch all buckets of a page; False if the array has no head for one of them."""
+    """Prefetch all buckets of a page; returns False if the array has no head for one of them."""
     bucket_keys = np.uint64(words.size) >> _ONE
     for i in range(bucket_keys):
         if words[_TWO * i] >= store[HEADS]:
@@ -245,7 +245,7 @@ def _equal(
     store: Any, at: Any, length: Any, suffix: Any, table: Any, known: Any, upto: Any, found: Any,
     count: Any,
 ) -> Any:  # fmt: skip
-    """Add the pages with this suffix in a band, key or exact bucket."""
+    """Add the unknown pages with this suffix in a bucket of band records; returns the new count."""
     for i in range(length >> _THREE):
         word = store[at + i]
         if word >> _SHIFT == suffix and not _is_known(known, upto, word & _MASK):
@@ -260,7 +260,7 @@ def _near(
     store: Any, at: Any, length: Any, suffix: Any, table: Any, distance: Any, known: Any,
     upto: Any, found: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Take note of the pages within a distance in a SimHash bucket."""
+    """Add the unknown pages within ``distance`` in a SimHash bucket; returns the new count."""
     byte, left = at << _THREE, length // _SIMHASH
     found[_SCANNED] += left
     while left > _ZERO and count <= _MOST:
@@ -279,7 +279,7 @@ def _near(
 def _scan(
     store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
-    """Take note of all candidates in the buckets of a page; how many there are then."""
+    """Add all candidates in the buckets of a page; returns the new count."""
     for i in range(np.uint64(words.size) >> _ONE):
         bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]
         if bucket >= store[HEADS]:
@@ -299,7 +299,7 @@ def _scan(
 
 @subkernel
 def _begun(found: Any, count: Any) -> Any:
-    """How many candidates there are before a look."""
+    """Clear the counters in ``found`` if ``count`` is negative; returns the candidates so far."""
     if count >= 0:
         return np.uint64(count)
     for place in range(_FULL_MET, np.uint64(found.size)):
@@ -311,7 +311,7 @@ def _begun(found: Any, count: Any) -> Any:
 def look(
     store: Any, words: Any, distance: Any, known: Any, upto: Any, found: Any, count: Any
 ) -> Any:
-    """Add the candidates of a page to those found before; how many there are then."""
+    """Add the candidates of a page to those found before; returns the new count."""
     _prefetch_all(store, words)
     return np.int64(_scan(store, words, distance, known, upto, found, _begun(found, count)))
 
@@ -325,10 +325,10 @@ def propose(
     store: Any, raw: Any, words: Any, places: Any, distance: Any, page_id: Any, known: Any,
     upto: Any, found: Any, count: Any,
 ) -> Any:  # fmt: skip
-    """Look, and enter the page unless it is blocked.
+    """Add the candidates of a page, and write its records unless it is blocked.
 
-    Bits of the result: 0 it is blocked; 1 any of the counts in `found` is above 0; then the number
-    of candidates (`COUNT_BITS`), and the SimHash records compared. `NEEDS_GROWTH`: nothing is done.
+    Bits of the result: 0 the page is blocked; 1 a counter in `found` is above 0; then the number of
+    candidates (`COUNT_BITS`) and of SimHash records compared. `NEEDS_GROWTH`: nothing was done.
     """
     if not _prefetch_all(store, words) or not _records_fit(store, words, places):
         return NEEDS_GROWTH
@@ -342,7 +342,8 @@ def propose(
 
 @kernel(types.boolean(U64, U8, R64, RI64, R8, types.uint64, U64))
 def extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, counts: Any) -> Any:
-    """Add records until the array is full; whether all are in."""
+    """Append records to buckets; returns False if the array is full. ``counts`` holds the buckets
+    done, from which the next call resumes, and the records left out."""
     for i in range(counts[0], np.uint64(names.size)):
         bucket = names[i]
         counts[0] = i
@@ -374,7 +375,7 @@ def extend(store: Any, raw: Any, names: Any, cuts: Any, data: Any, width: Any, c
 
 @kernel(types.uint64(R64))
 def capacities(store: Any) -> Any:
-    """Words of all buckets when each has the least capacity that holds it."""
+    """Total words of all buckets if each gets the smallest sufficient capacity."""
     words = _ZERO
     for bucket in range(store[HEADS]):
         length = store[FIRST + bucket] >> LENGTH_SHIFT & LENGTH
@@ -385,8 +386,8 @@ def capacities(store: Any) -> Any:
 
 @kernel(types.void(R64, U64, types.uint64, types.uint64))
 def lay_out(store: Any, larger: Any, begin: Any, end: Any) -> None:
-    """Append the buckets that begin at ``begin <= word < end`` to the larger array, unless they are
-    in it already."""
+    """Copy the buckets whose first word is in ``begin:end`` to the larger array, unless they are
+    there already."""
     free = larger[END]
     for bucket in range(store[HEADS]):
         head = store[FIRST + bucket]
@@ -402,5 +403,5 @@ def lay_out(store: Any, larger: Any, begin: Any, end: Any) -> None:
 
 
 def warm() -> None:
-    """Compile what looks pages up, enters them, and grows the array; loading is left out."""
+    """Compile the kernels that decisions need; ``extend``, for loading, is left out."""
     compile_all(look, propose, capacities, lay_out)

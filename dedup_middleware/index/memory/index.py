@@ -1,4 +1,4 @@
-"""The index of one process, gone when it ends."""
+"""The index in the memory of one process; it ends with the process."""
 
 from __future__ import annotations
 
@@ -47,22 +47,23 @@ if TYPE_CHECKING:
 
     from dedup_middleware.index.memory.arrays import Buckets, Ids, Look
 
-_FIRST_ROOM = 1024  # page records
-_NAMED = 8  # neighbours whose addresses come with a proposal
+_FIRST_ROOM = 1024  # initial capacity for page records
+_NAMED = 8  # maximum candidates whose addresses are returned with a proposal
 _PENDING = int(State.PENDING)
-_CHUNK = 5_000  # pages that are entered before others get their turn
+_CHUNK = 5_000  # pages or buckets processed before other tasks get their turn
 
 
 class MemoryIndex(Index):
     """Buckets and page records in arrays.
 
-    No method waits for anything but :meth:`open`, so each is atomic under an event loop.
+    Decisions await nothing, so each is atomic under an event loop; loads, compaction and iteration
+    let other tasks run in between.
 
-    :param window: seconds that a page is remembered, 0: for ever
-    :param clock: seconds, never going back
-    :param wall: seconds since 1970, read once: the times of commits count on from there
-    :param files: of addresses and of payloads, see :class:`.Texts`; closed by who opened them;
-        None: they stay in memory
+    :param window: seconds for which a page is remembered, 0: for ever
+    :param clock: returns seconds; monotonic
+    :param wall: returns seconds since 1970; read once, commit times are derived with ``clock``
+    :param files: files for addresses and payloads, see :class:`.Texts`, which the caller closes;
+        None: they are held in memory
     """
 
     def __init__(
@@ -77,9 +78,9 @@ class MemoryIndex(Index):
         self._clock = clock
         self._epoch = wall() - clock()
         self._parameters: dict[str, str] = {}
-        self._buckets: dict[int, Buckets] = {}  # of each generation
+        self._buckets: dict[int, Buckets] = {}  # by generation
         self._look: Look | None = None
-        # Page ids are never reused: one value distinguishes the claims of this index from others.
+        # Page ids are never reused, so one token for all claims suffices.
         self._token = secrets.randbits(64)
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
         self._states = np.zeros(_FIRST_ROOM, np.uint8)
@@ -87,9 +88,9 @@ class MemoryIndex(Index):
         addresses, payloads = files or (None, None)
         self._addresses = Texts(addresses)
         self._payloads = Texts(payloads)
-        self._leases: dict[int, float] = {}  # of page ids, when they end
-        self._last = 0  # page id
-        self._forgotten = 0  # pages below it have expired; their rows are gone
+        self._leases: dict[int, float] = {}  # end of the lease, by page id
+        self._last = 0  # the last page id issued
+        self._forgotten = 0  # pages up to this id have expired; their rows are gone
         self._window = Window(window)
         self._first: dict[int, int] = {}  # first page id of each generation
 
@@ -113,7 +114,7 @@ class MemoryIndex(Index):
         return dict(self._parameters)
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no connections or files to close."""
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
         live = self._turn().live
@@ -127,7 +128,7 @@ class MemoryIndex(Index):
         return b"" if buckets is None else buckets.get(bucket)
 
     def _newest(self, generation: int) -> Buckets:
-        """The buckets of a generation, to be written."""
+        """The buckets of a generation, created if missing."""
         found = self._buckets.get(generation)
         if found is None:
             from dedup_middleware.index.memory.arrays import Buckets  # numba stays lazy
@@ -136,7 +137,7 @@ class MemoryIndex(Index):
         return found
 
     def _turn(self) -> Moment:
-        """This moment; generations that have expired by now are dropped."""
+        """The present moment; drops generations that have expired by now."""
         moment = self._window.at(self._clock())
         if self._window.seconds and moment.generation not in self._first:
             self._first[moment.generation] = self._last + 1
@@ -168,7 +169,7 @@ class MemoryIndex(Index):
         return Seen(self._fetch(page_ids), self._named(ids), kept)
 
     def _fetch(self, wanted: NDArray[np.uint64]) -> PageRecords:
-        if len(wanted) == 1:  # most pages have one candidate, and NumPy's calls cost most then
+        if len(wanted) == 1:  # the common case, made faster with fewer NumPy calls
             page_id = int(wanted[0])
             row = page_id - self._forgotten
             if self._leases:
@@ -177,7 +178,7 @@ class MemoryIndex(Index):
             content = self._content[at]
             content = content.copy() if content.dtype is CONTENT else self.record.unpack(content)
             return PageRecords(wanted, content, self._states[at].copy(), self._times[at].copy())
-        # Numbers up to the forgotten ones turn into very large rows; row 0 is FREE.
+        # Ids up to _forgotten underflow to very large rows (or 0); row 0 is FREE.
         rows = wanted - np.uint64(self._forgotten)
         rows[rows > np.uint64(self._last - self._forgotten)] = 0
         if self._leases:
@@ -233,13 +234,13 @@ class MemoryIndex(Index):
         return Claimed(self._claimed(entry, self._number(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:
-        """Ids that do not block a claim."""
+        """The page ids that do not block a claim."""
         if not len(known.pages):
             return known.upto, NO_PAGES.page_ids
         return known.upto, known.still(self._fetch(known.pages.page_ids))
 
     def _claimed(self, entry: Entry, page_id: int, until: float) -> Claim:
-        """Keep content, address, payload and lease of a page whose records are written."""
+        """Store content, address, payload and lease of a page whose records are written."""
         row = page_id - self._forgotten
         size = self.record.itemsize
         self._content.view(np.uint8).data[row * size : (row + 1) * size] = self.record.pack_one(
@@ -351,7 +352,7 @@ class MemoryIndex(Index):
         return removed
 
     async def stats(self) -> IndexStats:
-        """State of the index; its bytes are those of the records, without Python's own."""
+        """Statistics of the index; ``bytes`` counts stored data, without Python's overhead."""
         self._turn()
         for page_id in list(self._leases):
             self._is_leased(page_id)
@@ -371,10 +372,10 @@ class MemoryIndex(Index):
         )
 
     def _number(self, count: int) -> int:
-        """Give out page ids; returns the last one."""
+        """Issue ``count`` page ids; returns the last one."""
         rows = self._last + count - self._forgotten + 1
-        if rows > len(self._times):  # the last of them that grows: an interrupt may come in between
-            # Rows that are not used yet read as FREE, and take no memory until they are written.
+        if rows > len(self._times):  # the array that grows last: an interrupt may come in between
+            # Unused rows read as FREE, and take no physical memory until they are written.
             for name in ("_content", "_states", "_times"):
                 old = getattr(self, name)
                 larger = np.zeros(max(2 * len(old), rows), old.dtype)
@@ -384,7 +385,7 @@ class MemoryIndex(Index):
         return self._last
 
     def _is_leased(self, page_id: int) -> bool:
-        """Whether a page has a lease; one that has run out is ended for good."""
+        """Whether a page has a live lease; an expired one is removed and the page released."""
         until = self._leases.get(page_id)
         if until is not None and until <= self._clock():
             del self._leases[page_id]

@@ -1,4 +1,4 @@
-"""Addresses and evidence of pages, as byte strings in one buffer."""
+"""Addresses or payloads of pages, as byte strings in one buffer or file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 
 import numpy as np
 
-_FIRST_ROOM: Final = 1024  # pages
-_LENGTH_BITS: Final = 28  # of a place; the bits above say where the text begins
+_FIRST_ROOM: Final = 1024  # initial capacity in pages
+_LENGTH_BITS: Final = 28  # low bits of a place: length of the text; its offset is above them
 _LENGTH: Final = (1 << _LENGTH_BITS) - 1
-_TAIL: Final = 1 << 20  # bytes that wait until they go into a file
-_DEAD: Final = 1 << 20  # bytes of removed texts above which the others may be compacted
+_TAIL: Final = 1 << 20  # bytes buffered before they are written to a file
+_DEAD: Final = 1 << 20  # minimum bytes of removed texts before the others are moved together
 
 
 class Texts:
-    """A byte string for each page id that has one; a page id takes 8 bytes besides its text.
+    """A map from page id to a byte string, with an overhead of 8 bytes per page id.
 
-    A dictionary of objects would take 150 bytes more. With a file only the places and the last
-    megabyte are in memory.
+    A dictionary would take 150 bytes more. With a file only the places and the last megabyte of
+    texts are in memory.
 
-    :param file: opened for reading and writing without a buffer, empty; the texts of removed pages
+    :param file: an empty file, opened unbuffered for reading and writing; texts of removed pages
         stay in it
 
     >>> texts = Texts()
@@ -34,19 +34,19 @@ class Texts:
 
     def __init__(self, file: io.FileIO | None = None) -> None:
         self._file = file
-        self._places = np.zeros(_FIRST_ROOM, np.uint64)  # of page ``_first + i``; 0: none
+        self._places = np.zeros(_FIRST_ROOM, np.uint64)  # place i: page ``_first + i``; 0: none
         self._first = 0
-        self._end = 0  # page id behind the last one
-        self._start = 0  # where the tail begins among all texts
+        self._end = 0  # the highest page id plus 1
+        self._start = 0  # offset of the tail among all texts
         self._tail = bytearray()
         self._dead = 0  # bytes of removed texts
-        self.nbytes = 0  #: bytes of all texts
+        self.nbytes = 0  #: bytes of all texts that were not removed
 
     def __bool__(self) -> bool:
         return self.nbytes > 0
 
     def __iter__(self) -> Iterator[int]:
-        """Page ids, ascending."""
+        """Page ids with a text, ascending."""
         found: list[int] = (np.flatnonzero(self._places) + self._first).tolist()
         return iter(found)
 
@@ -65,7 +65,7 @@ class Texts:
         return self._file.read(length)
 
     def __setitem__(self, page_id: int, text: bytes) -> None:
-        """Keep a text, which is not empty, in place of any former one."""
+        """Store a text, which must not be empty, in place of any former one."""
         if page_id < self._end:
             self.remove(page_id)
         while page_id - self._first >= len(self._places):
@@ -87,7 +87,7 @@ class Texts:
             self._tail = bytearray()
 
     def remove(self, page_id: int) -> None:
-        """Forget the text of a page, if it has any."""
+        """Remove the text of a page, if it has one."""
         if not self._first <= page_id < self._end:
             return
         length = int(self._places[page_id - self._first]) & _LENGTH
@@ -98,7 +98,7 @@ class Texts:
             self._move_together()
 
     def remove_before(self, page_id: int) -> None:
-        """Forget the texts of all pages with lower ids."""
+        """Remove the texts of all pages with lower ids."""
         count = min(page_id - self._first, len(self._places))
         if count <= 0:
             return
@@ -112,7 +112,7 @@ class Texts:
             self._move_together()
 
     def _move_together(self) -> None:
-        """Give back the memory of removed texts."""
+        """Compact the buffer, to free the memory of removed texts."""
         tail = bytearray()
         for page_id in self:
             text = self.get(page_id) or b""

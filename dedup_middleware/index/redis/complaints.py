@@ -1,4 +1,4 @@
-"""What errors of Redis mean: the remedy, and the message for users."""
+"""Classification of Redis errors: the remedy, and the message for users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dedup_middleware.index.redis.servers import NoSentinelError
 
 
 class Remedy(Enum):
-    """What may help after an error."""
+    """What may help after an error; the values describe it."""
 
     NONE = "nothing that this process could do"
     WAIT = "time"
@@ -44,12 +44,12 @@ class Remedy(Enum):
 
 @attrs.frozen
 class Complaint:
-    """The meaning of an error."""
+    """An error's message for users, its remedy, and whether retries are useless."""
 
     text: str
     remedy: Remedy = Remedy.NONE
-    refused: bool = False  # not to be used as it is, however often one tries
-    replaced: bool = False  # another index is there now
+    refused: bool = False  # the index can't be used as configured: retries would not help
+    replaced: bool = False  # another index is at the address now
 
 
 _MOVES = Complaint("the namespace is being moved to another server", Remedy.WAIT)
@@ -66,7 +66,7 @@ _NOPERM = Complaint(NO_RIGHT)
 _DATABASE = Complaint(
     "it has no such database: correct the number at the end of DEDUP_INDEX_URL", refused=True
 )
-# redis-py has classes of its own for some errors and leaves the code out of their texts.
+# redis-py has classes for some errors, whose texts lack the error code.
 _CLASSES: dict[type[Exception], Complaint] = {
     NoScriptError: Complaint("it has forgotten a script", Remedy.SCRIPT),
     MovedError: Complaint("the namespace is on another server of the cluster", Remedy.REDIRECT),
@@ -81,12 +81,12 @@ _CLASSES: dict[type[Exception], Complaint] = {
     NoPermissionError: _NOPERM,
     AuthenticationError: _AUTH,
 }
-# All others, and those of commands inside a script in Redis 6.
+# Codes of all other error replies, and of errors inside a script in Redis 6.
 _CODES: dict[str, Complaint] = {
     "OOM": _OOM,
     "READONLY": _READONLY,
     "BUSY": Complaint("it is busy with a script", Remedy.WAIT),
-    # A master that was cut off from the others; they may have chosen another one by now.
+    # This master was cut off from the others, which may have elected another one.
     "NOREPLICAS": Complaint("it has too few replicas to accept writes", Remedy.RECONNECT),
     "MISCONF": Complaint("it can't save to its disk and accepts no writes"),
     "WRONGTYPE": Complaint(
@@ -113,7 +113,7 @@ _NO_SCRIPTS = Complaint(
     "name the master, or take rename-command out of the server's configuration",
     refused=True,
 )
-# Without a code.
+# Phrases of error replies without a code.
 _PHRASES = (
     ("unauthenticated", _AUTH),  # a call of more than ten words before signing on
     ("DB index is out of range", _DATABASE),
@@ -129,20 +129,20 @@ NO_NODE = Complaint(
     "port",
     refused=True,
 )
-# Replies of such a server; redis-py takes every error reply for one.
+# Replies of a server outside a cluster; redis-py takes any error reply for that.
 _NO_NODE_REPLIES = ("cluster support disabled", "unknown command")
 
 
 def understand(error: Exception, timeout: float = 0.0) -> Complaint:
-    """Meaning of an error of redis-py; a text that is not known is passed on as it is.
+    """The meaning of an error of redis-py; an unknown error keeps its own text.
 
-    :param timeout: seconds that a reply may take, for the message
+    :param timeout: the time limit of a reply in seconds, for the message
 
     >>> understand(BusyLoadingError("Redis is loading the dataset in memory")).text
     'it is still loading its data'
     """
     if isinstance(error, RedisClusterException) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # why the node that was asked last can't be used
+        error = error.__cause__  # the error of the node that was tried last
         reply = error.__context__
         if (
             isinstance(error, RedisClusterException)
@@ -166,7 +166,7 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
 
 
 def _understand_refusal(error: Exception, text: str) -> Complaint | None:
-    """The meaning of an error that a wrong address makes, however often one tries."""
+    """The meaning of an error caused by a wrong address, which retries can't help; else None."""
     if isinstance(error, InvalidResponse):
         return Complaint(
             f"its answer is not that of a Redis server ({text[:200]}): correct host and port in "
@@ -188,15 +188,15 @@ def _understand_refusal(error: Exception, text: str) -> Complaint | None:
 
 
 def is_no_node(error: Exception) -> bool:
-    """Whether a server that is no node of a cluster answers so when it is asked for its slots."""
+    """Whether this is the error of CLUSTER SLOTS on a server that is no node of a cluster."""
     text = str(error).lower()
     return isinstance(error, ResponseError) and any(part in text for part in _NO_NODE_REPLIES)
 
 
 def _understand_text(text: str) -> Complaint:
-    if re.match("unknown command .EVAL(SHA)?[^A-Z]", text):  # before its arguments, which are ours
+    if re.match("unknown command .EVAL(SHA)?[^A-Z]", text):  # the start: our arguments follow it
         return _NO_SCRIPTS
-    # Inside a script, Redis 6 puts the place of the error before the code of the error.
+    # For errors inside a script, Redis 6 puts the position before the code.
     for word in text.replace("@user_script:", "@user_script: ").split():
         code = word.lstrip("-").rstrip(":")
         complaint = _CODES.get(code)
@@ -212,9 +212,9 @@ def _understand_text(text: str) -> Complaint:
 
 
 def as_error(text: str, where: str, *, refused: bool) -> DedupError:
-    """The error that is raised to the user.
+    """The exception to raise to the user: IndexRefusedError or IndexUnavailableError.
 
-    :param where: address of the server without its password
+    :param where: address of the server, without its password
     """
     kind = IndexRefusedError if refused else IndexUnavailableError
     return kind(f"the index at DEDUP_INDEX_URL={where} can't be used: {text}")

@@ -1,4 +1,4 @@
-"""Where the buckets of a Redis index are: generations, their expiry, their size."""
+"""Names of the keys that hold buckets in Redis; expiry of generations; memory estimates."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.index.redis.scripts import COUNTER, COUNTERS, TEXT_CHUNK, RowLayout
 from dedup_middleware.index.redis.servers import Reply, pairs
 
-FIELD = 2  # bytes of the name of a field: the prefix that names the bucket
+FIELD = 2  # bytes of a field's name, which is the bucket's prefix
 _HASH = b"b"
 _GENERATION = 4
 
 
 def hash_of(prefix: bytes, table: int, end: bytes = b"") -> bytes:
-    """The hash in which the buckets of a table are.
+    """Name of the hash that holds the buckets of a table.
 
-    :param prefix: of every key of the namespace
-    :param end: see :meth:`.ServerIndex.ends`
+    :param prefix: prefix of every key of the namespace
+    :param end: the generation, see :meth:`.ServerIndex.ends`
     """
     return prefix + _HASH + bytes((table,)) + end
 
 
 def end_of(generation: int) -> bytes:
-    """What the name of a hash says of its generation."""
+    """The suffix of a hash's name that gives its generation."""
     return generation.to_bytes(_GENERATION, "big")
 
 
 def field_of(bucket: int) -> bytes:
-    """The field of a bucket in the hash of its table."""
+    """Name of a bucket's field in the hash of its table."""
     return (bucket & 0xFFFF).to_bytes(FIELD, "big")
 
 
 @attrs.frozen
 class Held:
-    """What a key holds: all buckets of a table, or a large one (that of a field)."""
+    """Contents of a key: all buckets of a table, or the large bucket of one ``field``."""
 
     table: int
     generation: int  # 0 in an index without window
@@ -47,7 +47,7 @@ class Held:
 
 
 def held_by(name: bytes, prefix: bytes) -> Held | None:
-    r"""What a key of the namespace holds; None: no buckets.
+    r"""Parse the name of a key that holds buckets; None for other keys.
 
     >>> held_by(hash_of(b"{a}", 2, end_of(7)), b"{a}")
     Held(table=2, generation=7, field=b'')
@@ -65,12 +65,12 @@ def held_by(name: bytes, prefix: bytes) -> Held | None:
     return Held(rest[1], int.from_bytes(rest[2:size], "big"), rest[size:])
 
 
-_SCAN = 1000  # keys looked at by one call
-_DROPPED = 32  # keys of each kind removed by one call
+_SCAN = 1000  # keys examined per SCAN call
+_DROPPED = 32  # keys of each kind removed per call
 
 
 class Server(Protocol):
-    """What the steps need of the index."""
+    """The part of an index, or of a shard, that expiry and maintenance use."""
 
     @property
     def prefix(self) -> bytes:
@@ -90,18 +90,18 @@ class Server(Protocol):
 
 
 async def counters(server: Server) -> tuple[int, ...]:
-    """Page ids given, bytes of text, buckets, records left out, pages removed."""
+    """Page ids issued, bytes of text, buckets, records left out of full buckets, pages removed."""
     return counters_of(await server.ask(b"GET", server.prefix + b"counters") or b"")
 
 
 def counters_of(raw: bytes) -> tuple[int, ...]:
-    """Numbers behind the key ``counters``."""
+    """Decode the value of the key ``counters``."""
     size = COUNTER * COUNTERS
     return tuple(int.from_bytes(raw[i : i + COUNTER], "little") for i in range(0, size, COUNTER))
 
 
 async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
-    """First page id, and first byte of text, of each generation that has pages."""
+    """First page id and first text offset of each generation that has pages."""
     return {
         int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
         for generation, raw in pairs(await server.ask(b"HGETALL", server.prefix + b"generations"))
@@ -110,7 +110,7 @@ async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
 
 
 def glob(prefix: bytes) -> bytes:
-    """Pattern of all keys that begin with a prefix.
+    """Glob pattern for all keys with a prefix.
 
     >>> glob(b"{a*}")
     b'{a\\\\*}*'
@@ -119,7 +119,7 @@ def glob(prefix: bytes) -> bytes:
 
 
 async def scan(server: Server) -> AsyncIterator[list[bytes]]:
-    """Names of all keys of the namespace, some at a time; a name may come twice."""
+    """Iterate over the names of all keys of the namespace in batches; a name may come twice."""
     cursor: bytes | int = 0
     while True:
         cursor, names = await server.ask(
@@ -131,7 +131,7 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
 
 
 async def bucket_hashes(server: Server) -> dict[bytes, Held]:
-    """The hashes of buckets by their names."""
+    """All bucket hashes, by name."""
     found: dict[bytes, Held] = {}
     async for names in scan(server):
         for name in names:
@@ -144,12 +144,12 @@ async def bucket_hashes(server: Server) -> dict[bytes, Held]:
 async def remove_expired(server: Server, oldest: int) -> None:
     """Remove all generations before ``oldest``.
 
-    Every step may be repeated, by this process or by another one at the same time. If the index
-    can't be reached, this is left to the next process that opens it.
+    Every step is idempotent, so several processes may do this at the same time. If the index is
+    unavailable, the work is left to the next process that opens it.
     """
     try:
-        # Before the generations are looked up: a page that is claimed in between has a greater id,
-        # or its generation is found.
+        # Read before the generations: a page claimed in between has a greater id, or its
+        # generation is found.
         page_id, text, *_ = await counters(server)
         firsts = await first_numbers(server)
         dead = sorted(generation for generation in firsts if generation < oldest)
@@ -167,7 +167,7 @@ async def remove_expired(server: Server, oldest: int) -> None:
         living = [first for generation, first in firsts.items() if generation >= oldest]
         end = min(living, default=(page_id + 1, text))
         start = firsts[dead[0]]
-        # The chunk in which the first living page is stays until that one expires.
+        # The chunk with the first live page stays until that page expires.
         rows = range(start[0] // server.layout.rows, end[0] // server.layout.rows)
         texts = range(start[1] // TEXT_CHUNK, end[1] // TEXT_CHUNK)
         await drop(server, rows=chunk_names(server, b"s", rows))
@@ -178,7 +178,7 @@ async def remove_expired(server: Server, oldest: int) -> None:
 
 
 def chunk_names(server: Server, kind: bytes, chunks: Iterable[int]) -> Iterator[bytes]:
-    """Names of some chunks, of rows (``s``) or of text (``a``)."""
+    """Names of the keys of chunks; ``kind``: rows (b"s") or text (b"a")."""
     for chunk in chunks:
         yield server.prefix + kind + chunk.to_bytes(4, "little")
 
@@ -191,13 +191,13 @@ async def drop(
     hashes: Iterable[bytes] = (),
     generations: Sequence[int] = (),
 ) -> None:
-    """Remove keys that belong to pages that are gone, or generations; some in each call.
+    """Remove keys of dead pages, and entries of generations, in several calls.
 
-    :param rows: chunks of rows
-    :param large: texts, and buckets that are keys of their own
-    :param hashes: of buckets
+    :param rows: names of chunks of rows
+    :param large: names of chunks of text, and of large buckets with their own key
+    :param hashes: names of bucket hashes
     """
-    # There may be millions of them, and damaged counters name more: none is made before its turn.
+    # Names are consumed lazily: there may be millions, or more if the counters are damaged.
     kinds = iter(rows), iter(large), iter(hashes)
     parts = [[*islice(one, _DROPPED)] for one in kinds]
     while any(parts) or generations:
@@ -207,17 +207,18 @@ async def drop(
         parts, generations = [[*islice(one, _DROPPED)] for one in kinds], ()
 
 
-_SAMPLE = 20  # buckets of a hash
+_SAMPLE = 20  # buckets sampled per hash
 
 
 async def estimate_bytes(server: Server, pages: int, text: int) -> int:
-    """Bytes of memory, keys included.
+    """Estimate the bytes of memory of an index, including keys.
 
-    Chunks have a known size; of each hash some buckets are looked at, in the server's own order,
-    which is as good as random. Where SCAN or MEMORY USAGE is forbidden, chunks alone count.
+    Chunks have a known size. Hashes are estimated from a few buckets each, in the server's
+    iteration order, which is effectively random. Without the right to SCAN or MEMORY USAGE only
+    chunks are counted.
 
-    :param pages: pages that have a page record
-    :param text: bytes of text that were ever written
+    :param pages: number of pages with a page record
+    :param text: bytes of text written so far
     """
     rows, size = server.layout.rows, server.layout.row.itemsize
     records = -(-(pages + 1) // rows) * (rows * size) if pages else 0
@@ -237,7 +238,7 @@ async def estimate_bytes(server: Server, pages: int, text: int) -> int:
 
 
 async def _bucket_bytes(server: Server, name: bytes) -> int:
-    """Bytes of all buckets of a hash, buckets with a key of their own included."""
+    """Estimated bytes of a hash's buckets, including large ones with their own key."""
     own, (_, pairs) = await asyncio.gather(
         server.ask(b"MEMORY", b"USAGE", name, b"SAMPLES", _SAMPLE),
         server.ask(b"HSCAN", name, 0, b"COUNT", _SAMPLE),

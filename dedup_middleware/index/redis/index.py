@@ -1,11 +1,11 @@
-"""The index on a Redis server, shared by all who use its namespace.
+"""The index on a Redis server, shared by all processes that use its namespace.
 
 Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 
 * ``b table (1 byte)``, and with a window ``generation (4)``: a hash of buckets, by ``prefix (2)``
-* the same with ``prefix (2)`` behind it: a bucket of more than 4 KB
+* the same followed by ``prefix (2)``: a bucket of more than 4 KB
 * ``s chunk (4)``: rows of page records (see :class:`.scripts.RowLayout`)
-* ``a chunk (4)``: text, which is addresses and payloads
+* ``a chunk (4)``: text, that is addresses and payloads
 * ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
 """
 
@@ -48,18 +48,18 @@ from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, joi
 
 logger = logging.getLogger(__name__)
 
-_FETCH = 512  # pages in one call: bounds how long a script keeps the server
-_PROPOSED = 64  # the same where each page takes 50 us
-_CROWD = 20  # waiting pages for which a second call is begun while one is under way
-_TURNS = 20  # generations that may begin while some pages are proposed
-_LOOKED = 64  # the same where a page may have 64 KiB of text
+_FETCH = 512  # maximum pages per call, to bound how long a script blocks the server
+_PROPOSED = 64  # the same for proposals, at 50 us a page
+_CROWD = 20  # waiting pages that start a second call while one is in flight
+_TURNS = 20  # maximum retries of a proposal because a new generation has begun
+_LOOKED = 64  # maximum pages per call that reads texts, of up to 64 KiB each
 
 
 class RedisIndex(ServerIndex):
-    """Buckets in hashes, page records packed in chunks, decisions made by Lua scripts.
+    """Buckets in hashes, page records packed in chunks, claims made by atomic Lua scripts.
 
     :param options: ``index_url``, ``namespace``, ``timeout`` and ``retries`` are used
-    :param window: seconds that a page is remembered, 0: for ever
+    :param window: seconds for which a page is remembered, 0: for ever
     """
 
     def __init__(self, options: Options, *, window: float = 0.0) -> None:
@@ -71,7 +71,7 @@ class RedisIndex(ServerIndex):
         self._proposals = Batcher(
             self._propose, _PROPOSED, lanes=LANES, crowd=_CROWD, portion=PORTION
         )
-        # The oldest generation, and the first page id of those after it, which stays the same.
+        # Cache of ``expiring``: the oldest generation, and the first page id after it.
         self._expiring = (-1, 0)
 
     def warm(self) -> None:
@@ -83,13 +83,13 @@ class RedisIndex(ServerIndex):
         return self.prefix + name.encode()
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
-        # Opened again, it may be another index than before, which a greeting would refuse.
+        # A reopened index may be another one, which ``_check`` would refuse.
         self._link.introduce = lambda: None
         return await super().open(parameters)
 
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
         if not self._is_ours(stored):
-            # Calls under way stay in the session of the index before: they are not for this one.
+            # Calls in flight keep the session of the former index, so they can't change this one.
             self._session = Session(self.prefix)
         self._session.epoch = epoch
         self._parameters = stored
@@ -98,10 +98,10 @@ class RedisIndex(ServerIndex):
             self._link.check_introduction = self._check
 
     def _check(self, reply: Any) -> None:
-        """Look at the index behind a new connection.
+        """Check that a new connection leads to the opened index.
 
-        :raises IndexReplacedError: it has another key, so it is another one
-        :raises IndexRefusedError: it has other parameters, or is damaged
+        :raises IndexReplacedError: the hash key differs, so it is another index
+        :raises IndexRefusedError: its parameters differ, or it is damaged
         """
         opened = Opened(reply)
         if not self._is_ours(self._agreed(opened, self._parameters)):
@@ -116,11 +116,8 @@ class RedisIndex(ServerIndex):
     async def run(
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
     ) -> Reply:
-        """Run a script on the keys ``leases``, ``counters`` and ``committed``.
-
-        It works on the index as it is now: if that is set up anew before the script arrives, it
-        does nothing.
-        """
+        """Run a script on the keys ``leases``, ``counters`` and ``committed``; it does nothing if
+        the index has been set up anew when it arrives."""
         names = ("leases", "counters", "committed")
         session = attrs.evolve(self._session)
         call = self._script(name, names, *arguments, more_keys=more_keys, session=session)
@@ -148,7 +145,7 @@ class RedisIndex(ServerIndex):
         fields = b"".join(expiry.field_of(one.bucket) for one in bucket_keys) * len(ends)
         call = self._script("read", ("leases",), fields, more_keys=names)
         data = (await self._link.submit(call)).reply
-        # All bucket keys of the oldest generation, then all of the next one.
+        # The reply has all buckets of the oldest generation, then all of the next one.
         count = len(bucket_keys)
         return [
             joined_records(data[i::count], bucket_key.width)
@@ -157,7 +154,7 @@ class RedisIndex(ServerIndex):
 
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         size = _LOOKED if texts == Wanted.ALL else _FETCH
-        # A damaged record may name a page beyond all chunks.
+        # A damaged record may hold a page id beyond all chunks.
         most = min(PAGE_ID_MASK, (self.layout.rows << 32) - 1)
         wanted = [page_id if page_id <= most else 0 for page_id in page_ids.tolist()]
         calls = []
@@ -173,7 +170,7 @@ class RedisIndex(ServerIndex):
         return self._seen(page_ids, found[::2], split)
 
     def _chunks(self, page_ids: Iterable[int]) -> list[bytes]:
-        # Named so that a cluster that moves the namespace key by key answers "try again".
+        # Passed as keys, so that a cluster migrating the slot replies TRYAGAIN.
         chunks = {page_id // self.layout.rows for page_id in page_ids}
         return [*expiry.chunk_names(self, b"s", chunks)]
 
@@ -188,7 +185,7 @@ class RedisIndex(ServerIndex):
         return chain.from_iterable(made)
 
     async def _together(self, pages: list[Proposed]) -> Iterable[Claimed | Candidates | Exception]:
-        tokens, lease = new_tokens(pages), milliseconds(pages[0].lease)  # of all pages of a call
+        tokens, lease = new_tokens(pages), milliseconds(pages[0].lease)  # the same for all pages
         for _ in range(_TURNS):
             moment, session = self.moment(), self._session
             ends = self.ends(reversed(moment.live))
@@ -269,7 +266,7 @@ class RedisIndex(ServerIndex):
         return range(first, (await expiry.counters(self))[0] + 1)
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """Remove records of pages that are gone, and chunks that hold no other pages."""
+        """Remove records of dead pages, and chunks that hold only dead pages."""
         return await upkeep.compact(self, progress)
 
     async def stats(self) -> IndexStats:
@@ -288,14 +285,14 @@ class RedisIndex(ServerIndex):
         )
 
 
-# In one call of a load, which keeps the server for less than a millisecond.
+# Limits of a call of a load, which blocks the server for less than a millisecond.
 _PAGES = 256
 _BUCKETS = 128
-_BYTES = 1 << 16  # of text or records
+_BYTES = 1 << 16  # text or records
 
 
 class RedisSteps(Steps):
-    """Loads a block into a server."""
+    """The steps that load a block of pages into a Redis server."""
 
     def __init__(self, index: RedisIndex) -> None:
         self.pages = Pace(_PAGES)
@@ -366,7 +363,7 @@ class RedisSteps(Steps):
 
 
 def _rows(pages: Pages, layout: RowLayout) -> NDArray[np.uint8]:
-    """The rows of pages, uint8[n, bytes], without the offsets of their texts."""
+    """The rows of pages, uint8[n, bytes], without their text offsets."""
     rows = np.zeros(len(pages), layout.row)
     rows["content"] = layout.record.pack(pages.content)
     rows["stamp"] = State.RELEASED

@@ -1,4 +1,4 @@
-"""Calls to Redis: batches, retries, and greetings."""
+"""Calls to Redis: batching, retries, and checks of new connections."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from dedup_middleware.index.redis.servers import (
 )
 
 BATCH = 64
-LANES = 2  # batches under way
-# What opening raises where one of client and server speaks TLS and the other does not, or no Redis.
+LANES = 2  # batches in flight
+# Raised by opening if only one of client and server uses TLS, or the server is no Redis.
 _NO_SERVER = (IndexRefusedError, IndexUnavailableError)
-_UNANSWERED = 2.0  # seconds after which a server may be one that speaks no TLS
+_UNANSWERED = 2.0  # seconds without a reply after which a TLS mismatch is suspected
 _FIRST_PAUSE = 0.05  # seconds
 _LONGEST_PAUSE = 2.0
 
 
 @attrs.define(eq=False)
 class Session:
-    """The index that was opened: the prefix of its keys, and the epoch in which it was set up.
+    """An opened index: the prefix of its keys, and its epoch, chosen at random when it is created.
 
-    One that is set up anew with the same key is used in the same session, with its new epoch.
+    If the index is created anew with the same hash key, the session goes on with the new epoch.
     """
 
     prefix: bytes
@@ -65,7 +65,7 @@ class Session:
 class Call:
     """A command, or a script with its keys and arguments.
 
-    :ivar session: what the script works on; none for scripts that are not those of the index
+    :ivar session: the index that the script works on; None for other scripts, as the journal's
     """
 
     arguments: Sequence[bytes | str | int]
@@ -74,7 +74,7 @@ class Call:
     session: Session | None = None
 
     def words(self, *, in_full: bool) -> tuple[bytes | str | int, ...]:
-        """The command. ``in_full``: with the text of the script."""
+        """The words of the command; ``in_full``: EVAL with the script's text, else EVALSHA."""
         if self.script is None:
             return tuple(self.arguments)
         how = ("EVAL", self.script.text) if in_full else ("EVALSHA", self.script.sha)
@@ -82,13 +82,13 @@ class Call:
         return (*how, len(self.keys), *self.keys, *first, *self.arguments)
 
     def bytes_to_send(self, *, in_full: bool) -> bytes:
-        """The command in the form in which it is sent."""
+        """The command in wire format (RESP)."""
         return pack(self.words(in_full=in_full))
 
 
 @attrs.frozen(eq=False)
 class Result:
-    """A reply. ``again``: an earlier try of the call may have been carried out as well."""
+    """A reply. ``again``: an earlier attempt of the call may have been executed as well."""
 
     reply: Reply
     again: bool = False
@@ -96,23 +96,23 @@ class Result:
 
 @attrs.define(eq=False)
 class Try:
-    """A call on its way."""
+    """A call in flight, with the outcome of its last attempt."""
 
     call: Call
     again: bool = False
     in_full: bool = False
     result: Result | None = None
     trouble: Complaint | None = None
-    later: asyncio.Future[Result] | None = None  # its result, if other calls don't wait for it
+    later: asyncio.Future[Result] | None = None  # set if the call is retried apart from its batch
 
     @property
     def is_open(self) -> bool:
-        """Whether it has no reply, and sending it again may help."""
+        """Whether the call has no reply, and sending it again may help."""
         is_hopeless = self.trouble is not None and self.trouble.remedy is Remedy.NONE
         return self.result is None and not is_hopeless
 
     def answer(self, result: Result | Exception) -> None:
-        """Give its result to who waits for that alone."""
+        """Resolve the future ``later``, if there is one."""
         if self.later is None or self.later.done():
             return
         if isinstance(result, Exception):
@@ -125,14 +125,14 @@ class Link(ABC):
     """Sends calls in batches to one server or to the masters of a cluster.
 
     :param where: the address for messages, without its password
-    :param timeout: seconds that a reply may take
-    :param retries: how often a call is sent again
-    :param limit: calls in a batch; ``lanes``: batches under way
-    :ivar opening: refusals are raised as such; later calls raise IndexUnavailableError
+    :param timeout: seconds to wait for a reply
+    :param retries: how often a failed call is sent again
+    :param limit: maximum number of calls in a batch; ``lanes``: of batches in flight
+    :ivar opening: refusals raise IndexRefusedError if True, IndexUnavailableError if False
     :ivar on_round_trip: called for each exchange
     """
 
-    # Hosts and ports that the address names, and whether it says that they speak TLS.
+    # Hosts and ports in the address, and whether it asks for TLS.
     _named: tuple[Sequence[tuple[str, int]], bool]
 
     def __init__(self, where: str, timeout: float, retries: int, limit: int, lanes: int) -> None:
@@ -147,11 +147,11 @@ class Link(ABC):
     async def first(self, call: Call) -> Result:
         """Send the call that opens the index.
 
-        :raises IndexRefusedError: the user lacks a right, or one of server and address speaks TLS
-            and the other does not
+        :raises IndexRefusedError: the user lacks a right, or only one of server and address uses
+            TLS
         """
         sent = self.submit(call)
-        # A server without TLS never answers a client with it: after a while both are tried.
+        # A server without TLS never answers a TLS client: after a while both protocols are tried.
         try:
             await asyncio.wait([sent], timeout=_UNANSWERED)
         except asyncio.CancelledError:
@@ -160,19 +160,19 @@ class Link(ABC):
         if not sent.done() or isinstance(sent.exception(), _NO_SERVER):
             error = await self._mismatch()
             if error is not None:
-                self._gave_up = True  # no call again: the server will never understand this client
+                self._gave_up = True  # no retries: the server will never understand this client
                 with contextlib.suppress(*_NO_SERVER):
                     await sent
                 raise error
         try:
             return await sent
         except IndexUnavailableError as error:
-            if NO_RIGHT in str(error):  # it will lack it for as long as the crawl runs
+            if NO_RIGHT in str(error):  # retries during the crawl would not help
                 raise IndexRefusedError(str(error)) from error
             raise
 
     async def _mismatch(self) -> DedupError | None:
-        """The error if a server speaks TLS and the address does not, or the reverse."""
+        """The error if a server uses TLS and the address does not, or the reverse; else None."""
         places, tls = self._named
         limit = min(self._timeout, _UNANSWERED)
         looks = [other_protocol(host, port, limit, tls=not tls) for host, port in places]
@@ -187,16 +187,16 @@ class Link(ABC):
         return as_error(text, self._where, refused=True)
 
     def submit(self, call: Call) -> asyncio.Future[Result]:
-        """Send a call with the next batch."""
+        """Add a call to the next batch."""
         return self._batcher.submit(call)
 
     async def replies(self, calls: Iterable[Call]) -> list[Reply]:
-        """Replies to calls that go out together."""
+        """Submit calls together and await their replies."""
         return [one.reply for one in await asyncio.gather(*map(self.submit, calls))]
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what is under way and disconnect."""
+        """Wait for calls in flight, then disconnect."""
 
     async def _run(self, calls: list[Call]) -> list[Result | Exception | asyncio.Future[Result]]:
         tries = [Try(call) for call in calls]
@@ -207,7 +207,7 @@ class Link(ABC):
         return [one.result or one.later or self._error(one.trouble) for one in tries]
 
     async def _retry(self, tries: list[Try]) -> None:
-        """Send calls again until they have their replies, or as often as they may be sent."""
+        """Send calls again, with growing pauses, until all have replies or no retries are left."""
         try:
             for attempt in range(1, self._retries + 1):
                 await asyncio.sleep(pause(attempt))
@@ -231,7 +231,8 @@ class Link(ABC):
                     one.later.cancel()
 
     async def _attempt(self, tries: list[Try]) -> None:
-        """Send what has no reply yet. Forgotten scripts cost no attempt: they were not run."""
+        """Send calls without a reply, again at once if ``_prepare`` allows it: sending a forgotten
+        script in full is no retry, as it was not run."""
         for _ in range(3):
             todo = [one for one in tries if one.is_open]
             if not todo:
@@ -242,11 +243,11 @@ class Link(ABC):
 
     @abstractmethod
     async def _exchange(self, todo: list[Try]) -> None:
-        """Send calls once; each gets a result or a trouble."""
+        """Send calls once and set ``result`` or ``trouble`` of each."""
 
     @abstractmethod
     async def _prepare(self, failed: list[Try]) -> bool:
-        """Do what the errors of an exchange need; whether to send the calls again at once."""
+        """Apply the remedies for failed calls; returns whether to resend the calls at once."""
 
     def _error(self, trouble: Complaint | None) -> DedupError:
         assert trouble is not None
@@ -256,7 +257,7 @@ class Link(ABC):
 
 
 def remedies_of(failed: Iterable[Try]) -> set[Remedy]:
-    """What may help calls that have no result."""
+    """The remedies for failed calls."""
     return {one.trouble.remedy for one in failed if one.trouble}
 
 
@@ -264,8 +265,8 @@ class RedisLink(Link):
     """Sends calls to the server that holds the namespace.
 
     :param key: any key of the namespace
-    :ivar introduce: gives the call that goes first over every new connection, if any
-    :ivar check_introduction: looks at its reply; may raise IndexRefusedError or IndexReplacedError
+    :ivar introduce: returns the first call to send over each new connection, or None
+    :ivar check_introduction: checks its reply; raises IndexRefusedError or IndexReplacedError
     """
 
     def __init__(self, options: Options, where: str, key: str) -> None:
@@ -310,7 +311,7 @@ class RedisLink(Link):
         if Remedy.REDIRECT in remedies:
             self._servers.moved()
         elif remedies & {Remedy.RECONNECT, Remedy.OPEN}:
-            # A new connection is greeted, and so opens the index again.
+            # A new connection sends ``introduce``, which opens the index again.
             await self._servers.drop()
         return bool(remedies & _FREE)
 
@@ -334,5 +335,5 @@ def _trouble(tries: Iterable[Try], trouble: Complaint) -> None:
 
 
 def pause(attempt: int) -> float:
-    """Seconds before an attempt: doubled each time, and random, so that processes spread out."""
+    """Seconds to wait before an attempt: exponential backoff with jitter."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * float(2**attempt)) * random.uniform(0.5, 1)

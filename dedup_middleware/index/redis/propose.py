@@ -1,4 +1,4 @@
-"""Proposals of many pages in one call of ``propose.lua``: the request, and what the reply means."""
+"""Proposals of many pages in one call of ``propose.lua``: encode the request, decode the reply."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _PAGE_ID = np.uint64(PAGE_ID_MASK)
 _MORE, _EXACT, _FULL_MOST = 64, 128, 63
-_WANTED = 128  # most page records that a proposal reads
+_WANTED = 128  # maximum number of page records requested with a proposal
 _PAGE = PAGE_ID_BITS // 8
-PORTION = 32  # pages whose replies are decoded at once
-# Bytes of the eight that a reply has for each page: rows that follow; flags and the number of full
-# buckets; bytes that belong to no record.
+PORTION = 32  # pages whose replies are decoded before control returns to the event loop
+# Offsets in the eight bytes that a reply has per page, after the page id: number of rows; flags and
+# number of full buckets; bytes that belong to no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 
 @attrs.frozen(eq=False)
 class Request:
-    """Keys and arguments for some pages, and what it takes to decode the reply."""
+    """Keys and arguments of a call for some pages, and the data needed to decode the reply."""
 
-    keys: list[bytes]  # the hashes of the buckets
+    keys: list[bytes]  # names of the bucket hashes
     arguments: list[bytes]
-    suffixes: NDArray[np.uint64]  # of every SimHash bucket: the suffix, its table as one bit
-    simhash_counts: NDArray[np.int64]  # SimHash buckets of every page
-    tables: NDArray[np.uint64]  # of every bucket key of all pages: its table, as one bit
-    counts: list[int]  # bucket keys of every page
+    suffixes: NDArray[np.uint64]  # for each SimHash bucket: suffix, table as one bit
+    simhash_counts: NDArray[np.int64]  # number of SimHash buckets per page
+    tables: NDArray[np.uint64]  # for each bucket key of all pages: its table, as one bit
+    counts: list[int]  # number of bucket keys per page
     tokens: bytes
 
 
 def new_tokens(pages: Sequence[Proposed]) -> bytes:
-    """A token for each page: a call that is sent again must find the claim that it has made."""
+    """A random token for each page, by which a retried call finds the claim it made before."""
     return secrets.token_bytes(TOKEN * len(pages))
 
 
@@ -88,11 +88,11 @@ def request(
     ends: Sequence[bytes],
     layout: RowLayout,
 ) -> Request:
-    """What to send for some pages; the bucket keys of all are turned into bytes in one go.
+    """Encode the proposals of some pages; their bucket keys are encoded together by NumPy.
 
     :param tokens: see :func:`new_tokens`
-    :param prefix: of every key of the namespace
-    :param ends: of the names of hashes, the newest generation first
+    :param prefix: prefix of every key of the namespace
+    :param ends: suffixes of the hashes' names, the newest generation first
     """
     every = [BucketKeys.of(page.bucket_keys).words for page in pages]
     words = np.concatenate(every)
@@ -124,7 +124,7 @@ def request(
         if (
             settles_exact
             and entry.exact
-            # The first two tables without SimHash records are those of the key and of a band.
+            # The page is in the key table and the first band table, but not in the exact table.
             and (kind[0] == KEY_TABLE and FIRST_BAND_TABLE in kind and EXACT_TABLE not in kind)
         ):
             size = bytes((size[0] + _TWIN,)) + size[1:]
@@ -132,7 +132,7 @@ def request(
         row, text = claimed_row(entry, record)
         pages_sent += (row, size + own, text)
         start = end
-    # Which of the tables, counted from 1, settle exact copies.
+    # Positions, counted from 1, of the tables by which exact copies are found.
     settling = (KEY_TABLE, FIRST_BAND_TABLE) if settles else ()
     anchored = [own_tables.index(one) + 1 for one in own_tables if one in ANCHOR_TABLES] or [0]
     special_tables = bytes(own_tables.index(one) + 1 for one in settling) or bytes(2)
@@ -163,7 +163,7 @@ def request(
 
 
 def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Every bucket once, ascending, and of each its place there, counted from 1.
+    """The distinct buckets, ascending, and the position of each input among them, from 1.
 
     >>> held, places = _each_once(np.array([7, 3, 7], np.uint64))
     >>> held.tolist(), places.tolist()
@@ -180,7 +180,7 @@ def _each_once(buckets: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
 
 
 def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
-    """The candidates that each page was judged against, as ``propose.lua`` reads them."""
+    """Encode the known pages of each proposal for ``propose.lua``."""
     parts: list[bytes] = []
     for own, page in enumerate(pages, 1):
         if page.known is NOTHING_KNOWN or not page.known:
@@ -210,10 +210,8 @@ def proposals(
     layout: RowLayout,
     note: Callable[[int, int], None] = lambda _damaged, _scanned: None,
 ) -> Iterator[Claimed | Candidates]:
-    """Decode the reply of the server for each page, when it is iterated over.
-
-    :param note: called with the numbers of damaged page records, and of SimHash records compared
-    """
+    """Decode the server's reply lazily, one page at a time; calls ``note`` with the number of
+    damaged page records and of SimHash records compared."""
     from dedup_middleware.index.scan import scan_answers  # numba stays lazy
 
     results, simhash_buckets, neighbour_rows = reply
@@ -252,7 +250,7 @@ def proposals(
     for i, page_id in enumerate(own.tolist()):
         how, corrupt = results[8 * i + _HOW], results[8 * i + _CORRUPT]
         part = slice(starts[i], starts[i + 1])
-        if how & _EXACT:  # equal texts have the same places, but for their keys
+        if how & _EXACT:  # equal texts have equal bucket keys in all tables but the key table
             end = sum(sent.counts[: i + 1])
             own_tables = sent.tables[end - sent.counts[i] : end]
             found.tables[part] = np.bitwise_or.reduce(own_tables) & ~np.uint64(_KEY)
@@ -282,17 +280,17 @@ def proposals(
             yield candidates
 
 
-BUCKETS = 2000  # read by one call: as many values and their fields must fit on Lua's stack
-KNOWN = 4096  # pages that those of one call know: bounds what is sent and looked up
+BUCKETS = 2000  # maximum buckets per call: their fields and values must fit on Lua's stack
+KNOWN = 4096  # maximum known pages per call: bounds what is sent and looked up
 
 
 def batches(
     pages: Sequence[Proposed], generations: int, most: int = BUCKETS
 ) -> list[list[Proposed]]:
-    """Pages in groups of one lease, one distance, so many buckets and so many known pages.
+    """Split pages into groups with equal lease and distance and bounded buckets and known pages.
 
-    :param generations: in which each bucket is read
-    :param most: buckets of a group
+    :param generations: number of generations in which each bucket is read
+    :param most: maximum number of buckets in a group
     """
     groups: list[list[Proposed]] = []
     buckets_left = known_left = 0

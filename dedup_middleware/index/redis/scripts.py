@@ -1,4 +1,4 @@
-"""The Lua scripts of the Redis index, and the layout they share with it."""
+"""The Lua scripts of the Redis index, and the row layout that they share with Python."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dedup_middleware.model.buckets import BUCKET_LIMIT, COMMON_ANCHOR, FULL_BUC
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import CONTENT, PAGE_ID_MASK, SIMHASH_RECORD, State
 
-# With Redis's own 6 bytes a chunk fills a 32 KiB block of its allocator.
+# Bytes of a chunk: with Redis's 6 bytes of overhead it fills a 32 KiB block of the allocator.
 TEXT_CHUNK = (32 << 10) - 6
-STEPS = 4  # in which a chunk of rows grows on a cluster: each fills a block of the allocator, too
-# Texts of so many rows share a field on a cluster, if they have no more than so many bytes each.
+STEPS = 4  # steps in which a chunk of rows grows on a cluster; each fills an allocator block, too
+# On a cluster the texts of GROUPED rows share a field, if each has at most GROUP_LIMIT bytes.
 GROUPED = 16
 GROUP_LIMIT = 250
 PAYLOAD_BIT = 1 << 15
 _KNOWN_TAIL = 8
 _TAIL = 7  # bytes of a row that describe its text
-# Stamps below this second (of 2001) are states, not times of commits.
+# Commit times are never below this second (of 2001); smaller stamps are states.
 FIRST_SECOND = 1_000_000_000
-# The key of counters holds five numbers of this many bytes: page ids given, bytes of
-# text, buckets, records left out of full buckets, and pages removed; and behind them the epoch.
+# The key ``counters`` holds five numbers of COUNTER bytes: page ids issued, bytes of text, buckets,
+# records not written to full buckets, pages removed. The epoch follows them.
 COUNTER = 6
 EPOCH = 8  # bytes
 COUNTERS = 5
 
 _PENDING = State.PENDING.to_bytes(4, "little")
 
-# Last bytes by which a bucket that is rewritten is compared: at least one whole record.
+# Compaction rewrites a bucket only if its last GUARD bytes, at least one record, are unchanged.
 GUARD = 16
 
-# Bytes of a full SimHash bucket that the reply to a proposal includes.
+# Maximum bytes of a full SimHash bucket in the reply to a proposal.
 SHOWN = (16 << 10) // SIMHASH_RECORD * SIMHASH_RECORD
 
 _CONSTANTS = {
@@ -68,8 +68,8 @@ _CONSTANTS = {
 
 
 _FIELDS: Mapping[str, Any] = CONTENT.fields or {}
-# Offsets, counted from 1, of the fields of a whole record by which an exact copy is recognised:
-# equal texts have the same size, SimHash, exact hash, figures and sketch.
+# Offsets, counted from 1, of the CONTENT fields by which scripts recognise an exact copy: equal
+# texts have the same size, SimHash, exact hash, figures and sketch.
 _EXACT = {
     name: _FIELDS[field][1] + 1
     for name, field in (
@@ -87,26 +87,23 @@ _COMPARED = WHOLE.fields[:-1]  # all but the sketch
 
 @attrs.frozen
 class RowLayout:
-    """A page record as Redis keeps it.
-
-    Its rows are packed into strings (chunks), so that a page costs no key of its own.
-    """
+    """Layout of page records in Redis: rows packed into strings (chunks), not a key per page."""
 
     record: RecordLayout = WHOLE
 
     @cached_property  # used for every page
     def row(self) -> np.dtype[np.void]:
-        """What is kept of the page, its stamp, and where its text is."""
+        """The dtype of a row: stored content, stamp, and position of the page's text."""
         fields: list[Any] = [("content", self.record.dtype), ("stamp", "<u4")]
         if self.record.text:
-            # Length of the address; the highest bit says that a payload follows: its length (3
-            # bytes) and itself. Offset in all text chunks, one after the other.
+            # text_length: bytes of the address; PAYLOAD_BIT is set if a payload follows it, as
+            # length (3 bytes) and data. text_offset: position in the concatenated text chunks.
             fields += [("text_length", "<u2"), ("text_offset", "u1", (5,))]
         return np.dtype(fields)
 
     @cached_property
     def rows(self) -> int:
-        """Rows of a chunk."""
+        """Number of rows in a chunk."""
         return TEXT_CHUNK // self.row.itemsize
 
     @cached_property
@@ -116,7 +113,7 @@ class RowLayout:
 
     @property
     def known_tail(self) -> int:
-        """Last bytes of a content by which a page is known again."""
+        """Number of last bytes of a content that identify a known page."""
         if "sketch" in self.record.fields or "key" not in self.record.fields:
             return min(_KNOWN_TAIL, self.record.itemsize)
         fields = self.record.fields[self.record.fields.index("key") :]
@@ -124,7 +121,7 @@ class RowLayout:
 
     @property
     def constants(self) -> dict[str, int]:
-        """The layout as the scripts know it."""
+        """The layout as constants of the scripts."""
         return {
             **_EXACT,
             "CONTENT_SIZE": self.record.itemsize,
@@ -135,12 +132,12 @@ class RowLayout:
         }
 
     def content(self, rows: NDArray[np.void]) -> NDArray[np.void]:
-        """CONTENT[n] of rows."""
+        """The contents of rows, CONTENT[n]."""
         return self.record.unpack(rows["content"])
 
 
 def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
-    """The row of a page that is claimed, but for where its text begins, and that text."""
+    """The row of a claimed page, without its text offset, and the page's text."""
     row = record.pack_one(entry.content) + _PENDING
     if not record.text:
         return row, b""
@@ -150,17 +147,14 @@ def claimed_row(entry: Entry, record: RecordLayout) -> tuple[bytes, bytes]:
 
 
 def joined_text(address: bytes | None, payload: bytes) -> bytes:
-    """The text of a page: its address, then the length of its payload and that, if there is any."""
+    """The text of a page: the address and, if there is a payload, its length (3 bytes) and data."""
     if not payload:
         return address or b""
     return (address or b"") + len(payload).to_bytes(3, "little") + payload
 
 
 def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes]:
-    """Address and payload of a page, from its row and its text; empty where there is none.
-
-    What follows the payload in the text is left out.
-    """
+    """Address and payload of a page, b"" if there is none; bytes after the payload are ignored."""
     at = layout.row.itemsize - _TAIL
     length = int.from_bytes(row[at : at + 2], "little")
     if not layout.record.text or len(row) != layout.row.itemsize:
@@ -173,12 +167,12 @@ def split_text(row: bytes, text: bytes, layout: RowLayout) -> tuple[bytes, bytes
 
 
 def text_or_none(address: bytes) -> str | None:
-    """An address as it is kept; None: there is none."""
+    """Decode a stored address; None if it is empty."""
     return address.decode("utf-8", "replace") if address else None
 
 
 def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which stamps no script has written, so that their rows are damaged."""
+    """Mask of the stamps that no script writes, so that their rows are damaged."""
     strange: NDArray[np.bool_] = (stamps == State.COMMITTED) | (
         (stamps > State.RELEASED) & (stamps < FIRST_SECOND)
     )
@@ -186,7 +180,7 @@ def strange_stamps(stamps: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 def read_rows(raw: Sequence[bytes], layout: RowLayout) -> tuple[NDArray[np.void], int]:
-    """Rows as the server gives them, and how many are damaged: those read as FREE."""
+    """Decode rows from a reply; also returns how many are damaged, which read as FREE."""
     size = layout.row.itemsize
     lengths = np.fromiter(map(len, raw), np.int64, len(raw))
     if (lengths != size).any():
@@ -201,27 +195,27 @@ def read_rows(raw: Sequence[bytes], layout: RowLayout) -> tuple[NDArray[np.void]
 
 @attrs.frozen
 class Script:
-    """A script as the server knows it."""
+    """The source of a script and its SHA1, by which EVALSHA names it."""
 
     text: bytes
     sha: bytes
 
 
 OWN = "dedup_middleware.index.redis"
-# Scripts that need nothing of the common parts, though some names are the same.
+# Scripts that use no shared definitions, although some of their names are equal.
 _BARE = frozenset({"visit"})
 _DEFINED = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
 
 
 def _source(name: str, package: str) -> str:
-    """A script without its comments, which every server would keep."""
+    """The source of a script without comments, to save memory on the server."""
     text = (files(package) / "lua" / f"{name}.lua").read_text(encoding="utf-8")
     return re.sub(r"(?m)^ *--.*\n", "", text)
 
 
 @cache
 def _common() -> list[tuple[frozenset[str], str]]:
-    """The definitions that scripts share, in their order, each with the names that it defines."""
+    """The shared definitions of ``common.lua``, in order, each with the names it defines."""
     parts = re.split(r"(?m)^(?=local )", _source("common", OWN))
     named = [(_DEFINED.match(part), part) for part in parts]
     return [(frozenset(names[1].split(", ")), part) for names, part in named if names]
@@ -233,12 +227,8 @@ def _words(text: str) -> set[str]:
 
 @cache
 def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
-    """A script by the name of its file, with the definitions and constants it uses before it.
-
-    What a script defines is made anew by each call.
-
-    :param package: the one in whose folder ``lua`` the script is
-    """
+    """The script in the folder ``lua`` of a package, after the shared definitions and constants
+    that it uses; no others, since each call evaluates all definitions."""
     text = _source(name, package)
     used = _words(text)
     for names, part in reversed([] if name in _BARE else _common()):

@@ -1,4 +1,4 @@
-"""What an index on one Redis server and an index on the masters of a cluster have in common."""
+"""Base class of the indexes on one Redis server and on the masters of a cluster."""
 
 from __future__ import annotations
 
@@ -39,16 +39,15 @@ from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stam
 logger = logging.getLogger(__name__)
 
 OWN_SCHEMA = str(SCHEMA).encode()
-_COMMITTED = 256  # claims in one call
+_COMMITTED = 256  # maximum number of claims in one call
 
 
 class Opened:
-    """The reply of the script ``open``: the schema, parameters and epoch of what was opened, and
-    the server's clock in seconds."""
+    """Reply of the script ``open``: schema, parameters, epoch, and the server's time in seconds."""
 
     def __init__(self, reply: Any) -> None:
         schema, fields, milliseconds, epoch = reply
-        # RESP3 gives a dictionary to a command, but a flat list to a script, as RESP2 does.
+        # Scripts return hashes as flat lists even under RESP3.
         texts = [field.decode("utf-8", "replace") for field in fields]
         self.schema: str = schema.decode("utf-8", "replace")
         self.parameters: dict[str, str] = dict(zip(texts[::2], texts[1::2], strict=True))
@@ -57,10 +56,10 @@ class Opened:
 
 
 class ServerIndex(Index):
-    """Opening, time and expiry, claims and rows of an index that lives on Redis servers."""
+    """Opening, clock and generations, claims and rows of an index on Redis servers."""
 
     _link: Link
-    _first_prefix: bytes  # of the keys of what is opened first
+    _first_prefix: bytes  # key prefix of the shard that is opened first
     _proposals: Batcher[Proposed, Claimed | Candidates]
     layout: RowLayout
 
@@ -69,15 +68,15 @@ class ServerIndex(Index):
         self._name = f"{self._where} (DEDUP_NAMESPACE={options.namespace})"
         self._parameters: dict[str, str] = {}
         self._window = Window(window)
-        self._ahead = 0.0  # seconds of the server's clock before our monotonic one
+        self._ahead = 0.0  # the server's clock minus our monotonic clock, in seconds
         self._generation = 0
         self._sweeper: asyncio.Task[None] | None = None
-        self._claimed: dict[Claim, bytes] = {}  # what is kept of pages with an open claim
-        # Of each home shard its own, so that none waits for one whose slot moves.
+        self._claimed: dict[Claim, bytes] = {}  # stored content of pages with an open claim
+        # One batcher per home shard, so that none waits for a shard whose slot is moving.
         self._commits: dict[int, Batcher[Claim, bool]] = {}
 
     def watch_round_trips(self, report: Callable[[], None]) -> None:
-        """Call ``report`` for each exchange; one with all nodes of a cluster counts once."""
+        """Call ``report`` for each exchange; an exchange with several nodes counts once."""
         self._link.on_round_trip = report
 
     async def close(self) -> None:
@@ -94,7 +93,7 @@ class ServerIndex(Index):
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
         wanted = self._with_own(parameters)
-        # What was emptied meanwhile is set up with the key that its pages were hashed with.
+        # If the index was emptied meanwhile, it keeps the key with which pages were hashed so far.
         known = {HASH_KEY: self._parameters[HASH_KEY]} if self._parameters else {}
         opened = await self._first({**complete(wanted), **known}, OWN_SCHEMA)
         stored = self._agreed(opened, wanted)
@@ -114,23 +113,23 @@ class ServerIndex(Index):
         return dict(stored)
 
     async def _first(self, parameters: Mapping[str, str], schema: bytes) -> Opened:
-        """Send the call that opens the index; an address that can't be right is refused."""
-        send = self._link.submit if self._parameters else self._link.first  # opened before, or not
+        """Send the call that opens the index, with the checks of ``Link.first`` the first time."""
+        send = self._link.submit if self._parameters else self._link.first
         return Opened((await send(self._open_call(self._first_prefix, parameters, schema))).reply)
 
     @abstractmethod
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
-        """Use the index that was opened.
+        """Start using the opened index.
 
-        :param epoch: of what was opened first
-        :param sets_up: what is empty is set up; else it is refused
+        :param epoch: epoch of the shard that was opened first
+        :param sets_up: create what is missing; else that is an error
         """
 
     def _is_ours(self, stored: Mapping[str, str]) -> bool:
         return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
 
     def _agreed(self, opened: Opened, parameters: Parameters | None) -> dict[str, str]:
-        """The stored parameters, unless they are refused; layout and clock are taken over."""
+        """Check and return the stored parameters; adopt the index's record layout and clock."""
         check_schema(opened.schema, self._name)
         stored = agree(opened.parameters, parameters, self._name)
         self._set_layout(layout_of(stored, self._name))
@@ -145,12 +144,12 @@ class ServerIndex(Index):
     ) -> Call:
         """The call that opens the index, or a shard of it.
 
-        :param prefix: of its keys
-        :param parameters: what it gets if it is empty
-        :param schema: empty: it is not set up
+        :param prefix: prefix of its keys
+        :param parameters: parameters to store if it is empty
+        :param schema: schema to store if it is empty; b"": do not create it
         """
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
-        # The epoch of an index that is set up by this very call.
+        # The epoch of the index if this call creates it.
         session = Session(prefix, secrets.token_bytes(EPOCH))
         keys = [prefix + name for name in (b"leases", b"schema", b"parameters", b"counters")]
         return Call((schema, *pairs), keys, script("open", self.layout), session)
@@ -158,33 +157,33 @@ class ServerIndex(Index):
     # Generations
 
     def moment(self) -> Moment:
-        """This moment by the server's clock, as far as it is known."""
+        """The present moment by an estimate of the server's clock."""
         moment = self._window.at(time.monotonic() + self._ahead)
-        if moment.generation < self._generation:  # a reply has named a later one
+        if moment.generation < self._generation:  # a reply named a later generation
             moment = self._window.of_generation(self._generation)
         return moment
 
     def _turn(self, generation: int) -> None:
-        """The server says that it is in another generation than this process thought."""
+        """Adopt the generation that the server reports, which differs from our estimate."""
         if generation < self.moment().generation:
-            # Its clock is behind what was measured. It names the next generation when that begins.
+            # Its clock is behind our estimate. It will report the next generation in time.
             self._ahead = generation * self._window.span_ms / 1000 - time.monotonic()
         self._generation = generation
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove expired generations while the work goes on."""
+        """Remove expired generations in a background task."""
         if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
             work = self._remove_expired(self.moment().oldest)
             self._sweeper = asyncio.get_running_loop().create_task(work)
 
     def ends(self, generations: Iterable[int]) -> list[bytes]:
-        """How the names of hashes of generations end; without a window there is one, b""."""
+        """Suffixes of the bucket hashes' names, one per generation; [b""] without a window."""
         return [end_of(one) for one in generations] if self._window.seconds else [b""]
 
     @abstractmethod
     async def _remove_expired(self, oldest: int) -> None:
-        """Remove the generations before one."""
+        """Remove all generations before ``oldest``."""
 
     # Claims
 
@@ -210,7 +209,7 @@ class ServerIndex(Index):
     def _rows_call(
         self, name: str, page_ids: Sequence[int], *arguments: bytes | int, keys: Sequence[str] = ()
     ) -> Call:
-        """A script on leases, some keys, and the rows of pages, which are on one shard."""
+        """A script call on the leases, further keys, and the rows of pages of one shard."""
 
     async def commit(self, claim: Claim) -> bool:
         home = self._home_of(claim.page_id)
@@ -222,18 +221,15 @@ class ServerIndex(Index):
             self._claimed.pop(claim, None)
 
     async def _commit(self, claims: list[Claim], *stamps: bytes) -> list[bool | Exception]:
-        """Commit claims on one shard.
-
-        :param stamps: those of all the pages; none: they are stored now
-        """
+        """Commit claims on one shard; ``stamps``: one packed array of commit times, none: now."""
         raw = b"".join(self._local(one.page_id) + _token(one) for one in claims)
         page_ids = [one.page_id for one in claims]
         result = await self._link.submit(
             self._rows_call("commit", page_ids, raw, *stamps, keys=("committed",))
         )
-        # 0: it is gone; 1: committed now; 2: it was committed already. If the call may have been
-        # carried out before, 2 may mean by this very call; but the server may also have lost its
-        # last writes and given the id to another page. A load looks in any case.
+        # 0: the claim is gone; 1: committed now; 2: the page was committed already. After a retry,
+        # 2 may be the work of the first attempt, or the server has lost writes and given the id to
+        # another page, so the content is compared. Loads always compare it.
         pairs = list(zip(claims, result.reply, strict=True))
         doubtful = [one for one, flag in pairs if flag == 2 and (result.again or stamps)]
         ours: set[Claim] = set()
@@ -260,7 +256,7 @@ class ServerIndex(Index):
     # Rows
 
     def _committed(self, raw: bytes) -> int:
-        """The number of stored pages that a counter holds; a damaged one counts as 0."""
+        """Parse a counter of committed pages; a damaged one is logged and counts as 0."""
         if raw.isdigit() and len(raw) <= 15:
             return int(raw)
         logger.warning(
@@ -273,9 +269,9 @@ class ServerIndex(Index):
     def _seen(
         self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
     ) -> Seen:
-        """What :meth:`look` returns, from rows, addresses and payloads as they are kept.
+        """Build the result of :meth:`look` from stored rows, addresses and payloads.
 
-        A damaged row is counted and has state FREE. So has one with an id of more than 40 bits,
+        A damaged row is counted and gets state FREE, and so does a page id of more than 40 bits,
         which comes from a damaged bucket.
         """
         raw = [
@@ -294,5 +290,5 @@ def _token(claim: Claim) -> bytes:
 
 
 def milliseconds(seconds: float) -> int:
-    """A lease as the scripts take it."""
+    """A lease in milliseconds, at least 1, as the scripts take it."""
     return max(1, round(seconds * 1000))

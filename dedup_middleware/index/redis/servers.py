@@ -1,10 +1,10 @@
-"""Connections to the server that holds the namespace; redis-py makes them.
+"""Connections, made by redis-py, to the server that holds the namespace.
 
-Its address may name sentinels, the name under which they watch the master, and a database::
+An address may name sentinels, the name under which they monitor the master, and a database::
 
     redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME/DATABASE?sentinel_password=PASSWORD
 
-User and password are those of the servers; the sentinels' own are options.
+User and password are those of the server; the credentials of the sentinels are options.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import hide_password
 
-# Where wait_for makes a task of what it waits for, this makes none: two turns of the loop fewer.
+# asyncio.wait_for may create a task; a timeout context saves two event loop iterations.
 if sys.version_info >= (3, 11):
     from asyncio import timeout as time_limit
 else:
@@ -50,13 +50,13 @@ Reply = Any  # bytes, int, None, list, dict (RESP3) or an error reply
 Words = Sequence[bytes | str | int]
 Greet = Callable[[AbstractConnection], Awaitable[None]]
 
-# What a connection or a cluster may fail with; TimeoutError is another class before Python 3.11.
+# Errors of connections and clusters; asyncio.TimeoutError is a class of its own before Python 3.11.
 Failures = (RedisError, RedisClusterException, OSError, asyncio.TimeoutError)
-# Replies, although redis-py counts two of them among the errors of the connection.
+# Error replies; redis-py derives two of them from its connection error.
 _ERROR_REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
 
-# Seconds after its last use in which a connection is used again as it is. Later the pool looks
-# whether it is still alive, which takes as long as to decide two pages.
+# Seconds after its last use during which a connection is reused without a check. After that the
+# pool checks that it is alive, which takes as long as deciding two pages.
 _FRESH = 0.02
 
 _OPTIONS = ("db", "username", "password", "protocol", "client_name")
@@ -67,12 +67,12 @@ _SENTINEL_SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
 _SENTINEL_PORT = 26379
 _OWN_OPTIONS = {"sentinel_username": "username", "sentinel_password": "password"}
 
-# Answers of a server that is there and is no sentinel, or none for this user.
+# Errors of a server that answers, but is no sentinel or refuses this user.
 _REFUSALS = (AuthenticationError, InvalidResponse, ResponseError)
 
 
 def read_address(url: str) -> tuple[dict[str, Any], Sentinels | None]:
-    """Arguments of a redis-py pool, and the sentinels that know the server's host, if any.
+    """Arguments of a redis-py pool, and the sentinels to ask for the server's host, if any.
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
@@ -90,7 +90,7 @@ def read_address(url: str) -> tuple[dict[str, Any], Sentinels | None]:
 
 
 def nodes_of(url: str) -> list[str]:
-    """The address of each node that is named in that of a cluster; any other address as it is.
+    """Split a cluster's address into one address per node; any other address is returned as is.
 
     >>> nodes_of("redis+cluster://user:secret@a:1,b:2?protocol=3")
     ['redis://user:secret@a:1?protocol=3', 'redis://user:secret@b:2?protocol=3']
@@ -103,10 +103,10 @@ def nodes_of(url: str) -> list[str]:
 
 
 def connection_options(url: str) -> dict[str, Any]:
-    """Arguments of a redis-py pool for the address of a server, as redis-py reads it.
+    """Arguments of a redis-py pool for the address of one server.
 
-    An option of redis-py that would change how replies look, or wait longer than
-    ``DEDUP_TIMEOUT``, is not one that an address may hold.
+    Options of redis-py that change the format of replies, or wait longer than ``DEDUP_TIMEOUT``,
+    are refused.
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
@@ -114,7 +114,7 @@ def connection_options(url: str) -> dict[str, Any]:
     known = _OPTIONS + (_TLS_OPTIONS if parts.scheme == "rediss" else ())
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if name not in known:
-            # If a password has a question mark, the rest of it looks like options.
+            # After an unescaped question mark, the rest of a password looks like options.
             which = (
                 f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "an unknown option"
             )
@@ -122,7 +122,7 @@ def connection_options(url: str) -> dict[str, Any]:
     if parts.scheme == "unix" and not parts.path:
         raise _fail(url, "name the socket, for example unix:///run/redis.sock")
     database = "" if parts.scheme == "unix" else parts.path.strip("/")
-    if database and not database.isdecimal():  # redis-py would take the first one
+    if database and not database.isdecimal():  # redis-py would use database 0
         raise _fail(url, "the database behind the port is a number")
     try:
         options: dict[str, Any] = {"protocol": 2, **parse_url(url)}
@@ -140,7 +140,7 @@ def connection_options(url: str) -> dict[str, Any]:
 
 
 def _check_place(options: dict[str, Any]) -> None:
-    """Refuse a host or socket that could be looked for only to fail with an error from inside."""
+    """Raise ValueError for a host or socket path that makes connecting fail with obscure errors."""
     if "\0" in options.get("path", ""):
         raise ValueError("the path of the socket holds a NUL character")
     try:
@@ -152,11 +152,11 @@ def _check_place(options: dict[str, Any]) -> None:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        port_is_known = parts.port != 0  # reading it raises ValueError where it is no number
+        port_is_known = parts.port != 0  # ``port`` raises ValueError if it is no number
     except ValueError:
         port_is_known = False
-    # Such a character leaves the rest of the password where the path or the options should be, so
-    # nothing of them is shown.
+    # After an unescaped / ? # or @ the rest of the password is parsed as path or options, so the
+    # message shows neither.
     if not port_is_known or "@" in parts.path + parts.query + parts.fragment:
         fix = (
             "write it as redis://USER:PASSWORD@HOST:PORT/DATABASE, and in it / ? # @ of a password"
@@ -166,20 +166,20 @@ def _split(url: str) -> SplitResult:
 
 
 def _fail(url: str, fix: str) -> OptionsError:
-    # An option may hold the password as well, so nothing behind the question mark is shown.
+    # Options may hold a password as well, so the message shows nothing after the question mark.
     return OptionsError("DEDUP_INDEX_URL", hide_password(url).partition("?")[0], fix)
 
 
 class NoSentinelError(RedisConnectionError):
-    """No server of an address can be asked as a sentinel, however often one tries."""
+    """No server in the address works as a sentinel, and retries would not help."""
 
 
 @attrs.define
 class Sentinels:
-    """Sentinels that watch over a master, and are asked for it one after the other.
+    """Sentinels that monitor a master, and are queried in turn for its address.
 
-    ``hosts``: name and port of each, in the order in which they are asked; ``service``: what they
-    call the master; ``options``: further arguments of the connections to them.
+    ``hosts``: host and port of each, in the order of queries; ``service``: their name for the
+    master; ``options``: further arguments of the connections to them.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -187,11 +187,11 @@ class Sentinels:
     options: dict[str, Any] = attrs.field(factory=dict, repr=False)
 
     async def master(self, timeout: float, server: Mapping[str, Any]) -> tuple[str, int]:
-        """Host and port of the master.
+        """Ask the sentinels for host and port of the master.
 
-        :param timeout: seconds that each sentinel may take
-        :param server: options of the connections to the server; TLS is the same for the sentinels
-        :raises NoSentinelError: each server is another one, or does not accept the password
+        :param timeout: seconds to wait for each sentinel
+        :param server: options of the connections to the server; its TLS options apply to sentinels
+        :raises NoSentinelError: each is no sentinel, refuses the user or has no trusted certificate
         :raises redis.exceptions.ConnectionError: no sentinel replies, or none knows the master
         """
         options: dict[str, Any] = {
@@ -214,7 +214,7 @@ class Sentinels:
                 silent.append(error)
                 continue
             if found is not None:
-                # Try the sentinel that answered first the next time.
+                # Next time, query the sentinel that answered first.
                 self.hosts = (self.hosts[place], *self.hosts[:place], *self.hosts[place + 1 :])
                 name, number = found
                 return (name.decode() if isinstance(name, bytes) else str(name)), int(number)
@@ -234,16 +234,16 @@ class Sentinels:
 
 
 def _is_untrusted(error: Exception) -> bool:
-    """Whether no known authority vouches for the certificate of a server."""
+    """Whether a server's certificate could not be verified."""
     return isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 
 def split_address(url: str) -> tuple[str, Sentinels]:
-    """Address of the first sentinel in the form of a server's, and all sentinels.
+    """Split the address of sentinels into a server address and the sentinels.
 
-    The first is as good as a server's own address for reading the options in it.
+    The server address has the host of the first sentinel; it is used only for its options.
 
-    :raises ValueError: the text says what to write instead
+    :raises ValueError: the address is malformed; the message says what to write instead
 
     >>> split_address("redis+sentinel://:pw@a:7,b/news/1?sentinel_password=x")[0]
     'redis://:pw@a:7/1'
@@ -280,47 +280,47 @@ def _host(name: str) -> tuple[str, int]:
 
 
 class RedisServers:
-    """Leads to the server named in the address, to the one that the sentinels named there call the
-    master or, in a cluster, to the master of the namespace.
+    """Connects to the server in the address, to the master that its sentinels name or, in a
+    cluster, to the master that holds the namespace.
 
     :param key: any key of the namespace
     :param timeout: seconds that connecting, and each exchange, may take
-    :param greet: signs on over every new connection, before anything else goes over it
+    :param greet: sets up each new connection (authentication and so on) before its first use
     """
 
     def __init__(self, url: str, key: str, timeout: float, greet: Greet) -> None:
         options, self._sentinels = read_address(url)
-        # One limit for a whole exchange takes a third of the time of redis-py's for each reply.
+        # A time limit per exchange costs a third of redis-py's time limit per reply.
         self._options = options | {"socket_timeout": None, "socket_connect_timeout": timeout}
         self._key = key
         self._timeout = timeout
         self._greet = greet
-        self._node: dict[str, Any] = {}  # where the master is, if not where the address says
+        self._node: dict[str, Any] = {}  # host and port of the master, if other than in the address
         self._pool = self._make_pool()
         self._cluster: RedisCluster | None = None
-        self._nodes: list[ClusterNode] | None = None  # None: not known yet
+        self._nodes: list[ClusterNode] | None = None  # None: unknown yet; empty: no cluster
         self._moved = self._sentinels is not None
         self._finding = asyncio.Lock()
-        self._fresh: list[tuple[float, AbstractConnection]] = []  # last use, not in the pool
+        self._fresh: list[tuple[float, AbstractConnection]] = []  # last use; not in the pool
 
     def _make_pool(self) -> ConnectionPool:
         return ConnectionPool(**self._options | self._node, redis_connect_func=self._greet)
 
     def moved(self) -> None:
-        """The namespace is on another server of the cluster: look for it before the next use."""
+        """Note that another server holds the namespace; it is looked up before the next use."""
         self._moved = True
 
     async def drop(self) -> None:
-        """Use no connection made so far again, and ask anew where the master is."""
+        """Discard all connections, and look up the master again before the next use."""
         known = self._cluster is not None or bool(self._nodes)
         self._moved = known or self._sentinels is not None
         await self._renew_pool()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AbstractConnection]:
-        """A connection that has been greeted.
+        """A connection for one exchange, already set up by ``greet``.
 
-        :raises Failures: none can be had; or whatever ``greet`` raises
+        :raises Failures: no connection can be made; errors of ``greet`` are passed on
         """
         async with self._finding:
             if self._moved:
@@ -350,7 +350,7 @@ class RedisServers:
                 await pool.release(connection)
 
     async def _fresh_connection(self) -> AbstractConnection | None:
-        """A connection that was in use a moment ago; others go back to the pool."""
+        """A connection used within ``_FRESH`` seconds, if any; older ones return to the pool."""
         while self._fresh:
             used, connection = self._fresh.pop()
             if time.monotonic() - used < _FRESH:
@@ -361,10 +361,10 @@ class RedisServers:
     async def exchange(
         self, connection: AbstractConnection, commands: Sequence[bytes]
     ) -> tuple[list[Reply], Exception | None]:
-        """Send packed commands in one go and read their replies.
+        """Send packed commands in one write and read their replies.
 
-        Returns the replies, error replies among them, and what broke the connection, if anything
-        did: commands without a reply may or may not have been carried out.
+        :returns: the replies, including error replies, and the exception that broke the connection,
+            or None; commands without a reply may or may not have been executed
         """
         replies: list[Reply] = []
         try:
@@ -379,13 +379,13 @@ class RedisServers:
             await connection.disconnect(nowait=True)
             return replies, error
         except BaseException:
-            # Replies still under way would be taken for those of the next exchange.
+            # Outstanding replies would be read as those of the next exchange.
             await connection.disconnect(nowait=True)
             raise
         return replies, None
 
     def named(self) -> tuple[Sequence[tuple[str, int]], bool]:
-        """Hosts and ports that the address names, none for a socket, and whether over TLS."""
+        """Hosts and ports in the address (none for a Unix socket), and whether it asks for TLS."""
         options = self._options
         tls = options.get("connection_class") is SSLConnection
         if self._sentinels is not None:
@@ -393,17 +393,17 @@ class RedisServers:
         return [(options["host"], options.get("port", 6379))] if "host" in options else [], tls
 
     async def close(self) -> None:
-        """Disconnect."""
-        self._finding = asyncio.Lock()  # one belongs to the event loop in which it was waited for
+        """Close all connections."""
+        self._finding = asyncio.Lock()  # a lock is bound to the event loop in which it was used
         self._fresh.clear()  # the pool closes connections in use, too
-        with contextlib.suppress(*Failures):  # of a server that is gone
+        with contextlib.suppress(*Failures):  # the server may be gone
             await self._pool.aclose()
 
     async def _renew_pool(self) -> None:
-        """From now on use new connections; those in use are closed when they are given back."""
+        """Replace the pool; connections in use are closed when they are released."""
         old, self._pool = self._pool, self._make_pool()
         fresh, self._fresh = self._fresh, []
-        with contextlib.suppress(*Failures):  # of a server that is gone
+        with contextlib.suppress(*Failures):  # the server may be gone
             for _, connection in fresh:
                 await connection.disconnect(nowait=True)
                 await old.release(connection)
@@ -414,7 +414,7 @@ class RedisServers:
             options = dict(self._options)
             if options.pop("connection_class", None) is SSLConnection:
                 options["ssl"] = True
-            # Replies of a server that does not answer are waited for here, too.
+            # The cluster client needs a limit of its own for servers that do not answer.
             options["socket_timeout"] = self._timeout
             self._cluster = RedisCluster(
                 **options,
@@ -423,17 +423,17 @@ class RedisServers:
                 retry=Retry(NoBackoff(), 0),
             )
         try:
-            # From the second time on it asks all nodes it has heard of, not only the address.
+            # After the first call it queries all nodes it knows, not only the one in the address.
             await self._cluster.initialize()
             node = self._cluster.get_node_from_key(self._key)
         finally:
             await self._cluster.aclose()
-        assert node is not None  # it is for replicas only
+        assert node is not None  # None is possible for replicas only
         return str(node.host), int(node.port)
 
 
 async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> bool:
-    """Whether a server answers as Redis does over TLS (``tls``), or without it."""
+    """Whether a server completes a TLS handshake (``tls``), or answers PING without TLS."""
     context = None
     if tls:
         context = ssl.create_default_context()
@@ -444,7 +444,7 @@ async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> 
             reader, writer = await asyncio.open_connection(host, port, ssl=context)
             try:
                 if tls:
-                    return True  # the handshake is done; it may ask for a certificate now
+                    return True  # the handshake is done, even if a client certificate is required
                 writer.write(b"PING\r\n")
                 return (await reader.read(1)) in {b"+", b"-"}
             finally:
@@ -455,35 +455,32 @@ async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> 
 
 
 async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
-    """The nodes of a cluster, as alternatives if one dies; none if the server is no cluster."""
+    """The masters of the server's cluster, to try if one dies; empty if it is in no cluster."""
     try:
-        # The one command for this that every user is allowed to send.
+        # The only command for this that every user may send.
         about = dict(pairs(await ask(connection, pack((b"HELLO",)))))
         if about.get(b"mode") != b"cluster":
             return []
         shares = await ask(connection, pack((b"CLUSTER", b"SLOTS")))
-    except ResponseError:  # an older server, or a user who may not ask
+    except ResponseError:  # an older server, or the user lacks the right
         return []
     hosts = {(share[2][0], share[2][1]) for share in shares}
     return [ClusterNode(host.decode(), port) for host, port in sorted(hosts) if host]
 
 
 async def ask(connection: AbstractConnection, command: bytes) -> Reply:
-    """One command over a connection that is being greeted.
-
-    :raises RedisError: an error reply, or the connection broke
-    """
+    """Send one command and read its reply; raises RedisError for an error reply, too."""
     await connection.send_packed_command(command, check_health=False)
     return await connection.read_response()
 
 
 def pairs(reply: Reply) -> Iterable[tuple[Any, Any]]:
-    """The fields of a hash, by protocol 2 or 3."""
+    """The (field, value) pairs of a reply, in the format of protocol 2 or 3."""
     return reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
 
 
 def pack(words: Words) -> bytes:
-    """A command in the form in which it is sent."""
-    # Half of a call's time goes into packing where redis-py does it, which is in Python.
+    """A command in wire format (RESP)."""
+    # hiredis packs in C; packing by redis-py takes half of a call's time.
     packed: bytes = hiredis.pack_command(tuple(words))  # type: ignore[arg-type]  # its stub takes one word
     return packed

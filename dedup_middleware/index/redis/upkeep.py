@@ -1,4 +1,4 @@
-"""Maintenance of a Redis index: walks, compaction, forgetting pages."""
+"""Maintenance of a Redis index: iteration, compaction, forgetting pages."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ from dedup_middleware.model.records import (
 if TYPE_CHECKING:
     from dedup_middleware.index.base import Progress
 
-LOADS = b"loads"  # name of the key of loads under way
-_AHEAD = 3  # calls under way
-_CHUNKS = 16  # chunks of page records read by one call
-_READ = 512  # buckets read by one call
-_REWRITTEN = 128  # buckets rewritten by one call, which keeps the server for about 1 ms
-_BYTES = 1 << 18  # the same, as far as they are not small
-_STRIPPED = 1000  # pages whose texts are given up by one call
-_WALKED = 1 << 20  # bytes of buckets that one call should read
-# Of a table with more buckets than these all possible fields are read: the names of them all
-# would keep the server for some milliseconds.
+LOADS = b"loads"  # name of the key that holds the loads in progress
+_AHEAD = 3  # calls in flight
+_CHUNKS = 16  # chunks of page records read per call
+_READ = 512  # maximum buckets read per call
+_REWRITTEN = 128  # maximum buckets rewritten per call, which takes the server about 1 ms
+_BYTES = 1 << 18  # maximum bytes of buckets rewritten per call
+_STRIPPED = 1000  # pages whose texts are removed per call
+_WALKED = 1 << 20  # target bytes of buckets read per call
+# For a hash with more buckets than this all 2^16 possible fields are read: listing their names
+# would block the server for some milliseconds.
 _FEW = 1 << 12
 _PREFIXES = 1 << 16
-# Buckets, and their bytes in all live generations one after the other.
+# Buckets, and the bytes of each in all live generations, joined.
 _Part = tuple[list[int], list[bytes]]
-Rows = tuple[int, NDArray[np.void]]  # number of the first page, rows of the layout
+Rows = tuple[int, NDArray[np.void]]  # page id of the first row; rows in the layout's dtype
 _T = TypeVar("_T")
 _POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 
 
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
-    """Results of calls, in their order; while one is worked on, the next ones are under way.
+    """Yield results in the order of calls, while the next calls are already in flight.
 
-    A server carries out what one client has sent in one go before it turns to others, so ``ahead``
-    times the time of a call is how long it may keep them waiting.
+    A server executes everything that a client sent at once before it serves others, so it may
+    block them for ``ahead`` times the duration of a call.
 
-    :param ahead: the most calls under way
+    :param ahead: maximum number of calls in flight
     """
     waiting: deque[asyncio.Task[_T]] = deque()
     loop = asyncio.get_running_loop()
@@ -79,10 +79,7 @@ async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) ->
 
 
 async def rows(server: Server) -> AsyncIterator[Rows]:
-    """Rows of every chunk that exists, FREE ones included.
-
-    Leases that have run out are ended before, so that states are those of this moment.
-    """
+    """Iterate over the rows of all chunks, including FREE ones, after ending expired leases."""
     await server.run("lapse")
     last = (await expiry.counters(server))[0]
     size, row = server.layout.rows, server.layout.row
@@ -102,7 +99,7 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
 
 
 def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
-    """Pages of a chunk, without damaged ones and FREE ones."""
+    """The page records of a chunk, without damaged and FREE rows."""
     first, raw = found
     stamps = raw["stamp"]
     pages = PageRecords(
@@ -114,22 +111,22 @@ def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
 
 
 class _Texts:
-    """Which chunks of text hold a byte of a page that is not gone."""
+    """Finds the chunks without text of an alive page; ``end``: bytes of text written so far."""
 
     def __init__(self, end: int) -> None:
-        # The last one is still written to, and is not looked at.
+        # The last chunk is still being written, so it is ignored.
         self._count = end // TEXT_CHUNK
-        # Texts that begin in a chunk, less the texts that end in the one before.
+        # Texts that begin in a chunk minus texts that end in the chunk before.
         self._changes = np.zeros(self._count + 2, np.int64)
 
     def add(self, raw: NDArray[np.void], wanted: NDArray[np.bool_]) -> None:
-        """Take note of the texts of some rows of a chunk."""
+        """Count the texts of the ``wanted`` rows among all rows of a chunk."""
         starts = raw["text_offset"].astype(np.int64) @ _POWERS
         lengths = raw["text_length"].astype(np.int64)
         more = lengths >= PAYLOAD_BIT
-        # The length of a payload is stored in the text itself; its limit is good enough here.
+        # The payload's length is stored in the text itself; its limit is a sufficient bound here.
         ends = starts + np.where(more, lengths - PAYLOAD_BIT + 3 + PAYLOAD_LIMIT, lengths)
-        # Texts follow each other in the order of the pages, and every row says where its begins.
+        # Texts are in page order, so each ends where the next one begins.
         known = np.flatnonzero(raw["stamp"] != State.FREE)
         ends[known[:-1]] = np.minimum(ends[known[:-1]], starts[known[1:]])
         used = wanted & (lengths > 0)
@@ -140,7 +137,7 @@ class _Texts:
             np.add.at(self._changes, np.minimum(at, self._count + 1), amount)
 
     def unused(self) -> list[int]:
-        """Chunks that hold nothing any more."""
+        """Numbers of the chunks that hold no counted text."""
         found: list[int] = np.flatnonzero(np.cumsum(self._changes[: self._count]) == 0).tolist()
         return found
 
@@ -148,10 +145,7 @@ class _Texts:
 async def walk_buckets(
     server: Server, ends: Callable[[], list[bytes]]
 ) -> AsyncIterator[tuple[int, bytes]]:
-    """Every bucket that holds a record, ascending; see :meth:`.Index.buckets`.
-
-    :param ends: those of the generations that are alive at this moment
-    """
+    """See :meth:`.Index.buckets`; ``ends`` returns the hash suffixes of the live generations."""
     hashes = await expiry.bucket_hashes(server)
     size = 64
 
@@ -178,7 +172,7 @@ def _hashes_of(server: Server, table: int, ends: Sequence[bytes]) -> list[bytes]
 
 
 async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Sequence[int]:
-    """The buckets of a table that may hold a record, ascending."""
+    """The buckets of a table that may be non-empty, ascending."""
     fields: set[int] = set()
     for name in hashes:
         own = await fields_of(server, name)
@@ -189,7 +183,7 @@ async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Se
 
 
 async def fields_of(server: Server, name: bytes) -> Sequence[int]:
-    """The prefixes of the buckets that a hash may hold, ascending."""
+    """The prefixes of the buckets that may exist in a hash, ascending."""
     if int(await server.ask(b"HLEN", name)) > _FEW:
         return range(_PREFIXES)
     names = await server.ask(b"HKEYS", name)
@@ -197,13 +191,13 @@ async def fields_of(server: Server, name: bytes) -> Sequence[int]:
 
 
 async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
-    """Some fields of a hash."""
+    """Values of fields of a bucket hash; a large bucket (empty field) is read from its own key."""
     values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
     large = [i for i, value in enumerate(values) if value == b""]
     if large:
         found = await server.ask(b"MGET", *[name + fields[i] for i in large])
         for i, value in zip(large, found, strict=True):
-            # One that was compacted since the first look is a field again.
+            # A large bucket compacted since the first read is a field again.
             values[i] = value or await server.ask(b"HGET", name, fields[i])
     return values
 
@@ -219,10 +213,8 @@ async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence
 
 
 async def settled(server: Server, last: int) -> int:
-    """The last page id up to ``last`` that is below those of all loads under way.
-
-    Loads that were broken off are forgotten by and by.
-    """
+    """``last``, or the page id before the first one of any load in progress if that is lower;
+    removes entries of loads whose lease has expired."""
     seconds, microseconds = await server.ask(b"TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
     for token, raw in pairs(await server.ask(b"HGETALL", server.prefix + LOADS)):
@@ -234,15 +226,15 @@ async def settled(server: Server, last: int) -> int:
 
 
 def packed(page_ids: NDArray[np.uint64]) -> bytes:
-    """Page ids as the scripts take them."""
+    """Page ids as the scripts take them: 5 bytes each, little-endian."""
     return bytes_of(page_ids)[:, :5].tobytes()
 
 
 def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
-    """Split things of these sizes into calls, each with a limited number of bytes and of things.
+    """Split items of these sizes into consecutive parts; yields (start, stop) of each.
 
-    :param most: bytes in a call; more only of a single thing
-    :param count: things in a call
+    :param most: maximum bytes of a part; only a single item may exceed it
+    :param count: maximum number of items in a part
 
     >>> list(cuts([5, 5, 5, 20, 1, 1, 1, 1], 10, 3))
     [(0, 2), (2, 3), (3, 4), (4, 7), (7, 8)]
@@ -258,7 +250,7 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 async def compact(server: Server, progress: Progress | None = None) -> int:
-    """See :meth:`.Index.compact`; chunks of rows and of text that hold nothing else are removed."""
+    """See :meth:`.Index.compact`; also removes chunks of rows and text without alive pages."""
     report = progress or (lambda _what, _done: None)
     last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
@@ -269,7 +261,7 @@ async def compact(server: Server, progress: Progress | None = None) -> int:
         pages = pages_of(found, server.layout)
         done += len(pages)
         if not living.add(pages):
-            # The chunk of the last page is still written to: pages that come meanwhile enter it.
+            # Keep a chunk that is not full: new pages are still written to it.
             if first + server.layout.rows <= last + 1:
                 empty.append(first // server.layout.rows)
         elif server.layout.record.text:
@@ -307,7 +299,7 @@ async def _compact_buckets(server: Server, living: Living, report: Progress) -> 
 async def compact_all(
     calls: AsyncIterator[Coroutine[Any, Any, tuple[int, int]]], report: Progress
 ) -> int:
-    """Carry out calls of :func:`compact_some`; returns how many records they took out."""
+    """Run calls of :func:`compact_some`; returns the total number of records removed."""
     seen = removed = 0
     async for looked, gone in in_order(calls, _AHEAD):
         seen, removed = seen + looked, removed + gone
@@ -318,10 +310,8 @@ async def compact_all(
 async def compact_some(
     server: Server, living: Living, name: bytes, table: int, fields: Sequence[bytes]
 ) -> tuple[int, int]:
-    """Rewrite buckets that hold records of pages that are gone; one that changes meanwhile stays.
-
-    :returns: number of buckets that were looked at, and of records taken out of them
-    """
+    """Remove the records of dead pages from buckets, except buckets that change meanwhile; returns
+    the number of non-empty buckets read, and of records removed."""
     reply = await held_in(server, name, fields)
     held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
     removed = 0
@@ -340,13 +330,13 @@ async def compact_some(
     return len(held), removed
 
 
-_FORGOTTEN = 4  # chunks of page records in one call, which keeps the server for about 1 ms
-_FORGETTING = 2  # calls under way
+_FORGOTTEN = 4  # chunks of page records per call, which takes the server about 1 ms
+_FORGETTING = 2  # calls in flight
 _LAST_STAMP = 1 << 32
 
 
 async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
-    """Let committed pages read as released; returns how many there were."""
+    """Mark committed pages as released; returns how many were committed."""
     wanted = np.unique(np.asarray(page_ids, np.uint64))
     wanted = wanted[wanted <= np.uint64(PAGE_ID_MASK)].astype(np.int64)
     size = server.layout.rows
@@ -362,7 +352,7 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
 
 
 async def forget_stamps(server: Server, since: float, until: float) -> int:
-    """Let pages committed in a span of time read as released; returns how many there were."""
+    """Mark pages committed in a span of time as released; returns how many there were."""
     last = (await expiry.counters(server))[0]
     first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
     if first >= behind:

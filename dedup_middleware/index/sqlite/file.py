@@ -1,4 +1,4 @@
-"""The SQLite file of an index: its thread, its transactions, its errors."""
+"""Access to the SQLite file of an index: thread, transactions, error messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from dedup_middleware.index.parameters import (
 )
 from dedup_middleware.index.sqlite import tables
 
-# By the text of the message: Python 3.10 does not give SQLite's error codes.
+# Part of SQLite's message, our message, whether it is a refusal. Python 3.10 lacks error codes.
 _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("file is not a database", "it is the file of another program; name another file", True),
     ("malformed", "the file is damaged; restore a copy, or remove it to begin anew", True),
@@ -64,17 +64,12 @@ _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("disk i/o", "the disk fails or is full", False),
 )
 
-# What reading raises if another program has written values of another type: columns of SQLite take
-# any.
+# Raised by reading values of a wrong type, which SQLite lets other programs write.
 DAMAGED_VALUE = (TypeError, ValueError, OverflowError)
 
 
 def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
-    """The error that is raised to the user.
-
-    :param opening: raise IndexRefusedError where it applies; later calls always raise
-        IndexUnavailableError
-    """
+    """The exception to raise to the user; IndexRefusedError only while ``opening``."""
     text, refused = f"{type(error).__name__}: {error}", False
     if isinstance(error, DAMAGED_VALUE):
         text = f"a value in it is damaged ({error}); restore a copy, or remove it to begin anew"
@@ -87,9 +82,9 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a new file, but none above it if the path is absolute and may be misspelt.
+    """Make the folder of a new file; of an absolute path, which may be misspelt, only the last one.
 
-    :raises IndexRefusedError: names the folder that is missing
+    :raises IndexRefusedError: the folder above it is missing; the message names it
     """
     above = path.parent.parent
     if path.is_absolute() and not path.parent.exists() and not above.exists():
@@ -104,27 +99,27 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 BATCH = 256
-_ENDS = ("-wal", "-shm")  # of the files that SQLite keeps next to a database
+_ENDS = ("-wal", "-shm")  # suffixes of the files that SQLite keeps next to a database
 _File = tuple[int, int]  # device and inode
 
 
 @attrs.frozen(eq=False)
 class Step:
-    """What to do inside a transaction, and whether it writes.
+    """One call to be carried out in a transaction shared with others.
 
-    ``act`` is called once for all steps with the same one in a transaction: it takes their
-    arguments, in their order, and returns a result for each. Those of a lower ``rank`` go first.
+    All steps of a transaction with the same ``act`` are done by one call of it: it gets the list of
+    their arguments and returns one result for each. Lower ranks are carried out first.
     """
 
     act: Callable[[sqlite3.Connection, Moment, list[Any]], Sequence[Any]]
     argument: Any = None
     rank: int = 0
     writes: bool = True
-    needs_leases: bool = True  # reads states, so leases that have run out must be ended first
+    needs_leases: bool = True  # reads states, so expired leases must be ended first
 
 
 class SQLiteFile(Index):
-    """What all calls of the index in a file need; see :class:`.SQLiteIndex`."""
+    """Base of :class:`.SQLiteIndex`: opens the file and runs steps in transactions."""
 
     def __init__(
         self,
@@ -140,15 +135,15 @@ class SQLiteFile(Index):
         self._clock = clock
         self._where = f"sqlite:{path}"
         self._db: sqlite3.Connection | None = None
-        self._file: _File | None = None  # the one that was opened
-        self._side_files: dict[str, _File | None] = {}  # its -wal and -shm
-        self._is_maker = False  # whether it is made anew if it is removed
+        self._file: _File | None = None  # the opened file
+        self._side_files: dict[str, _File | None] = {}  # its -wal and -shm files
+        self._is_maker = False  # whether to create the file again if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._batcher: Batcher[Step, Any] = Batcher(self._run, BATCH)
-        # SimHash records compared by each transaction; their thread adds, the event loop's takes.
+        # SimHash records compared by each transaction, passed from the thread to the event loop.
         self._scans: deque[int] = deque()
         self._parameters: dict[str, str] = {}
-        # The oldest generation, and the first page id of those after it, which stays the same.
+        # Cache of ``expiring``: the oldest generation, and the first page id after it.
         self._expiring = (-1, 0)
 
     async def open(self, parameters: Parameters) -> dict[str, str]:
@@ -160,7 +155,7 @@ class SQLiteFile(Index):
     async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
-        known = self._parameters.get(HASH_KEY)  # with which pages were hashed so far
+        known = self._parameters.get(HASH_KEY)  # pages were hashed with it so far
         asked = {**wanted, HASH_KEY: known} if wanted and known else wanted
         try:
             stored = await self._in_thread(lambda: self._open(asked))
@@ -179,7 +174,7 @@ class SQLiteFile(Index):
             try:
                 stored = self._connect(parameters)
                 break
-            except (sqlite3.Error, OSError, ValueError) as error:  # the last: a path with a NUL
+            except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: NUL in the path
                 # Another process may be replacing the file.
                 if not is_locked(error) or time.monotonic() > deadline:
                     raise as_error(error, self._path, opening=True) from error
@@ -198,9 +193,9 @@ class SQLiteFile(Index):
                 make_folder(path)
                 _begin_file(path)
             else:
-                make_private(path)  # it exists, and is no link of another user
+                make_private(path)  # refuses a link of another user
             self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
-            self._db.execute("PRAGMA user_version")  # it is opened by its first use
+            self._db.execute("PRAGMA user_version")  # SQLite opens the file at the first use
             self._file = _file_at(path)
             if before not in (None, self._file):
                 self._disconnect()
@@ -208,7 +203,7 @@ class SQLiteFile(Index):
         db = self._db
         if application_of(db) != tables.APPLICATION:
             with transaction(db, writes=True):
-                # Somebody else may have made the tables in the meantime.
+                # Another process may have made the tables meanwhile.
                 if application_of(db) != tables.APPLICATION:
                     if parameters is None:
                         raise missing(self._where)
@@ -225,7 +220,7 @@ class SQLiteFile(Index):
         check_schema(str(schema), self._where)
         use_wal(db, self._timeout)
         db.execute("PRAGMA synchronous = NORMAL")
-        # Claims write all over the file: rarer checkpoints write fewer pages twice (32 MB of WAL).
+        # Claims write to random pages: rare checkpoints (32 MB of WAL) write fewer pages twice.
         db.execute("PRAGMA wal_autocheckpoint = 8000")
         db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
         stored = dict(db.execute("SELECT name, value FROM parameter").fetchall())
@@ -247,7 +242,7 @@ class SQLiteFile(Index):
         writes: bool = False,
         needs_leases: bool = False,
     ) -> _T:
-        """Carry out an act in the next transaction, before those that others share."""
+        """Run a function of connection and moment in the next transaction, before shared acts."""
         step = Step(lambda db, at, _: [act(db, at)], None, -1, writes, needs_leases)
         result: _T = await self._batcher.submit(step)
         return result
@@ -259,7 +254,7 @@ class SQLiteFile(Index):
         writes: bool = False,
         needs_leases: bool = False,
     ) -> _T:
-        """The same for a function of the connection and of these arguments."""
+        """Run ``act(connection, *arguments)`` in the next transaction, before shared acts."""
         return await self._do(
             lambda db, _: act(db, *arguments), writes=writes, needs_leases=needs_leases
         )
@@ -289,11 +284,8 @@ class SQLiteFile(Index):
             raise as_error(error, self._path, opening=False) from error
 
     def _moment(self, db: sqlite3.Connection) -> Moment:
-        """This moment, read in a transaction: while it waited for the lock time went by.
-
-        Where the clock went back over the border of two generations, it is in the later one, which
-        holds pages already.
-        """
+        """The present moment; call it inside a transaction, after waiting for the lock. If the
+        clock went back to the generation before, the later one, which holds pages, is used."""
         moment = self._window.at(self._clock())
         query = "SELECT 1 FROM generation WHERE id = ?"
         if self._window.seconds and db.execute(query, (moment.generation + 1,)).fetchone():
@@ -301,16 +293,13 @@ class SQLiteFile(Index):
         return moment
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection; to the files that are there now, if they are others than before.
-
-        What is written to a file that was removed, or replaced by another, is gone with it.
-        """
+        """The connection, reopened if the files were removed or replaced: writes would be lost."""
         if self._file is None:
             raise sqlite3.ProgrammingError("it is not open")
         if self._db is not None and self._has_its_files():
             return self._db
         if self._db is not None:
-            # Before it is closed: until then no new file can get the number of a removed one.
+            # While the connection is open, no new file can get the inode of a removed one.
             _remove_left_over(Path(self._path), self._side_files)
         self._disconnect()
         try:
@@ -324,15 +313,15 @@ class SQLiteFile(Index):
         return self._db
 
     def _has_its_files(self) -> bool:
-        """Whether the files that the connection uses are still there. Without the -wal or -shm
-        file, processes that open the index from then on could not use it."""
+        """Whether the files that the connection uses are still in place. Processes that open the
+        index later could not share it if the -wal or -shm file were missing."""
         own = {"": self._file, **self._side_files}
         return all(
             file is None or _file_at(Path(self._path + end)) == file for end, file in own.items()
         )
 
     def _check_key(self, db: sqlite3.Connection) -> None:
-        """Refuse to work on an index with another key, in another file or in the same."""
+        """Raise IndexReplacedError if the index has another hash key, even in the same file."""
         query = "SELECT value FROM parameter WHERE name = ?"
         found = db.execute(query, (HASH_KEY,)).fetchone()
         if found is None or found[0] != self._parameters[HASH_KEY]:
@@ -350,7 +339,7 @@ class SQLiteFile(Index):
 
 
 def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> list[Any]:
-    """Carry out steps, those with the same act together."""
+    """Carry out steps, grouped by act; returns their results in the order of the steps."""
     results: list[Any] = [None] * len(steps)
     together: dict[Callable[..., Sequence[Any]], list[tuple[int, Step]]] = {}
     for place, step in enumerate(steps):
@@ -363,7 +352,7 @@ def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> l
 
 
 def _file_at(path: Path) -> _File | None:
-    """The file that is there; None: there is none."""
+    """Device and inode of a file; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -374,7 +363,7 @@ def _file_at(path: Path) -> _File | None:
 def _begin_file(path: Path) -> None:
     """Make an empty database file, and remove the -wal and -shm files of a deleted one.
 
-    Processes that still have the deleted file open use those; a new file must not share them.
+    Processes that still have the deleted file open use them; the new file must not share them.
     """
     with _taking_turns(path.parent):
         if _file_at(path) is None:
@@ -384,8 +373,8 @@ def _begin_file(path: Path) -> None:
 
 
 def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
-    """Remove the -wal and -shm files of a replaced database, which is still open, or SQLite would
-    use them."""
+    """Remove the -wal and -shm files of a replaced database that this process still has open;
+    SQLite would use them for the new one."""
     if not path.parent.is_dir():
         return
     with _taking_turns(path.parent):
@@ -397,7 +386,7 @@ def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
 
 @contextlib.contextmanager
 def _taking_turns(folder: Path) -> Iterator[None]:
-    """Of the processes that use a folder one goes on at a time."""
+    """Hold an exclusive lock of a folder, among all processes."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

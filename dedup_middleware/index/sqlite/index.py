@@ -1,4 +1,4 @@
-"""The index in one file, shared by the processes of one machine."""
+"""The index in a SQLite file, shared by the processes of one machine."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State
 
 
 class SQLiteIndex(SQLiteFile):
-    """Buckets and page records in tables, calls in batches of one transaction each.
+    """Buckets and page records in tables; concurrent calls share transactions.
 
     One thread owns the connection, so the event loop never waits for the disk. The file is in
-    WAL mode: a process that is killed loses nothing; a machine that loses power may lose the
-    last transactions, as a whole.
+    WAL mode: a killed process loses nothing; a power failure may lose the last transactions,
+    each as a whole.
 
-    :param path: the file; it and its folder are made if missing
+    :param path: the file; it and its folder are created if missing
     :param timeout: seconds to wait for other processes' locks
-    :param window: seconds that a page is remembered, 0: for ever
-    :param clock: seconds; all processes on one file must share it
+    :param window: seconds for which a page is remembered, 0: for ever
+    :param clock: returns seconds; must be the same for all processes that use the file
     """
 
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
@@ -66,7 +66,7 @@ class SQLiteIndex(SQLiteFile):
             if isinstance(made, Claimed):
                 forget_outcome(self._batcher.submit(Step(_RELEASE, made.claim)))
 
-        # After commits, so that a copy of a page that is stored by now need not wait for it.
+        # Ranked after commits, so that a copy of a page committed now need not wait for it.
         step = Step(self._propose, page, rank=1)
         made: Claimed | Candidates = await self._batcher.result(step, undo)
         while self._scans:
@@ -139,7 +139,7 @@ class SQLiteIndex(SQLiteFile):
         return await self._ask(tables.page_ids)
 
     async def compact(self, progress: Progress | None = None) -> int:
-        """Take records of pages that are gone out of all buckets, and released pages too."""
+        """Remove the records of dead pages from all buckets, then the released pages."""
         report = progress or (lambda _what, _done: None)
         last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
         living = Living(last)
@@ -162,7 +162,7 @@ class SQLiteIndex(SQLiteFile):
         return removed
 
     async def stats(self) -> IndexStats:
-        """State of the index; its bytes are those of the file and its journal."""
+        """Statistics of the index; ``bytes`` is the size of the file and its WAL."""
         found = await self._ask(tables.counters, needs_leases=True)
         return IndexStats(
             committed=found["committed"],
@@ -180,25 +180,25 @@ class SQLiteIndex(SQLiteFile):
         return sum(file.stat().st_size for file in files if file.exists())
 
 
-# Acts of steps, which are the same object for all of them.
+# Acts of steps; steps are grouped by object identity, so each exists once.
 _COMMIT = partial(tables.finish, state=State.COMMITTED)
 _RELEASE = partial(tables.finish, state=State.RELEASED)
 _T = TypeVar("_T")
-_SECONDS = 0.3  # of a transaction, during which other processes can't write
+_SECONDS = 0.3  # target duration of a transaction, during which other processes can't write
 
 
 class SQLiteSteps(Steps):
-    """Loads a block into a file."""
+    """The steps that load a block of pages into a SQLite file."""
 
     def __init__(self, index: SQLiteIndex) -> None:
         self.pages = Pace(2_000, _SECONDS)
         self.buckets = Pace(2_000, _SECONDS)
         self._index = index
         self._token = secrets.token_bytes(8)
-        self._generation = -1  # not known before the first transaction
+        self._generation = -1  # unknown before the first transaction
 
     async def _do(self, act: Callable[[sqlite3.Connection, Moment], _T]) -> _T:
-        """Carry out an act in a transaction that extends the lease."""
+        """Run an act in a transaction that extends the lease."""
 
         def held(db: sqlite3.Connection, moment: Moment) -> _T:
             if self._generation < 0:
@@ -208,7 +208,7 @@ class SQLiteSteps(Steps):
                 "UPDATE load SET until = ? WHERE token = ? AND until > ?",
                 (moment.now + LEASE, self._token, moment.now),
             ).rowcount
-            # The generation must live for long enough.
+            # The generation must not expire soon after the load.
             if not is_held or moment.generation > self._generation + 1:
                 raise lapsed(self._index._where)
             return act(db, moment)
@@ -242,7 +242,7 @@ class SQLiteSteps(Steps):
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:
-    """The last page id up to ``last`` that is below those of all loads under way."""
+    """``last``, or the page id before the first one of any load in progress if that is lower."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'load'").fetchone():
         return last
     (first,) = db.execute("SELECT min(first) FROM load WHERE until > ?", (now,)).fetchone()
@@ -283,7 +283,7 @@ def _add_records(db: sqlite3.Connection, records: Records, base: int) -> None:
     rows, overflow = [], 0
     for bucket, start, end in zip(ids, cuts[:-1], cuts[1:], strict=True):
         raw = held.get(bucket, b"")
-        # No record behind bytes that are none could be read.
+        # Records appended after a partial record could not be read.
         whole = raw[: len(raw) - len(raw) % width]
         fits = fitting(len(whole), records.data[start:end], width)
         overflow += (end - start - len(fits)) // width

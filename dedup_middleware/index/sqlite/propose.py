@@ -1,6 +1,6 @@
-"""Many pages proposed in one transaction that asks each table once.
+"""Proposals of many pages in one transaction, with one query per table.
 
-Most buckets hold nothing like the page. Searching them for three bytes is faster than calling a
+Most buckets hold no match, and searching them for the three suffix bytes is faster than calling a
 kernel.
 """
 
@@ -49,8 +49,8 @@ _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
 _PAGE_ID = PAGE_ID_BITS // 8
 _SUFFIX = BAND_SUFFIX_BITS // 8
-_MANY = 64  # neighbours from which on the kernel finds them faster
-# Bytes of SimHash records up to which a loop beats a call of the kernel (9 us).
+_MANY = 64  # number of neighbours above which the kernel is faster
+# Bytes of SimHash records up to which a Python loop is faster than the kernel's call (9 us).
 _FEW = 24 * SIMHASH_RECORD
 
 
@@ -61,16 +61,16 @@ def unknown_neighbours(
     known: AbstractSet[int] = frozenset(),
     upto: int = 0,
 ) -> tuple[Neighbours, bool]:
-    """Neighbours as :func:`.scan.neighbours` finds them, without the pages that are known.
+    """The neighbours of a page as :func:`.scan.neighbours` finds them, without known pages.
 
-    Also returns whether any of them was found in a band, key or exact table.
+    Also returns whether any of them was found outside the SimHash tables.
 
-    :param held: of each bucket key its bucket in every generation, None where there is none
+    :param held: for each bucket key its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
-    :param known: ids of pages to leave out; ``upto``: so are all up to this one
+    :param known: page ids to leave out, with all ids up to ``upto``
     """
     masks: dict[int, int] = {}
-    simhash_buckets: list[tuple[int, bytes]] = []  # place of the bucket key, bucket
+    simhash_buckets: list[tuple[int, bytes]] = []  # position of the bucket key, bucket
     size = full = corrupt = scanned = 0
     buckets, suffixes = BucketKeys.of(bucket_keys).columns()
     for i, generations in enumerate(held):
@@ -116,7 +116,7 @@ def unknown_neighbours(
 
 
 def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
-    """Whether so many pages have this suffix in the bucket of an anchor that it is ignored."""
+    """Whether a bucket is an anchor's, and so many pages share the suffix that it is ignored."""
     if not _FIRST_ANCHOR <= bucket < _BEHIND_ANCHORS:
         return False
     wanted, pages = suffix.to_bytes(_SUFFIX, "little"), 0
@@ -128,7 +128,7 @@ def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
 
 
 def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> None:
-    """Add the pages of a bucket whose record has this suffix; of many not all."""
+    """Add the pages of a bucket whose record has this suffix; stops above _MANY pages."""
     wanted = suffix.to_bytes(_SUFFIX, "little")
     place = raw.find(wanted, _PAGE_ID)
     while place >= 0 and len(masks) <= _MANY:
@@ -139,7 +139,7 @@ def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> No
 
 
 def _add_near(table: int, suffix: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
-    """Add the pages of a SimHash bucket within a distance."""
+    """Add the pages of a SimHash bucket within a Hamming distance."""
     for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
         record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
         if int.bit_count(record >> PAGE_ID_BITS ^ suffix) <= distance:
@@ -153,19 +153,19 @@ def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbou
     return neighbours([bucket_key for bucket_key, _ in held], [raw for _, raw in held], distance)
 
 
-_NAMED = 16  # candidates of a page whose addresses come with the reply
+_NAMED = 16  # maximum candidates of a page for which addresses are returned
 _Made = tuple[Claim | None, Neighbours]
 
 
 def propose(
     db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment, layout: RecordLayout
 ) -> tuple[list[Claimed | Candidates], int, int]:
-    """Claim the places of all pages that no unknown page blocks, one page after the other.
+    """Claim each page that no unknown page blocks, in order.
 
-    Leases that have run out must be ended before, in the same transaction.
+    Expired leases must be ended before, in the same transaction.
 
-    :returns: the reply for each page, how many rows of candidates were damaged, and how many
-        SimHash records were compared
+    :returns: the reply for each page, the number of damaged rows of candidates, and the number of
+        SimHash records compared
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
@@ -180,7 +180,7 @@ def propose(
             page.bucket_keys, held, page.distance, ids, page.known.upto
         )
         if is_blocked and page.known:
-            # What the same call has claimed comes with the claim, for the client to judge.
+            # Pages claimed by this call do not block; they are returned with the claim.
             older = near.page_ids <= np.uint64(before)
             is_blocked = bool((near.tables[older] & np.uint64(NON_SIMHASH_TABLES)).any())
         if is_blocked:
@@ -208,7 +208,7 @@ def propose(
 def _known(
     db: sqlite3.Connection, pages: Sequence[Proposed], now: float, layout: RecordLayout
 ) -> tuple[list[frozenset[int]], int]:
-    """Of each page the ids that do not block its claim, and how many rows were damaged."""
+    """For each page the ids that do not block its claim; also the number of damaged rows."""
     ids: list[frozenset[int]] = []
     corrupt = 0
     for page in pages:
@@ -223,7 +223,7 @@ def _known(
 
 
 class _Buckets:
-    """All buckets of some pages as stored, then with the records added to them."""
+    """Cache of all buckets of some pages: read once, extended in memory, written once."""
 
     def __init__(self, db: sqlite3.Connection, pages: Sequence[Proposed], moment: Moment) -> None:
         wanted = {one for page in pages for one in BucketKeys.of(page.bucket_keys).columns()[0]}
@@ -234,14 +234,14 @@ class _Buckets:
         self._overflow = 0
 
     def of(self, bucket_keys: Sequence[BucketKey]) -> Sequence[Sequence[bytes | None]]:
-        """The bucket of each bucket key, in every generation."""
+        """For each bucket key its bucket in every live generation; None where there is none."""
         held, bases, buckets = self._held, self._bases, BucketKeys.of(bucket_keys).columns()[0]
         if len(bases) == 1 and bases[0] == 0:
             return [(held.get(n),) for n in buckets]
         return [[held.get(base | n) for base in bases] for n in buckets]
 
     def add(self, bucket_keys: Sequence[BucketKey], page_id: int) -> None:
-        """Give a page its records, in the newest generation."""
+        """Append a page's records to its buckets of the newest generation."""
         held, changed, base = self._held, self._changed, self._bases[-1]
         for bucket, suffix in zip(*BucketKeys.of(bucket_keys).columns(), strict=True):
             old = held.get(base | bucket, b"")
@@ -249,7 +249,7 @@ class _Buckets:
                 continue
             is_simhash = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
             width = SIMHASH_RECORD if is_simhash else BAND_RECORD
-            # No record behind bytes that are none could be read.
+            # A record appended after a partial record could not be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
             raw = whole + record_of(bucket, suffix, page_id)
             if len(raw) > BUCKET_LIMIT:
@@ -260,7 +260,7 @@ class _Buckets:
             changed.add(base | bucket)
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write what has changed, in the order in which it lies in the file."""
+        """Write the changed buckets, in the order of their ids in the file."""
         rows = [(bucket, self._held[bucket]) for bucket in sorted(self._changed)]
         db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
         tables.add(db, "buckets", self._new)
@@ -270,7 +270,7 @@ class _Buckets:
 def _described(
     db: sqlite3.Connection, made: list[_Made], now: float, layout: RecordLayout, with_payloads: bool
 ) -> tuple[list[Claimed | Candidates], int]:
-    """Results with what is known of the candidates."""
+    """The replies, with data of the candidates; also the number of damaged rows."""
     best = [most_met(near, MOST_JUDGED) for _, near in made]
     wanted = [near.page_ids for near in best if len(near)]
     found, corrupt = NO_PAGES, 0

@@ -1,7 +1,7 @@
-"""The tables of the SQLite index, and plain functions that read and write them.
+"""The tables of the SQLite index, and functions that read and write them.
 
-Each runs inside a transaction of its caller. Page ids are row ids, which SQLite never gives twice;
-the bytes of a bucket are those of every other back end.
+Each function runs inside its caller's transaction. Page ids are row ids, which AUTOINCREMENT never
+reuses; buckets have the same bytes as in every other back end.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CREATE TABLE lease (
 );
 INSERT INTO counter VALUES ('committed', 0), ('buckets', 0), ('overflow', 0), ('gone', 0);
 """
-_GENERATION = 24  # bits of a bucket's id below its generation
+_GENERATION = 24  # bits of a bucket's row id below its generation
 LAST_BUCKET = (1 << _GENERATION) - 1
-_BYTES = 4 << 20  # of buckets that one transaction reads in one generation
-_MOST = 2_000  # buckets read by one transaction in one generation
-_COMPACTED = 2_000  # buckets that one transaction compacts
-PAGES = 10_000  # that one transaction walks over, or forgets
-_SWEEP = 500  # buckets, and pages, that a transaction removes at most
+_BYTES = 4 << 20  # maximum bytes of buckets read per transaction and generation
+_MOST = 2_000  # maximum buckets read per transaction and generation
+_COMPACTED = 2_000  # maximum buckets compacted per transaction
+PAGES = 10_000  # maximum pages read or forgotten per transaction
+_SWEEP = 500  # maximum expired buckets, and as many pages, removed per transaction
 _LAST_STAMP = (1 << 32) - 1
-_VARIABLES = 500  # SQLite before 3.32 takes 999 in a statement
+_VARIABLES = 500  # variables in a statement; SQLite before 3.32 allows 999
 
 
 def read_buckets(
@@ -72,17 +72,17 @@ def read_buckets(
 
 
 def bucket_id(generation: int, bucket: int) -> int:
-    """Id of a bucket's row."""
+    """The row id of a bucket in a generation."""
     return generation << _GENERATION | bucket
 
 
 def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
-    """The bytes of buckets by the ids of their rows; empty ones are left out."""
+    """The bytes of buckets by row id; rows that do not exist are left out."""
     return dict(_rows(db, "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id", ids))
 
 
 def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None:
-    """Note the first page id of a generation, if there are any, and sweep old ones."""
+    """Store the first page id of a new generation and sweep old ones; no-op without a window."""
     if moment.generation:
         query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
         db.execute(query, (moment.generation, first))
@@ -90,7 +90,7 @@ def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
-    """Remove some of the expired buckets and pages; each claim calls it, so none waits long."""
+    """Remove a few expired buckets and pages; called by each claim, so that none waits long."""
     if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
         return
     gone = db.execute(
@@ -110,7 +110,7 @@ def sweep(db: sqlite3.Connection, oldest: int) -> None:
 
 
 def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> None:
-    """Remove pages, given with their stamps, and all that is kept of them."""
+    """Remove pages, given as page id and stamp, with their leases and payloads."""
     page_ids = [(page_id,) for page_id, _ in pages]
     for table in ("page", "lease", "payload"):
         db.executemany(f"DELETE FROM {table} WHERE number = ?", page_ids)
@@ -119,7 +119,7 @@ def remove_pages(db: sqlite3.Connection, pages: Sequence[tuple[int, int]]) -> No
 
 
 def first_later(db: sqlite3.Connection, moment: Moment) -> int:
-    """The first page id of all generations after the oldest live one, 0 if there is none yet."""
+    """The first page id after the oldest live generation, 0 if there is none yet."""
     query = "SELECT min(first) FROM generation WHERE id > ?"
     (first,) = db.execute(query, (moment.oldest,)).fetchone()
     return first or 0
@@ -128,9 +128,9 @@ def first_later(db: sqlite3.Connection, moment: Moment) -> int:
 def fetch(
     db: sqlite3.Connection, page_ids: NDArray[np.uint64], now: float, layout: RecordLayout
 ) -> tuple[PageRecords, int]:
-    """PageRecords of pages, and how many rows were damaged (they read as FREE).
+    """The page records of these ids, and the number of damaged rows, which read as FREE.
 
-    A page whose lease has run out reads as released; :func:`lapse` must end such leases in the
+    A page whose lease has expired reads as released; :func:`lapse` must end such leases in the
     same transaction.
     """
     wanted = np.asarray(page_ids, np.uint64)
@@ -156,41 +156,41 @@ def fetch(
 
 
 def addresses(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[str | None]:
-    """Addresses of pages."""
+    """Addresses of pages, None where none is stored."""
     raw = _kept(db, "SELECT number, CAST(address AS BLOB) FROM page WHERE number", page_ids)
     return [None if text is None else text.decode("utf-8", "replace") for text in raw]
 
 
 def payloads(db: sqlite3.Connection, page_ids: Sequence[int]) -> list[bytes]:
-    """Payloads of pages."""
+    """Payloads of pages, b"" where there is none."""
     raw = _kept(db, "SELECT number, CAST(data AS BLOB) FROM payload WHERE number", page_ids)
     return [data or b"" for data in raw]
 
 
 def _kept(db: sqlite3.Connection, query: str, page_ids: Sequence[int]) -> list[bytes | None]:
-    """What a column holds of pages; None: nothing."""
+    """The values of a column for these pages; None where there is no row or no value."""
     found = dict(_rows(db, query, [int(n) for n in page_ids if n <= PAGE_ID_MASK]))
     return [found.get(int(page_id)) for page_id in page_ids]
 
 
 def live_token(db: sqlite3.Connection, page_id: int, now: float) -> bytes | None:
-    """Token of a page's lease, None if there is none or it has run out."""
+    """Token of a page's lease; None if it has none or it has expired."""
     query = "SELECT CAST(token AS BLOB), until FROM lease WHERE number = ?"
     row = db.execute(query, (page_id,)).fetchone()
     return row[0] if row is not None and row[1] > now else None
 
 
 def expired(db: sqlite3.Connection, now: float) -> bool:
-    """Whether any lease has run out, or was made by a clock that has jumped back since."""
+    """Whether :func:`lapse` is due: a lease has expired, or the clock has jumped back."""
     query = "SELECT 1 FROM lease WHERE until <= ? OR until > ? + seconds LIMIT 1"
     return db.execute(query, (now, now)).fetchone() is not None
 
 
 def lapse(db: sqlite3.Connection, now: float) -> None:
-    """End for good every lease that has run out.
+    """End all expired leases for good, and shorten those that a clock jump has lengthened.
 
-    Otherwise a clock that jumps back could bring one to life after others have seen its end. One
-    that has not run out by then lasts no longer than it would have from now on.
+    Otherwise a clock that jumps back could revive a lease that other processes have seen expire.
+    No lease lasts longer from now than its own duration.
     """
     db.execute(
         "UPDATE page SET stamp = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
@@ -203,14 +203,14 @@ def lapse(db: sqlite3.Connection, now: float) -> None:
 def finish(
     db: sqlite3.Connection, moment: Moment, claims: Sequence[Claim], *, state: State
 ) -> list[bool]:
-    """Commit or release claims. False: its lease had run out or it is gone."""
+    """Commit or release claims. False for each claim that has expired or is gone."""
     now = moment.now
     query = "SELECT number, CAST(token AS BLOB), until FROM lease WHERE number"
     found = _rows(db, query, [claim.page_id for claim in claims])
     leases = {page_id: (token, until) for page_id, token, until in found}
     results: list[bool] = []
     for claim in claims:
-        # A claim that is ended twice at once has no lease the second time.
+        # A claim that occurs twice has no lease the second time.
         token, until = leases.get(claim.page_id, (b"", now))
         alive = until > now and token == _token(claim.token)
         if alive:
@@ -226,7 +226,7 @@ def finish(
 
 
 def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: float) -> list[bool]:
-    """Extend leases. False: that one had run out."""
+    """Extend leases to ``lease`` seconds from now. False for each claim that has expired."""
     results = []
     for one in claims:
         alive = live_token(db, one.page_id, now) == _token(one.token)
@@ -240,7 +240,7 @@ def renew(db: sqlite3.Connection, claims: Iterable[Claim], lease: float, now: fl
 
 
 def counters(db: sqlite3.Connection) -> dict[str, int]:
-    """Pages by state, ``buckets`` and ``overflow``."""
+    """All counters: pages by state, page ids ``issued``, pages ``gone``, buckets, overflow."""
     found = dict.fromkeys(("committed", "buckets", "overflow", "gone"), 0)
     found.update(db.execute("SELECT name, value FROM counter").fetchall())
     found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
@@ -252,7 +252,7 @@ def counters(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def last_number(db: sqlite3.Connection) -> int:
-    """The last page id given; as SQLite does, no lower than that of any page."""
+    """The last page id issued; like AUTOINCREMENT, at least the highest id in the table."""
     query = (
         "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'page'), 0), "
         "coalesce((SELECT max(number) FROM page), 0))"
@@ -269,9 +269,9 @@ def add(db: sqlite3.Connection, name: str, amount: int) -> None:
 def buckets_after(
     db: sqlite3.Connection, moment: Moment, bucket: int
 ) -> tuple[list[tuple[int, bytes]], int]:
-    """The next buckets behind one, ascending, with their records of all live generations.
+    """The next buckets after ``bucket``, ascending, with their bytes of all live generations.
 
-    :returns: the buckets, and the last one looked at (2^24 - 1 at the end)
+    :returns: the buckets, and the last one covered (2^24 - 1 at the end)
     """
     found: dict[int, list[bytes]] = {}
     end = LAST_BUCKET
@@ -286,7 +286,7 @@ def buckets_after(
             found.setdefault(page_id - base, []).append(raw)
             total += len(raw)
             if count == _MOST or total >= _BYTES:
-                # The next generations need to be read no further than this one.
+                # Later generations are read up to this bucket only.
                 end = page_id - base
                 break
         rows.close()
@@ -298,7 +298,7 @@ def buckets_after(
 
 
 def pages_after(db: sqlite3.Connection, page_id: int, layout: RecordLayout) -> PageRecords:
-    """The next pages behind a page id; damaged ones are left out."""
+    """The next page records after a page id, without damaged ones."""
     rows = db.execute(
         "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
         "ORDER BY number LIMIT ?",
@@ -312,7 +312,7 @@ def pages_after(db: sqlite3.Connection, page_id: int, layout: RecordLayout) -> P
 
 
 def forget(db: sqlite3.Connection, page_ids: list[int]) -> int:
-    """Let committed pages read as released; returns how many there were."""
+    """Mark committed pages as released; returns how many were committed."""
     found = db.executemany(
         "UPDATE page SET stamp = ? WHERE number = ? AND stamp > ?",
         (
@@ -326,7 +326,8 @@ def forget(db: sqlite3.Connection, page_ids: list[int]) -> int:
 
 
 def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) -> int:
-    """The same for pages that were committed in a span of time, some from a page id on."""
+    """Mark pages as released that were committed in a time span, among the PAGES ids from ``first``
+    on; returns how many there were."""
     found = db.execute(
         "UPDATE page SET stamp = ? WHERE number >= ? AND number < ? AND stamp > ? "
         "AND stamp >= ? AND stamp < ?",
@@ -337,7 +338,7 @@ def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) 
 
 
 def page_ids(db: sqlite3.Connection) -> range:
-    """Page ids that may exist. Those that no record can name are damage, and left out."""
+    """Range of the existing page ids, without damaged ones of more than 40 bits."""
     query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"
     first, last = db.execute(query, (int(PAGE_ID_MASK),)).fetchone()
     return range(first, last + 1) if last else range(1, 1)
@@ -346,7 +347,8 @@ def page_ids(db: sqlite3.Connection) -> range:
 def compact_after(
     db: sqlite3.Connection, bucket: int, living: Living
 ) -> tuple[int, int, int | None]:
-    """Compact some buckets behind one; how many, records taken out, and the last bucket done."""
+    """Compact the next buckets after a row id; returns the number of buckets read and of records
+    removed, and the last row id (None at the end)."""
     rows = db.execute(
         "SELECT id, CAST(data AS BLOB) FROM bucket WHERE id > ? ORDER BY id LIMIT ?",
         (bucket, _COMPACTED),
@@ -368,12 +370,8 @@ def compact_after(
 
 
 def remove_released(db: sqlite3.Connection, page_id: int, last: int, living: Living) -> int | None:
-    """Remove released pages among the next ones behind a page id, up to a last one.
-
-    Those that were released after the compaction had looked at them still have their records.
-
-    :returns: the page id reached; None: there are no more
-    """
+    """Remove released pages among the next PAGES after ``page_id``, up to ``last``, except those
+    that compaction saw alive; returns the last page id covered, None at the end."""
     (end,) = db.execute(
         "SELECT max(number) FROM "
         "(SELECT number FROM page WHERE number > ? AND number <= ? ORDER BY number LIMIT ?)",
@@ -393,7 +391,7 @@ def _token(token: int) -> bytes:
 
 
 def _rows(db: sqlite3.Connection, query: str, values: list[int]) -> Iterator[Any]:
-    """Rows of a query that ends with a column, which has one of these values."""
+    """Rows of a query that ends with a column name, where the column has one of the values."""
     for start in range(0, len(values), _VARIABLES):
         part = values[start : start + _VARIABLES]
         yield from db.execute(f"{query} IN ({','.join('?' * len(part))})", part)
