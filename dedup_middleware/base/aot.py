@@ -1,10 +1,10 @@
 """Compiles the kernels into an extension module, for a wheel of one platform or for a checkout.
 
-``python -m dedup_middleware.base.aot FOLDER`` writes it to a folder; it belongs into the package's
-own. The kernels are those of numba, compiled by its `numba.pycc`_ for a baseline processor and
-linked with its runtime by the C compiler that built Python. Those that gain by vectors of 512 bits
-are compiled once more into modules for such processors. :mod:`.compiled` loads what fits.
-Where the folder has the module of these sources nothing is done, and modules of others are removed.
+``python -m dedup_middleware.base.aot FOLDER`` writes it to a folder, normally the package's own.
+`numba.pycc`_ compiles the kernels for a baseline processor, and the C compiler that built Python
+links them with numba's runtime. Kernels that are faster with 512-bit vectors are compiled again
+into modules for such processors. :mod:`.compiled` loads the modules that fit. If the folder has the
+module of the current sources nothing is compiled; modules of other sources are removed.
 
 .. _numba.pycc: https://numba.readthedocs.io/en/stable/user/pycc.html
 """
@@ -24,14 +24,14 @@ from typing import Any, Final
 
 from dedup_middleware.base import compiled, jit
 
-#: LLVM's names of the least processor that compiled kernels run on
+#: LLVM's name of the oldest processor that compiled kernels run on, by machine
 BASELINES: Final = {
     "x86_64": "x86-64-v3",
     "AMD64": "x86-64-v3",
     "aarch64": "generic",
     "arm64": "apple-m1",
 }
-#: kernels that count bits of whole vectors, which one instruction does on newer processors
+#: kernels that count bits in whole vectors, for which newer processors have an instruction
 COUNTING: Final = frozenset(
     {
         "index__memory__bucket_kernels__look",
@@ -43,10 +43,10 @@ COUNTING: Final = frozenset(
         "spark__pairing___pairs",
     }
 )
-#: all kernels that gain by vectors of 512 bits; docs/decisions.md has the measurements
+#: all kernels that are faster with 512-bit vectors; docs/decisions.md has the measurements
 WIDE: Final = COUNTING | {"signature__minhash___minhash", "signature__simhash___weigh"}
-# Modules for better processors of x86-64, by the ends of their names: LLVM's name of the least one,
-# what it must have beyond that, and the kernels.
+# Modules for newer x86-64 processors, by suffix of the module name: LLVM's name of the oldest such
+# processor, its required further features, and the kernels.
 _BETTER: Final = {
     "_v4_popcnt": ("x86-64-v4", "+avx512vpopcntdq", COUNTING),
     "_v4": ("x86-64-v4", "", WIDE),
@@ -55,7 +55,7 @@ _PACKAGES: Final = ("signature", "text", "index", "methods")
 
 
 def declared_kernels() -> dict[str, Any]:
-    """All kernels of the package, by the names that they have in the extension module."""
+    """Import all kernels of the package, and return them by their names in the extension module."""
     modules = [_alone("spark.pairing")]
     for name in _PACKAGES:
         package = importlib.import_module(f"{compiled.PACKAGE.name}.{name}")
@@ -70,7 +70,7 @@ def declared_kernels() -> dict[str, Any]:
 
 
 def _alone(name: str) -> ModuleType:
-    """A module without its package, whose other modules need PySpark."""
+    """Import a module without its package, whose other modules need PySpark."""
     whole = f"{compiled.PACKAGE.name}.{name}"
     if whole in sys.modules:
         return sys.modules[whole]
@@ -84,12 +84,12 @@ def _alone(name: str) -> ModuleType:
 
 
 def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) -> list[Path]:
-    """Compile the kernels for this machine's baseline, and some for better processors.
+    """Compile the kernels for this machine's baseline, and some of them for newer processors.
 
-    :param variants: ends of the names of the modules, of those that such machines have
-    :returns: the extension modules in the folder, that with all kernels last
-    :raises RuntimeError: there is no baseline for this machine, no compiler, or this process uses
-        compiled kernels
+    :param variants: suffixes of the modules to compile; those for other machines are ignored
+    :returns: the extension modules in the folder, the one with all kernels last
+    :raises RuntimeError: this machine has no baseline or no compiler, a kernel can't be compiled,
+        or this process uses compiled kernels
     """
     cpu = BASELINES.get(platform.machine())
     if cpu is None:
@@ -126,10 +126,9 @@ def ensure(folder: Path, build: Build = build) -> Path:
     """Compile the kernels into a folder, unless it has them already.
 
     Each module appears in one step, so that no process loads half of it, and the one with all
-    kernels last: where it is, all are. Modules of other sources are removed; those of these sources
-    for another Python stay.
+    kernels last. Modules of other sources are removed, but not those for another Python.
 
-    :param build: what compiles them into a new folder
+    :param build: compiles the kernels into a temporary folder, as :func:`build` does
     :returns: the extension module with all kernels
     :raises RuntimeError: as :func:`build` does
     :raises OSError: the folder can't be written to
@@ -147,7 +146,7 @@ def ensure(folder: Path, build: Build = build) -> Path:
 
 
 def _compiler() -> Any:
-    """numba's compiler of extension modules, which compiles kernels as numba does by itself."""
+    """numba's compiler of extension modules, with the flags and steps of :mod:`.kernels`."""
     from numba.core import codegen
     from numba.core.pythonapi import PythonAPI
     from numba.pycc import CC, compiler
@@ -167,7 +166,7 @@ def _compiler() -> Any:
     numba_flags = compiler.Flags
 
     def flags() -> Any:
-        """Those of numba's own compilation of kernels; pycc has no option for them."""
+        """The flags of kernels in a process; pycc has no option for them."""
         made = numba_flags()
         made.release_gil, made.error_model = True, "numpy"
         return made
@@ -177,14 +176,14 @@ def _compiler() -> Any:
 
 
 def _use_features(features: str) -> None:
-    """What the next module's processor has beyond its name; pycc has no option for it."""
+    """Set further processor features for the next module; pycc has no option for them."""
     from numba.core import codegen
 
     codegen.AOTCPUCodegen._customize_tm_features = lambda _: features
 
 
 def main(folder: Path, build: Build = build) -> int:
-    """:func:`ensure`, or one line that says why that is not possible; the exit code."""
+    """Run :func:`ensure`; print an error in one line. Returns the exit code."""
     try:
         ensure(folder, build)
     except (OSError, RuntimeError) as error:

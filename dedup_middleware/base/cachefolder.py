@@ -1,31 +1,30 @@
-"""Where compiled kernels and built tables are cached.
+"""Caches compiled kernels and built tables in a folder that only this user can change.
 
-One rule for both: the first of these that can be written is used.
+The first of these folders that can be written is used:
 
 1. `DEDUP_CACHE_DIR`, if the environment sets it;
 2. `$XDG_CACHE_HOME/dedup-middleware`, else `~/.cache/dedup-middleware`;
 3. `dedup-middleware-<user id>` in the temporary directory.
 
-When none can be used everything still works: tables are built in memory and kernels are compiled in
-every process. One warning says so.
+Without any of them each process builds tables in memory and compiles kernels, after a warning.
 
 Compiled kernels are kept as pickles, and a pickle runs code when it is loaded. So a folder that
 another user can change is not used (:class:`TrustedFolder`), which is checked at each access:
 
 * the folder belongs to this user, is no link, and neither its group nor others can write to it;
-* every folder above it belongs to this user or to root, and only they can change what is in it: it
-  can't be written to by others, or its sticky bit is set, as in ``/tmp``. A link on the way there
-  must lie in such a folder and belong to one of the two. A group that holds this user alone counts
-  as this user;
+* every folder above it belongs to this user or to root, and only they can change what is in it: no
+  others can write to it, or its sticky bit is set, as in ``/tmp``. A link on the way must lie in
+  such a folder and belong to this user or to root. A group that holds this user alone counts as
+  this user;
 * a file belongs to this user, is a plain file, and no other user can write to it.
 
 No other user can then replace a folder that has been checked. It is still opened only once, without
 following links, and the opened folder is checked again; its files are opened relative to it.
 
 A table is built once and mapped into the memory of every process. Its file is `DEDUPTBL | crc32 |
-length of the header | header | arrays`, where the checksum covers all that follows it. One that is
-cut off, damaged or of another version is built anew, never trusted; it is replaced in one step, so
-that processes that start together don't disturb each other.
+length of the header | header | arrays`; the checksum covers everything after it. A file that is cut
+off, damaged or of another version is never trusted: the table is built anew, and the file replaced
+in one step, so that processes that start together don't disturb each other.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _LONGEST_TURN: Final = 120.0  # seconds
 
 
 def cache_candidates() -> Iterator[Path]:
-    """The directories of the rule above, in order; none of them need exist."""
+    """Yield the folders that the module's docstring lists, in order; they need not exist."""
     chosen = os.environ.get("DEDUP_CACHE_DIR")
     if chosen:
         yield Path(chosen)
@@ -72,13 +71,13 @@ def cache_candidates() -> Iterator[Path]:
             logger.debug("no home directory: its cache is left out")
     try:
         temporary = tempfile.gettempdir()
-    except FileNotFoundError:  # none can be written
+    except FileNotFoundError:  # no temporary directory can be written
         return
     yield Path(temporary) / f"dedup-middleware-{os.getuid()}"
 
 
 def writable_directory(candidates: Iterator[Path]) -> Path | None:
-    """The first candidate that exists or can be made, is this user's alone and can be written."""
+    """The first candidate that exists or can be made, and that this user alone can write to."""
     for directory in candidates:
         try:
             TrustedFolder(directory).make()
@@ -86,14 +85,14 @@ def writable_directory(candidates: Iterator[Path]) -> Path | None:
                 return directory
         except UntrustedError as error:
             logger.warning("%s is not used as a cache: %s", directory, error)
-        except (OSError, ValueError) as error:  # the latter: a path with a NUL in it
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
             logger.debug("%s can't be used as a cache: %s", directory, error)
     return None
 
 
 @functools.lru_cache(maxsize=1)
 def cache_directory() -> Path | None:
-    """The directory for tables and kernels, or None after one warning; asked once a process."""
+    """The directory for tables and kernels, or None after a warning; chosen once per process."""
     directory = writable_directory(cache_candidates())
     if directory is None:
         logger.warning(
@@ -105,10 +104,10 @@ def cache_directory() -> Path | None:
 
 @contextlib.contextmanager
 def taking_turns(folder: str | None, name: str) -> Iterator[None]:
-    """Of the processes that share a cache one compiles a kernel, the others wait and load it.
+    """Hold a lock while compiling a kernel: other processes with this cache wait, then load it.
 
-    Without it eight spiders that start together would compile everything eight times. The lock
-    ends with its process. Without a cache folder, and after two minutes, no process waits.
+    Otherwise eight spiders that start together would compile everything eight times. The lock ends
+    with its process. Without a cache folder, and after two minutes, a process does not wait.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -122,31 +121,31 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
         yield
 
 
-_MOST_LINKS: Final = 40  # as Linux follows
+_MOST_LINKS: Final = 40  # as many as Linux follows
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe in the place of a file must not keep us waiting.
+# O_NONBLOCK: opening a pipe in the place of a file must not wait.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class UntrustedError(OSError):
-    """Somebody else can change a folder or file; the message names it and how."""
+    """Another user can change a folder or file; the message says which and why."""
 
 
 @attrs.frozen
 class TrustedFolder:
-    """Reads and writes files in a folder that is checked as the module says, each time.
+    """Reads and writes files in a folder, which is checked each time as the module describes.
 
-    The folder need not exist yet. All methods raise :class:`UntrustedError` where another user can
-    change the folder or the file, and other OSErrors as files do.
+    The folder need not exist yet. All methods raise :class:`UntrustedError` if another user can
+    change the folder or the file, and other OSErrors as file operations do.
     """
 
     path: Path
 
     def make(self) -> None:
-        """Make the folder, and those above it that are missing, for this user alone."""
+        """Make the folder and missing parents, with access for this user alone."""
         while True:
             here, missing = _walked(self.path)
             if not missing:
@@ -160,17 +159,17 @@ class TrustedFolder:
             pass
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         with self._file(name) as file:
             return file.read()
 
     def mapped(self, name: str) -> mmap.mmap:
-        """A file as read-only memory; raises ValueError too, if it is empty."""
+        """Map a file into read-only memory; raises ValueError if it is empty."""
         with self._file(name) as file:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place in one step; it is readable and writable for this user alone."""
+        """Write a file, which appears in one step and is accessible to this user alone."""
         temporary = f"{name}.{secrets.token_hex(8)}.tmp"
         with self._opened() as folder:
             try:
@@ -184,7 +183,7 @@ class TrustedFolder:
 
     @contextlib.contextmanager
     def lock_file(self, name: str) -> Iterator[IO[bytes]]:
-        """An open file that can be locked; it is made if need be, and left empty."""
+        """Open a file for locking; it is made if need be, and stays empty."""
         with self._file(name, _LOCK, "r+b", buffering=0) as file:
             yield file
 
@@ -203,7 +202,7 @@ class TrustedFolder:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
-        """The folder, open and checked."""
+        """Open and check the folder."""
         here, missing = _walked(self.path)
         if missing:
             raise FileNotFoundError(f"there is no folder {self.path}")
@@ -216,7 +215,7 @@ class TrustedFolder:
 
 
 def _check_own(status: os.stat_result, path: Path) -> None:
-    """Check that an open folder or file belongs to this user and that no other can write to it."""
+    """Check that this user owns an open folder or file and that no other user can write to it."""
     if status.st_uid != os.geteuid():
         raise UntrustedError(f"{path} belongs to user {status.st_uid}, not to this one")
     if status.st_mode & _OTHERS:
@@ -225,8 +224,8 @@ def _check_own(status: os.stat_result, path: Path) -> None:
 
 
 def _walked(path: Path) -> tuple[Path, list[str]]:
-    """The real folder that a path leads to, as far as it exists, and the names that are missing.
-    A link at its end is not trusted."""
+    """The real folder that a path leads to as far as it exists, and the missing names. No link at
+    its end is trusted."""
     whole = Path.cwd() / path
     here = Path(whole.anchor)
     names = list(reversed(whole.parts[1:]))
@@ -260,7 +259,7 @@ def _walked(path: Path) -> tuple[Path, list[str]]:
 
 
 def _check_step(step: Path, status: os.stat_result) -> None:
-    """A folder on the way: only this user and root decide what is under a name in it."""
+    """Check that only this user and root can change what is under a name in a folder."""
     _check_owner(step, status)
     writers = status.st_mode & _OTHERS
     if not writers or status.st_mode & stat.S_ISVTX:
@@ -278,7 +277,7 @@ def _check_owner(step: Path, status: os.stat_result) -> None:
 
 @functools.cache
 def _is_own_group(group: int, user: int) -> bool:
-    """Whether a group is the private one that many systems make for each user."""
+    """Whether a group is the user's private group, as many systems make one for each user."""
     import grp
     import pwd
 
@@ -297,7 +296,7 @@ _ALIGNMENT: Final = 64
 
 
 def dump(arrays: Arrays) -> bytes:
-    """The bytes of a table file."""
+    """Pack arrays into the bytes of a table file."""
     places = {}
     payload = bytearray()
     for name, array in arrays.items():
@@ -311,9 +310,9 @@ def dump(arrays: Arrays) -> bytes:
 
 
 def load(buffer: bytes | mmap.mmap) -> Arrays:
-    """The arrays of a table file, read-only views of `buffer`.
+    """Unpack the arrays of a table file, as read-only views of `buffer`.
 
-    :raises ValueError: it is not a whole and undamaged table file.
+    :raises ValueError: the file is cut off or damaged
     """
     view = memoryview(buffer)
     if len(view) < _PREAMBLE.size:
@@ -342,10 +341,10 @@ def _map(directory: Path, name: str) -> Arrays | None:
 
 
 def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
-    """The table `name` from the first cache that holds it, else built (and cached if possible).
+    """Load the table `name` from the first cache that holds it, else build and cache it.
 
-    :param name: file name; whatever the content depends on must be part of it.
-    :param build: computes the arrays.
+    :param name: file name; everything that the content depends on must be part of it
+    :param build: computes the arrays
     """
     for directory in cache_candidates():
         found = _map(directory, name)

@@ -1,9 +1,9 @@
-"""Kernels that an installation has as machine code, in an extension module.
+"""Loads kernels that an installation has as machine code, in extension modules.
 
-A wheel for one platform holds them (see :mod:`.aot`). They need neither numba nor LLVM, which then
-stay unloaded, and no cache. The module is named by the sources it was made of: where one of these
-was changed it is not found, and kernels are compiled by numba as without it. Further modules hold
-those kernels that gain by vectors of 512 bits, for processors that have them.
+A wheel for one platform holds them (see :mod:`.aot`). They need no cache and neither numba nor
+LLVM, which then stay unloaded. The name of a module is made from the sources of the kernels: after
+a change of a source it is not found, and numba compiles the kernels. Further modules hold the
+kernels that are faster with 512-bit vectors, for processors that have them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from dedup_middleware.base.kerneltypes import Array, Signature
 logger = logging.getLogger(__name__)
 
 PACKAGE: Final = Path(__file__).parents[1]
-#: folders that hold kernels, or what is compiled into them
+#: folders with kernels, or with code and constants that are compiled into kernels
 FOLDERS: Final = (
     "base", "index", "index/memory", "methods", "methods/literature", "model", "signature",
     "spark", "text", "text/extraction",
 )  # fmt: skip
-# What level 3 of the psABI's x86-64 has beyond AVX2, as Linux names it: Intel since 2013 (Haswell),
-# AMD since 2015 (Excavator).
+# Features of x86-64 level 3 (psABI), as Linux names them: Intel since Haswell, AMD since Excavator.
 _X86_64_V3: Final = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
-# The same of level 4: Intel's servers since 2017 (Skylake), AMD since 2022 (Zen 4).
+# Features of level 4: Intel's servers since 2017 (Skylake), AMD since 2022 (Zen 4).
 _X86_64_V4: Final = _X86_64_V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-#: what a processor must have for the modules of x86-64, by the ends of their names, best ones first
+#: features that a processor needs for the x86-64 modules, by suffix of the module, fastest first
 VARIANTS: Final = {
     "_v4_popcnt": _X86_64_V4 | {"avx512_vpopcntdq"},  # Intel since 2019 (Ice Lake), AMD Zen 4
     "_v4": _X86_64_V4,
@@ -46,7 +45,7 @@ VARIANTS: Final = {
 
 
 def source_digest(*folders: str) -> str:
-    """Digest of the sources in folders of the package, and of the data made into constants."""
+    """Digest of the sources in folders of the package, and of data compiled in as constants."""
     digest = hashlib.blake2b(digest_size=8)
     for folder in folders:
         place = PACKAGE / folder
@@ -56,24 +55,24 @@ def source_digest(*folders: str) -> str:
 
 
 def module_name() -> str:
-    """Name of the extension module with the kernels of these sources."""
+    """Name of the extension module made from the current sources, without a suffix."""
     return f"_kernels_{source_digest(*FOLDERS)}"
 
 
 def zmm_enabled() -> bool:
-    """Whether the operating system keeps registers of 512 bits, by what NumPy asked the processor.
+    """Whether the operating system enables 512-bit registers, by NumPy's test of the processor.
 
-    A virtual machine may name AVX-512 and not let it be used. Where NumPy does not say, it is no.
+    A virtual machine may list AVX-512 without enabling it. False if NumPy does not tell.
     """
     features = getattr(getattr(np, "_core", None), "_multiarray_umath", None)
     return bool(getattr(features, "__cpu_features__", {}).get("AVX512F", False))
 
 
 def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Ends of the names of the modules that this processor can run, the best first; if any, the
-    last is that with all kernels.
+    """Suffixes of the modules that this processor can run, the fastest first; the last is "", for
+    the module with all kernels, unless there is none.
 
-    :param cpuinfo: what Linux says of the processors; flags that it does not list are not used
+    :param cpuinfo: Linux's list of processors; only flags that all of them have count
     """
     if platform.machine() not in {"x86_64", "AMD64"}:
         return ("",)
@@ -93,8 +92,8 @@ def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
 
 @functools.cache
 def _modules() -> tuple[ModuleType, ...]:
-    """The extension modules for this processor, the one with all kernels last; or none."""
-    # To name it takes 10 ms.
+    """Import the extension modules for this processor, the one with all kernels last; or none."""
+    # Checked first, because computing the name takes 10 ms.
     if os.environ.get("DEDUP_COMPILE") or not any(PACKAGE.glob("_kernels_*")):
         return ()
     names = [f"dedup_middleware.{module_name()}{variant}" for variant in variants()]
@@ -111,13 +110,13 @@ def _imported(name: str) -> ModuleType | None:
 
 
 def kernels() -> ModuleType | None:
-    """The extension module with all kernels, or None: kernels are compiled by numba."""
+    """The extension module with all kernels; None if numba has to compile them."""
     modules = _modules()
     return modules[-1] if modules else None
 
 
 def code(name: str) -> Callable[..., Any]:
-    """A kernel by its name in the extension modules, as compiled best for this processor."""
+    """A kernel by its name in the extension modules, in the fastest version for this processor."""
     holder = next(module for module in _modules() if hasattr(module, name))
     return cast("Callable[..., Any]", getattr(holder, name))
 
@@ -129,9 +128,9 @@ def exported_name(function: Callable[..., Any]) -> str:
 
 
 def checked(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """A compiled kernel, which by itself reads any array as if it were of the right type.
+    """Wrap a compiled kernel, so that it raises TypeError for arrays of another type.
 
-    :raises TypeError: by the kernel: an argument of another type
+    By itself it reads any array as if that had the right type.
     """
     arrays = tuple(
         (place, one.numpy_dtype, one.ndim, one.readonly)

@@ -9,15 +9,15 @@ from typing import Any
 
 
 class DedupError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class OptionsError(DedupError, ValueError):
     """A setting has a value that can't be used.
 
-    :param setting: name as the user wrote it, e.g. ``DEDUP_THRESHOLD``
-    :param value: the value found
-    :param fix: what to write instead
+    :param setting: its name as the user wrote it, e.g. ``DEDUP_THRESHOLD``
+    :param value: its value
+    :param fix: advice what to write instead
     """
 
     def __init__(self, setting: str, value: object, fix: str) -> None:
@@ -26,7 +26,7 @@ class OptionsError(DedupError, ValueError):
         self.value = value
         self.fix = fix
 
-    def __reduce__(self) -> tuple[Any, ...]:  # workers of a batch send it to their parent
+    def __reduce__(self) -> tuple[Any, ...]:  # pickled by the workers of a batch
         return type(self), (self.setting, self.value, self.fix), {"args": self.args}
 
 
@@ -35,19 +35,19 @@ class IndexUnavailableError(DedupError):
 
 
 class IndexReplacedError(IndexUnavailableError):
-    """Another index was set up in the place of the one that was opened.
+    """The index was replaced by another one after it was opened.
 
-    Opened again it can be used; fingerprints made with the key of the former one can't.
+    The new index can be opened and used, but not with fingerprints made with the old hash key.
     """
 
 
 class IndexRefusedError(DedupError):
-    """The index has other parameters or another schema, or the file is none of this package."""
+    """The index has other parameters or another schema, or the file is no index."""
 
 
 @contextmanager
 def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> Iterator[None]:
-    """OSErrors from within as one line: what can't be done, and why.
+    """Turn an OSError raised inside into one line that says what can't be done, and why.
 
     :param fix: what to do, for the end of the line
     """
@@ -59,9 +59,9 @@ def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> 
 
 @contextmanager
 def named_as_given(names: Mapping[str, str]) -> Iterator[None]:
-    """Errors from within name what the user gave, where that stands for a setting or a parameter.
+    """Replace names in the messages of errors raised inside, by those that the user knows.
 
-    :param names: by the name that the messages have
+    :param names: replacement for each name of a setting or parameter
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""How the kernels of this package are compiled."""
+"""Decorators that declare kernels, and functions that compile or load them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _P = ParamSpec("_P")
 _compiling = threading.RLock()
 
-_MANY = 10_000  # objects; 5,400 where kernels come compiled, millions where numba is loaded
+_MANY = 10_000  # new objects; 5,400 if kernels come compiled, millions if numba is loaded
 
-# A uint64 inside a kernel; NumPy's stubs mistake the arithmetic numba does with it.
+# A uint64 inside a kernel; NumPy's stubs have other types for numba's arithmetic with it.
 Word = Any
 
 
@@ -32,19 +32,18 @@ def _refused() -> tuple[type[Exception], ...]:
     return (TypeError, NumbaError)
 
 
-# What a kernel raises for arguments of other types; dtypes numba does not know raise the second.
+# Errors that a kernel raises for arguments of other types; NumbaError for dtypes unknown to numba.
 REFUSED = _refused()
 
 
 def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
-    """``@kernel(signature)``: compiled for these types alone, by the first call.
+    """``@kernel(signature)``: compile a function for these types alone, at the first call.
 
-    Not by the import: a process loads what it needs, and that is a few of them. Other types raise
-    one of ``REFUSED``, they never start the compiler. Code comes from the installation or from the
-    cache where it can; the package's rule says where that lies.
+    Not at import, since a process needs only a few kernels. Other types raise one of ``REFUSED``
+    and never start the compiler. Code of the installation or of the cache is used if there is any.
 
-    :param check: whether kernels of the installation refuse other arrays too, which takes .2 us
-        an array; without it they would read them as if they were of the right type
+    :param check: whether kernels of the installation refuse arrays of other types, which takes
+        .2 us per array; without it they read them as if they had the right type
     """
 
     def declared(function: _F) -> _F:
@@ -58,7 +57,7 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
         dispatcher = cast("Any", kernels.kernel(function))
         dispatcher.declared = signature.to_numba()
 
-        # numba asks this what to call for types it has no code for yet.
+        # numba calls this for types that it has no code for yet.
         def compile_for(*_: Any, **__: Any) -> Any:
             compile_now(dispatcher)
             return dispatcher
@@ -72,16 +71,15 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
 def subkernel(function: _F) -> _F:
     """Compile `function` as part of the kernels that call it; Python itself can't call it.
 
-    It may not make arrays. So it needs no reference counts, which would cost two atomic
-    operations for each array it is given, in every call. Without them, without entry points for
-    Python and C and without a cache of their own, subkernels also compile in half the time.
+    It must not make arrays. So it needs no reference counts, which cost two atomic operations per
+    array argument and call. Without these, without entry points for Python and C and without their
+    own cache, subkernels also compile in half the time.
     """
     return _part(function, allocates=False)
 
 
 def allocating_subkernel(function: _F) -> _F:
-    """Compile a function that makes arrays as part of the kernels that call it; see
-    :func:`subkernel`."""
+    """Like :func:`subkernel`, for a function that makes arrays."""
     return _part(function, allocates=True)
 
 
@@ -94,7 +92,7 @@ def _part(function: _F, *, allocates: bool) -> _F:
 
 
 def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
-    """An operation for kernels: the function gets its types and writes its code."""
+    """Declare an operation for kernels; the function gets the argument types and generates code."""
     if compiled.kernels():
         return cast("Callable[_P, Any]", function)
     from numba import extending
@@ -103,8 +101,8 @@ def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any
 
 
 class _Unloaded:
-    """Stands for a module of the compiler where kernels come compiled: intrinsics use it, which
-    are not called then, and constants of theirs."""
+    """Placeholder for a module of the compiler where kernels come compiled: intrinsics refer to it,
+    but are not called."""
 
     def __getattr__(self, _: str) -> _Unloaded:
         return self
@@ -114,14 +112,14 @@ class _Unloaded:
 
 
 def compiler(*modules: str) -> tuple[Any, ...]:
-    """Modules of numba and llvmlite, for intrinsics; not loaded where kernels come compiled."""
+    """Import modules of numba and llvmlite; placeholders where kernels come compiled."""
     if compiled.kernels():
         return (_Unloaded(),) * len(modules)
     return tuple(map(importlib.import_module, modules))
 
 
 def compile_now(dispatcher: Any) -> None:
-    """Compile a kernel for its types, or load it from the cache, unless that is done."""
+    """Compile a kernel for its types or load it from the cache, unless it is loaded already."""
     if compiled.kernels():
         return
     with _compiling:
@@ -132,7 +130,7 @@ def compile_now(dispatcher: Any) -> None:
 
 
 def compile_all(*kernels: Any) -> None:
-    """Compile several kernels, or load them from the cache, unless that is done."""
+    """Call :func:`compile_now` for several kernels."""
     for dispatcher in kernels:
         compile_now(dispatcher)
 
@@ -142,9 +140,9 @@ def garbage_kept() -> Iterator[None]:
     """Suspend the cyclic garbage collector, which takes a seventh of the time of a compilation:
     numba makes millions of objects and keeps nearly all of them.
 
-    They count as old then, so that the next collection does not search them. That has the collector
-    count anew, so it is not done where little was made: a process of many crawls, each of which
-    comes here, would never search for the garbage of earlier ones.
+    Afterwards these count as old, so that the next collection does not search them. This resets the
+    collector's counts, so it is left out if few objects were made: a process with many crawls, each
+    of which comes here, would never collect the garbage of earlier ones.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -165,20 +163,20 @@ _I32 = ir.IntType(32)
 
 
 def prefetch_line(builder: Any, pointer: Any) -> None:
-    """Write the code for :func:`prefetch`; of memory past the end of an array nothing is read."""
+    """Generate the code of :func:`prefetch`; it is safe past the end of an array."""
     raw = builder.bitcast(pointer, _I8.as_pointer())
     function = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(ir.VoidType(), [raw.type, _I32, _I32, _I32]),
         "llvm.prefetch.p0",
     )
-    # To read (0), into all levels (3), data (1).
+    # For reading (0), into all cache levels (3), data (1).
     builder.call(function, [raw, _I32(0), _I32(3), _I32(1)])
 
 
 @intrinsic
 def prefetch(_: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - called with types
-    """Ask for the cache line of ``array[index]``; nothing waits for it."""
+    """Prefetch the cache line of ``array[index]``, without waiting for it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         base = context.make_array(signature.args[0])(context, builder, args[0]).data

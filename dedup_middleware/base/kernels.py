@@ -1,8 +1,8 @@
-"""The decorators that compile kernels with numba, and the cache of their machine code.
+"""Decorators that compile kernels with numba, and the cache of their machine code.
 
-numba keeps kernels as pickles, opens them by their path, and looks at no owner. Here each has one
-file, which goes through :class:`.TrustedFolder`. What can't be trusted, or is damaged, is compiled
-anew; a warning says so once for each folder.
+numba caches kernels as pickles, opens them by path, and does not check their owner. Here each
+kernel has one file, read and written by :class:`.TrustedFolder`. A kernel whose file can't be
+trusted or is damaged is compiled anew; untrusted folders are warned of once each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dedup_middleware.base.cachefolder import TrustedFolder, cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
 
 logger = logging.getLogger(__name__)
-# numba writes whole functions at the level DEBUG, which is Scrapy's default.
+# numba logs whole functions at DEBUG, which is Scrapy's default level.
 if (_numba_logger := logging.getLogger("numba")).level == logging.NOTSET:
     _numba_logger.setLevel(logging.INFO)
 
@@ -39,17 +39,17 @@ _PART: Final[dict[str, Any]] = {
     "no_cfunc_wrapper": True,
 }
 _KERNEL: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy"}
-#: the versions of numba, first and last, whose compiler :mod:`.parts` is tested with; another one
-#: compiles as it does by itself, which takes twice as long
+#: first and last version of numba that :mod:`.parts` is tested with; other versions compile without
+#: it, which takes twice as long
 _TESTED: Final = ((0, 61), (0, 68))
-#: whether this is such a version
+#: whether this numba is such a version
 PARTS_ARE_KNOWN: Final = _TESTED[0] <= numba.version_info.short <= _TESTED[1]
 if PARTS_ARE_KNOWN:
     from dedup_middleware.base.parts import KernelCompiler, PartCompiler
 
     _PART["pipeline_class"] = PartCompiler
     _KERNEL.update(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)
-#: folders whose functions and constants are compiled into kernels of others
+#: folders whose functions and constants are compiled into kernels of other folders
 SOURCES: Final = ("base", "index", "model", "signature", "text")
 
 
@@ -62,10 +62,9 @@ def _compilers() -> str:
 def kernel(function: _F) -> _F:
     """Compile `function` with numba on first use; it runs without the interpreter lock.
 
-    Machine code is kept on disk in the cache directory (`NUMBA_CACHE_DIR`, if set, wins), so
-    a package directory or a home that is read-only is no error. A kernel may use functions and
-    constants of its own folder and of `SOURCES`: the cache is named by the content of the sources
-    there, so all installations of one version share it, wherever they are.
+    Machine code is kept in the cache directory (or in `NUMBA_CACHE_DIR`, if set). A kernel may use
+    functions and constants of its own folder and of `SOURCES` only: the cache is named by the
+    content of the sources there, so all installations of one version share it.
     """
     dispatcher = numba.njit(**_KERNEL)(function)
     if PARTS_ARE_KNOWN:
@@ -75,7 +74,7 @@ def kernel(function: _F) -> _F:
 
 
 def _keep(dispatcher: Any, source: Path) -> None:
-    """Let a kernel of a source file keep its machine code on disk, if there is a place for it."""
+    """Cache the machine code of a kernel on disk, if a folder can be used."""
     function = dispatcher.py_func
     if not source.exists() or function.__closure__ is not None:
         return
@@ -89,7 +88,7 @@ def _keep(dispatcher: Any, source: Path) -> None:
         folders.add(own.as_posix())
     else:
         content = source.read_bytes()
-    # What a kernel inlines, and constants that it takes from other modules, may have changed.
+    # Functions that a kernel inlines and constants of other modules may have changed.
     sources = _digest_once(*sorted(folders))
     folder = TrustedFolder(directory / f"kernels-{sources}-{_compilers()}" / name)
     try:
@@ -103,7 +102,7 @@ _digest_once: Final = functools.cache(source_digest)
 
 
 def _called_as_part(dispatcher: Any) -> Any:
-    """The same kernel; other kernels that call it link it as they do a subkernel."""
+    """Make other kernels that call a kernel link it like a subkernel; returns the kernel."""
     part = subkernel(dispatcher.py_func, allocates=True)
     dispatcher.get_call_template = part.get_call_template
     dispatcher.get_overload = part.get_overload
@@ -111,8 +110,8 @@ def _called_as_part(dispatcher: Any) -> Any:
 
 
 def _widened(dispatcher: Any) -> Any:
-    """The same kernel, compiled once for integers: numba would compile it anew for the constant 0
-    with which many loops start, and with it everything it calls."""
+    """Make a kernel compile once for all integers. By itself numba compiles it anew, with all that
+    it calls, for the constant 0 with which many loops start."""
     call_template = dispatcher.get_call_template
 
     def for_wide_types(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -154,10 +153,10 @@ def _announce(cache: Path) -> None:
 
 
 class _Cache:
-    """Where the dispatcher of a kernel looks for its machine code, and keeps it.
+    """Cache of one kernel's machine code, in place of numba's own.
 
-    :param name: of the kernel
-    :param content: of its source, if the name of the folder does not stand for that
+    :param name: name of the kernel
+    :param content: content of its source, if the folder's name does not depend on that
     """
 
     def __init__(self, folder: TrustedFolder, name: str, content: bytes) -> None:
@@ -171,9 +170,9 @@ class _Cache:
         return f"{self._name}.{digest}.nbc"
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
-        """What is kept of a kernel; None if there is nothing that can be used."""
+        """Load the kernel; None if the cache has nothing that can be used."""
         try:
-            # Without this line numba loads its whole compiler first: a quarter of a second.
+            # Without this line numba loads its whole compiler first, in a quarter of a second.
             rtsys.initialize(target_context)
             kept = pickle.loads(self._folder.read(self._file(sig, target_context.codegen())))
             return CompileResult._rebuild(target_context, *kept)
@@ -183,13 +182,13 @@ class _Cache:
             _report(self._folder.path, error)
         except Exception as error:  # a damaged pickle may raise anything
             logger.info("The kernel %s is compiled anew: %r", self._name, error)
-        # Below it are a folder for each version of the sources and one for each package.
+        # The cache has a folder for each version of the sources, and in it one for each package.
         _announce(self._folder.path.parents[1])
         return None
 
     def save_overload(self, sig: object, result: Any) -> None:
-        """Keep a compiled kernel; where that can't be done it is used all the same."""
-        if result.library.has_dynamic_globals:  # addresses of this process
+        """Cache a compiled kernel if possible."""
+        if result.library.has_dynamic_globals:  # it holds addresses of this process
             return
         try:
             self._folder.make()

@@ -1,6 +1,6 @@
 """Types of the arguments and results of kernels, under numba's names but without numba.
 
-Where kernels come compiled the compiler is not loaded: it takes 100 MB and a third of a second.
+If kernels come compiled, numba is not loaded: it takes 100 MB and a third of a second.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 
 
 class _Type:
-    """What a kernel takes or returns."""
+    """Base of the types that a kernel takes or returns."""
 
     def __call__(self, *arguments: KernelType) -> Signature:
-        """The signature of a kernel that returns this."""
+        """The signature of a kernel with this result."""
         return Signature(cast("KernelType", self), arguments)
 
 
 @attrs.frozen
 class Scalar(_Type):
-    """A number, a truth value, or nothing, by numba's name of it."""
+    """A number, a truth value, or nothing, by numba's name of the type."""
 
     name: str
 
@@ -30,8 +30,8 @@ class Scalar(_Type):
 class Array(_Type):
     """A NumPy array in C order.
 
-    :param dtype: of its elements: a scalar, or fields of a record
-    :param readonly: a kernel does not write to it; arrays that can be written to fit as well
+    :param dtype: type of the elements: a scalar, or a record
+    :param readonly: the kernel does not write to it; writable arrays fit as well
     """
 
     dtype: Scalar | np.dtype[np.void]
@@ -40,7 +40,7 @@ class Array(_Type):
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """Type of the elements as NumPy has it."""
+        """NumPy's type of the elements."""
         return np.dtype(self.dtype.name if isinstance(self.dtype, Scalar) else self.dtype)
 
 
@@ -63,13 +63,13 @@ KernelType = Scalar | Array | Tuple | Optional
 
 @attrs.frozen
 class Signature:
-    """What a kernel takes and returns."""
+    """Types of the arguments and the result of a kernel."""
 
     result: KernelType
     arguments: tuple[KernelType, ...]
 
     def to_numba(self) -> Any:
-        """The signature as numba has it."""
+        """Convert the signature to numba's."""
         return _to_numba(self.result)(*map(_to_numba, self.arguments))
 
 

@@ -1,7 +1,6 @@
-"""Every ``DEDUP_*`` setting, read and checked once, into one frozen object.
+"""All ``DEDUP_*`` settings as one frozen, checked object.
 
-The names of the settings are the names of the fields in upper case behind
-``DEDUP_``; ``docs/settings.md`` is checked against this module by a test.
+A test compares ``docs/settings.md`` with this module.
 """
 
 from __future__ import annotations
@@ -56,19 +55,19 @@ METHODS = (
     "text-profile",
     "idf",
 )
-OWN_METHODS = METHODS[:3]  # the others are of the literature
+OWN_METHODS = METHODS[:3]  # the others come from the literature
 SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
-#: MinHash bands by default, of pages with anchors and of others
+#: default number of MinHash bands, with anchors and without
 BANDS_BESIDE_ANCHORS, BANDS = 2, 8
 #: threshold of the method ``content`` by preset
 PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
-MEASURES = ("containment", "jaccard", "novelty")  # by their codes in methods/content_rule.py
+MEASURES = ("containment", "jaccard", "novelty")  # in the order of methods/content_rule.py's codes
 SKETCH_BITS = 512
 
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """How pages are compared, where the index is, what happens to a duplicate.
+    """All settings: how pages are compared, where the index is, what happens to a duplicate.
 
     :raises OptionsError: a value can't be used; the message names the setting and the fix
     """
@@ -355,22 +354,22 @@ class Options:
 
     @property
     def safe_index_url(self) -> str:
-        """The index's address without its password."""
+        """The address of the index without its password."""
         return hide_password(self.index_url)
 
     @property
     def field_names(self) -> FieldNames:
-        """The fields of an item of a class that ``DEDUP_ITEMS`` does not name."""
+        """Field names for items of classes that ``DEDUP_ITEMS`` does not name."""
         return FieldNames(**{part: getattr(self, f"{part}_field") for part in PARTS})
 
     @property
     def keeps_evidence(self) -> bool:
-        """Whether an index keeps evidence of pages, and their anchors."""
+        """Whether an index keeps the evidence filters and anchors of pages."""
         return self.method == "content" and self.evidence == "filter"
 
     @property
     def band_count(self) -> int:
-        """How many MinHash bands a page has."""
+        """Number of MinHash bands of a page."""
         if self.bands is not None:
             return self.bands
         return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
@@ -408,7 +407,7 @@ class Options:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Options:
-        """Options from ``DEDUP_*`` names, as in a settings file; strings are converted.
+        """Make options from ``DEDUP_*`` names, as in a settings file; strings are converted.
 
         :raises OptionsError: unknown name, wrong type or unusable value
 
@@ -419,7 +418,7 @@ class Options:
         arguments: dict[str, Any] = {}
         for name, value in values.items():
             if name not in fields:
-                # It may be a password under a name with a slip in it.
+                # The value may be a password under a misspelt name.
                 shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
                 meant = difflib.get_close_matches(name, fields, n=1)
                 hint = f"do you mean {meant[0]}?" if meant else "see docs/settings.md"

@@ -1,11 +1,10 @@
-"""How numba's compiler is used: subkernels become machine code only within kernels.
+"""Changes numba's compiler so that subkernels become machine code only as parts of kernels.
 
-By itself numba optimises and translates every function, optimises it again in each function that
-calls it, and in each that calls that. Subkernels are called by kernels only. So they are compiled
-to LLVM code without optimisation; a kernel links the code of all that it calls, and all of it is
-optimised and translated there, once.
+By itself numba optimises and translates every function, and optimises it again in all functions
+that call it, directly or not. Only kernels call subkernels. So these are compiled to LLVM code
+without optimisation; a kernel links all code that it calls, and optimises and translates it once.
 
-These are internals of numba: before `kernels` uses them with another version, run all tests.
+This uses internals of numba: before `kernels` uses it with another version, run all tests.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from numba.core.datamodel.models import OpaqueModel
 from numba.core.datamodel.registry import register_default
 from numba.core.pythonapi import PythonAPI
 
-#: Passes for what kernels do not use: closures, `with`, computed exceptions, loops over types,
-#: expressions of whole arrays, listings of types.
+#: Passes for features that kernels do not use: closures, `with`, computed exceptions, loops over
+#: types, expressions of whole arrays, listings of types.
 _NOT_NEEDED: Final = frozenset(
     {
         untyped_passes.WithLifting,
@@ -46,39 +45,39 @@ _NOT_NEEDED: Final = frozenset(
 
 
 class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """LLVM code of a subkernel, not optimised, without the code of what it calls."""
+    """LLVM code of a subkernel, not optimised, without the code of the functions that it calls."""
 
     _linking_libraries: list[Any]
 
     def _optimize_functions(self, module: Any) -> None:
-        """Left to the kernel."""
+        """Do not optimise; the kernel does."""
         module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Nothing is left to do."""
+        """Do not translate; the kernel does."""
         self._finalized = True
 
 
 class _Whole:
-    """Code of kernels and of all that they call; numba's library is its other base."""
+    """Mixin for a library of numba: code of kernels and of all functions that they call."""
 
     _linking_libraries: list[Any]
     _codegen: Any
     _final_module: Any
 
     def _optimize_functions(self, module: Any) -> None:
-        """Left to :meth:`finalize`."""
+        """Do not optimise; :meth:`finalize` does."""
         module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Take in the code of subkernels, then optimise and translate all of it."""
+        """Link the code of subkernels, then optimise and translate all of it."""
         libraries: dict[Any, None] = {}
         _collect(self._linking_libraries, libraries)
         self._linking_libraries = list(libraries)
         super().finalize()  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
-        """Optimise once: numba's cheap passes before it would inline loops not yet vectorised."""
+        """Optimise once: numba's cheap passes before this would inline loops not yet vectorised."""
         passes = self._codegen._module_pass_manager()
         if isinstance(passes, tuple):
             manager, builder = passes
@@ -91,8 +90,8 @@ class _KernelLibrary(_Whole, codegen.JITCodeLibrary):  # type: ignore[misc]
     """Code of one kernel."""
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """For the cache: of the LLVM code, which nothing links and which takes time to load, only
-        the names of entry points are kept, by which numba knows what is there."""
+        """Serialise for the cache. The LLVM code is slow to load and nothing links it, so it is cut
+        down to the names of entry points, by which numba knows what the library has."""
         name, kind, (code, _) = super().serialize_using_object_code()
         entries = [one.name for one in self._final_module.functions if not one.is_declaration]
         names = "".join(f'define void @"{entry}"() {{ ret void }}\n' for entry in entries)
@@ -107,8 +106,8 @@ _unserialize = PythonAPI.unserialize
 
 
 def unserialize_once(self: Any, pointer: Any) -> Any:
-    """Code that unpickles an object once; without it each array that an extension module returns
-    unpickles its class, which takes .3 us."""
+    """Generate code that unpickles an object once. Otherwise each array that an extension module
+    returns unpickles its class, which takes .3 us."""
     memo = cgutils.add_global_variable(self.module, self.pyobj, f"once{pointer.name}")
     memo.initializer, memo.linkage = memo.type.pointee(None), "internal"
     with self.builder.if_then(cgutils.is_null(self.builder, self.builder.load(memo))):
@@ -119,7 +118,7 @@ def unserialize_once(self: Any, pointer: Any) -> Any:
 
 
 def _collect(libraries: list[Any], seen: dict[Any, None]) -> None:
-    """Add libraries to `seen`, and behind a subkernel those that it calls."""
+    """Add libraries to `seen`, and after a subkernel the libraries that it calls."""
     for library in libraries:
         if library not in seen:
             seen[library] = None
@@ -149,30 +148,30 @@ class _PartLowering(typed_passes.NativeLowering):  # type: ignore[misc]
     _name = "dedup_part_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Lower, and register the code."""
+        """Lower, and register the code for kernels."""
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         with _lowering(state):
             super().run_pass(state)
         lowered = state["cr"]
         description = lowered.fndesc
-        # numba keeps functions by their entry point; this one is never called, it has no code.
+        # numba registers functions by entry point; this one has no code and is never called.
         entry_point = _dynfunc.make_function(
             description.lookup_module(), description.qualname, "", 0, lowered.env, (state.library,)
         )
         state["cr"] = lowered._replace(cfunc=entry_point)
         state.targetctx.insert_user_function(entry_point, description, [state.library])
-        # numba 0.61 has none
+        # numba 0.61 has no _reload_init
         state.reload_init.extend(getattr(state.library, "_reload_init", ()))
         return True
 
 
 class _CachedTyping:
-    """A typing context that resolves a call of one of numba's own functions once.
+    """Typing context that resolves equal calls of numba's own functions once.
 
-    numba tries every overload of an operator for each use; that was two fifths of type inference.
+    numba tries all overloads of an operator at each use: that took two fifths of type inference.
 
-    :param flags: those of the compilation; signatures may depend on them
+    :param flags: flags of the compilation, on which signatures may depend
     """
 
     def __init__(self, context: Any, flags: str) -> None:
@@ -196,14 +195,13 @@ class _CachedTyping:
             if signature is None or signature.args not in function._impl_keys:
                 return signature
             found = _signatures[call] = (signature, function._impl_keys[signature.args])
-        # the implementation that the function uses next
+        # numba looks up the implementation there
         signature, function._impl_keys[signature.args] = found
         return signature
 
 
 class _LoweringTyping(_CachedTyping):
-    """A :class:`_CachedTyping` for lowering, which resolves operators once more, without the
-    context."""
+    """:class:`_CachedTyping` for lowering, which resolves operators again without the context."""
 
     def resolve_value_type(self, value: Any) -> Any:
         """The type of a global."""
@@ -225,7 +223,7 @@ class _LoweringTyping(_CachedTyping):
 
 
 class _CachedFunction(types.Function):  # type: ignore[misc]
-    """One of numba's functions, whose calls are resolved once."""
+    """One of numba's own functions, whose equal calls are resolved once."""
 
     def __init__(self, original: Any) -> None:
         self.__dict__.update(original.__dict__)
@@ -244,9 +242,9 @@ _common: dict[str, Any] = {}
 
 
 def _common_flags(flags: Any) -> Any:
-    """Flags that kernels and subkernels share.
+    """Flags without those for wrappers, so that kernels and subkernels share one set.
 
-    numba compiles its own functions once for all flags that differ in nothing, be it in wrappers.
+    numba compiles its own functions anew for each different set of flags.
     """
     summary = flags.summary()
     if summary not in _common:
@@ -258,11 +256,11 @@ def _common_flags(flags: Any) -> Any:
 
 @contextlib.contextmanager
 def _lowering(state: Any) -> Iterator[None]:
-    """Let lowering reuse what was computed before."""
+    """Make lowering reuse types and sizes that were computed before."""
     target = state.targetctx  # a copy for this compilation
     typing, flags = target.typing_context, _common_flags(state.flags)
     target.typing_context = _LoweringTyping(typing, flags.summary())
-    # numba parses LLVM code for each size.
+    # numba parses LLVM code to compute a size.
     target.get_abi_sizeof = functools.cache(target.get_abi_sizeof)
     try:
         with targetconfig.ConfigStack().enter(flags):
@@ -290,10 +288,10 @@ class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
 
 
 def _load_numba_without_blas() -> None:
-    """Import the part of numba that would import scipy.linalg to learn whether it is there.
+    """Import ``numba.np.arraymath`` without scipy.linalg, which it imports to see if that exists.
 
-    Looking for it takes no time, importing it a third of a second. Where there is work for BLAS
-    numba asks once more, and imports it then.
+    Looking for SciPy takes no time, importing it a third of a second. If a function needs BLAS,
+    numba checks again and imports SciPy then.
     """
 
     def is_there() -> None:
@@ -314,7 +312,7 @@ def _load_numba_without_blas() -> None:
 
 
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
-    """numba's compiler with another last step."""
+    """numba's compiler with cached typing, fewer passes and another lowering."""
 
     lowering: ClassVar[type] = _KernelLowering
 
@@ -323,7 +321,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         super().__init__(*arguments)
 
     def define_pipelines(self) -> list[Any]:
-        """numba's passes, the lowering replaced."""
+        """numba's passes, with type inference and lowering replaced and unused passes left out."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         replaced = {
             typed_passes.NativeLowering: self.lowering,
@@ -339,6 +337,6 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 class PartCompiler(KernelCompiler):
-    """numba's compiler of subkernels, which ends with LLVM code."""
+    """Compiler of subkernels, which ends with LLVM code."""
 
     lowering: ClassVar[type] = _PartLowering

@@ -1,4 +1,4 @@
-"""Field types of settings: converters, checks and their error messages; item classes are one."""
+"""Fields of the settings: converters, checks and their error messages, types of item classes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SCHEMES = (
     "unix://",
 )
 
-#: slots of a cluster that one index can be spread over
+#: most cluster slots that one index can be spread over
 MOST_SHARDS = 4096
 
-#: of files of clusters, by which their format is chosen
+#: suffixes of cluster files, which choose the format
 CLUSTER_SUFFIXES = (".jsonl", ".jl", ".csv", ".parquet")
 
 _T = TypeVar("_T")
@@ -37,7 +37,7 @@ Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def setting_name(field: str) -> str:
-    """Name of the setting that fills a field.
+    """Name of the setting for a field.
 
     >>> setting_name("index_url")
     'DEDUP_INDEX_URL'
@@ -48,13 +48,11 @@ def setting_name(field: str) -> str:
 def _refusal(
     attribute: attrs.Attribute[Any], value: object, fix: str, owner: object = None
 ) -> OptionsError:
-    """The error for a value that fails a check; it names the setting as users write it.
+    """Make the error for a value that fails a check; it names the setting as users write it.
 
-    A field without the usual ``repr`` may hold a secret: of a value that is not a string only the
-    type is shown.
+    A field with its own ``repr`` may hold a secret: a value that is no string is shown as its type.
 
-    :param owner: the object that has the field; if it has a name, it is a method and the field one
-        of its parameters, such as ``csu.width``; otherwise the field is a setting
+    :param owner: its object; if that has a name, it is a method with the parameter (``csu.width``)
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
@@ -65,7 +63,7 @@ def _refusal(
 
 
 def one_of(*choices: str) -> Check:
-    """A check: one of some words."""
+    """Make a check for one of several words."""
 
     def check(instance: Any, attribute: attrs.Attribute[str], value: str) -> None:
         if value not in choices:
@@ -75,7 +73,7 @@ def one_of(*choices: str) -> Check:
 
 
 def between(low: float, high: float, unit: str = "") -> Check:
-    """A check: a number within two bounds, both allowed."""
+    """Make a check for a number from ``low`` to ``high``, both included."""
 
     def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -89,7 +87,7 @@ def between(low: float, high: float, unit: str = "") -> Check:
 
 
 def whole(low: int, high: int, unit: str = "") -> Check:
-    """A check: a whole number within two bounds, both allowed."""
+    """Make a check for a whole number from ``low`` to ``high``, both included."""
 
     def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
@@ -101,40 +99,40 @@ def whole(low: int, high: int, unit: str = "") -> Check:
 
 
 def not_blank(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: a name that is not blank."""
+    """Check that a name is not blank."""
     if not value.strip():
         raise _refusal(attribute, value, "use a name of at least one character")
 
 
 def window_check(_: Any, attribute: attrs.Attribute[float], value: float) -> None:
-    """Check: seconds that a page is remembered."""
-    # Shorter than a minute, pages would expire while copies of them are still on their way.
+    """Check the number of seconds for which a page is remembered."""
+    # In less than a minute, pages would expire while copies of them are still on their way.
     if value != 0 and not 60 <= value <= 1e10:
         raise _refusal(attribute, value, "use 0 for ever, or seconds from 60; 30 days are 2592000")
 
 
 def hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: 64 bits in hexadecimal."""
+    """Check that a text is a hexadecimal number of at most 64 bits."""
     if not re.fullmatch("[0-9a-fA-F]{1,16}", value):
-        # The value is a secret: it is not shown.
+        # The value is a secret and not shown.
         raise _refusal(attribute, "...", "use 1 to 16 hexadecimal digits")
 
 
 def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: a prefix of keys in Redis."""
+    """Check a prefix of keys in Redis."""
     # Braces would move the keys of one namespace into several cluster slots.
     if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
         raise _refusal(attribute, value, "use 1 to 64 characters without spaces or braces")
 
 
 def shards_check(_: Any, attribute: attrs.Attribute[int], value: int) -> None:
-    """Check: a power of two."""
+    """Check that a number is a power of two up to ``MOST_SHARDS``."""
     if not 1 <= value <= MOST_SHARDS or value & (value - 1):
         raise _refusal(attribute, value, f"use a power of two from 1 to {MOST_SHARDS}")
 
 
 def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: the address of an index."""
+    """Check the address of an index."""
     if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
         raise _refusal(
             attribute, hide_password(value), "take out the characters that can't be printed"
@@ -148,26 +146,26 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         return
     if not path.strip():
         raise _refusal(attribute, value, "name the file, for example sqlite:dedup.db")
-    if re.match("(//)?~", path):  # which no shell has replaced behind the colon
+    if re.match("(//)?~", path):  # shells do not expand it behind the colon
         raise _refusal(attribute, hide_password(value), "write the path of the folder instead of ~")
     if re.match("//([^/]|$)", path):  # it would be a file in the root
         relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
         fix = "a file has no host: leave out the slashes, or write one for a path from the root"
-        if path != "//" and relative != absolute:  # nothing had to be hidden
+        if path != "//" and relative != absolute:  # equal if both are hidden
             fix = f"a file has no host: write {relative} or, from the root, {absolute}"
         raise _refusal(attribute, hide_password(value), fix)
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: the address of an index that stays."""
+    """Check the address of an index that outlives its crawl."""
     if value.startswith("memory:"):
         raise _refusal(attribute, value, "an index in memory ends with its crawl; leave it out")
     index_url_check(_, attribute, value)
 
 
 def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: `on`, `off` or the path of a journal."""
-    # An address there would become a file name, its password with it.
+    """Check `on`, `off` or the path of a journal."""
+    # An address would become a file name, with its password.
     if re.search(r"://|:[^/]*@|^(?:memory|sqlite|rediss?|unix)[:+]", value):
         fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
         raise _refusal(attribute, "***", fix)
@@ -178,7 +176,7 @@ def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
 _USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
 _HOST: Final = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
 _QUERY: Final = r"(?:\?(?P<query>[^@#]*))?"
-# Addresses of which it is certain what is the password. In all others anything might be.
+# Addresses in which it is certain what the password is. In all others it may be anything.
 _ADDRESSES: Final = tuple(
     re.compile(rf"(?P<scheme>{scheme}){_USER}(?P<place>{place}){_QUERY}", re.ASCII)
     for scheme, place in (
@@ -196,7 +194,7 @@ _SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?use
 
 
 def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
-    """Check: the path of a file of clusters."""
+    """Check the path of a cluster file."""
     if "\0" in value:
         raise _refusal(attribute, value, "take the NUL character out of the path")
     if not value.lower().endswith(CLUSTER_SUFFIXES):
@@ -204,10 +202,9 @@ def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
 
 
 def hide_password(url: str) -> str:
-    """The address without the secret in it, fit for a log line.
+    """Replace the secrets in an address, for log lines.
 
-    Of an address that is not understood only its beginning is shown: whatever follows may be the
-    password.
+    Only the scheme is kept of an address that is not understood: the rest may be the password.
 
     >>> hide_password("redis://user:secret@host:6379/0")
     'redis://user:***@host:6379/0'
@@ -233,7 +230,7 @@ def _shown_address(found: re.Match[str]) -> str:
     if user is None:
         credentials = ""
     elif password is None or password == ":":
-        credentials = "***@"  # a password is often written in the place of the user
+        credentials = "***@"  # the user part is often a password
     else:
         credentials = f"{user}:***@"
     query = found["query"]
@@ -250,7 +247,7 @@ def _shown_option(option: str) -> str:
     return f"{name.group() if name else ''}***"
 
 
-# Which classes of items are pages, and which of their fields hold what.
+# Item classes: which of them are pages, and the names of their fields.
 
 ITEMS = "DEDUP_ITEMS"
 _EXAMPLE = '{"shop.items.Article": {"html": "body", "key": "link"}, "shop.items.Quote": None}'
@@ -258,7 +255,7 @@ _EXAMPLE = '{"shop.items.Article": {"html": "body", "key": "link"}, "shop.items.
 
 @attrs.frozen
 class FieldNames:
-    """For each part of a page the name of the item's field that holds it; None: no field does."""
+    """Name of the item field that holds each part of a page; None: no field holds it."""
 
     key: str | None
     title: str | None
@@ -270,10 +267,9 @@ class FieldNames:
     mark: str | None
 
     def conflict(self) -> tuple[str, str] | None:
-        """A part that is in a field of another one and must not be, and that other part.
+        """Find ``mark`` or ``skip`` in the field of another part; returns both parts, or None.
 
-        The verdict would be put in the place of what the page says, or a page would be skipped
-        because it says something.
+        The verdict would overwrite that part, or pages that have it would be skipped.
 
         >>> names = FieldNames(*PARTS)
         >>> attrs.evolve(names, mark="text").conflict()
@@ -294,19 +290,19 @@ PARTS = tuple(field.name for field in attrs.fields(FieldNames))
 
 @attrs.frozen
 class ItemClass:
-    """A class of items as ``DEDUP_ITEMS`` has it.
+    """An item class in ``DEDUP_ITEMS``.
 
     :param path: the class, or its import path
-    :param fields: part of the page and name of the field; None: items of the class are no pages
+    :param fields: pairs (part of the page, field name); None: items of the class are no pages
     """
 
     path: str | type
     fields: tuple[tuple[str, str | None], ...] | None
 
     def names(self, general: FieldNames) -> FieldNames | None:
-        """The fields of such an item; parts that are not listed have their general names.
+        """Field names of such items, with the general names for parts that are not listed.
 
-        :raises OptionsError: one field is named for two parts that must not be the same
+        :raises OptionsError: two parts that must differ have the same field
         """
         if self.fields is None:
             return None
@@ -322,9 +318,9 @@ class ItemClass:
 
 
 def to_item_classes(value: Any) -> tuple[ItemClass, ...]:
-    """The value of ``DEDUP_ITEMS``, as a mapping or as JSON.
+    """Convert the value of ``DEDUP_ITEMS``, a mapping or JSON.
 
-    :raises OptionsError: it is neither, or names a part that pages do not have
+    :raises OptionsError: it is neither, or has a wrong class, part or field
 
     >>> to_item_classes('{"shop.items.Quote": null}')
     (ItemClass(path='shop.items.Quote', fields=None),)
@@ -377,11 +373,11 @@ def _listed() -> str:
     return f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
 
 
-# Values as people write them in settings; ValueError or TypeError is raised for others.
+# Converters of values as people write them in settings; they raise ValueError or TypeError.
 
 
 def to_bool(value: Any) -> bool:
-    """A truth value, also from a string."""
+    """Convert a number or a string to a truth value."""
     if isinstance(value, (int, float)):
         return bool(value)
     lowered = value.strip().lower() if isinstance(value, str) else None
@@ -393,7 +389,7 @@ def to_bool(value: Any) -> bool:
 
 
 def to_int(value: Any) -> int:
-    """A whole number, also from a string."""
+    """Convert a number or a string to a whole number."""
     number = int(value)
     if isinstance(value, bool) or (isinstance(value, float) and number != value):
         raise ValueError(value)
@@ -407,13 +403,13 @@ def _to_float(value: Any) -> float:
 
 
 def _to_text(value: Any) -> str:
-    # `str` would make a text of each of these, but not the one that was meant.
+    # `str` would accept these, but its result would not be what was meant.
     if isinstance(value, (bytes, list, tuple, set, dict)) or callable(value):
         raise TypeError(value)
     return str(value)
 
 
-#: of each kind of field: what makes its value of a string, what to write, and its types
+#: by kind of field: converter, advice for its error, and types of its values
 _KINDS: Final[dict[str, tuple[Callable[[Any], Any], str, tuple[type, ...]]]] = {
     "str": (_to_text, "use a text", (str,)),
     "int": (to_int, "use a whole number", (int,)),
@@ -435,11 +431,12 @@ def option(
     shown: Callable[[Any], str] = repr,
     converter: Callable[[Any], Any] = _text_of_path,
 ) -> _T:
-    """A field with what the settings reference says of it; None and "" pass where they are default.
+    """Make a field of the options; if None or "" is the default, it passes all checks.
 
-    :param kind: ``str``, ``int``, ``float``, ``bool`` or ``items``; else the type of its default
-    :param shown: how its value looks where all options are printed
-    :param converter: from a value as users write it to that of the field
+    :param help_text: description for the settings reference
+    :param kind: ``str``, ``int``, ``float``, ``bool`` or ``items``; "": the type of the default
+    :param shown: how the value is shown if all options are printed
+    :param converter: converts a value as users write it to the value of the field
     """
     kind = kind or type(default).__name__
     _, fix, types = _KINDS[kind]
@@ -464,7 +461,7 @@ def option(
 
 
 def convert(field: attrs.Attribute[Any], value: Any) -> Any:
-    """The value of a setting as its field holds it; strings come from the command line.
+    """Convert the value of a setting to the type of its field; command lines give strings.
 
     :raises OptionsError: it can't be converted
     """

@@ -1,4 +1,4 @@
-"""Files of SQLite that processes share: write-ahead logging, locks and transactions."""
+"""Write-ahead logging, locks and transactions for SQLite files that processes share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ _PAUSE = 0.02  # seconds between two tries
 
 
 def is_locked(error: Exception) -> bool:
-    """Whether a lock of another connection was in the way."""
+    """Whether an error is due to a lock of another connection."""
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
 
 
 def use_wal(db: sqlite3.Connection, seconds: float) -> None:
     """Turn on write-ahead logging; wait while another connection turns it on.
 
-    SQLite does not wait by itself here: the time-out of the connection has no effect on the change
-    from a rollback journal to WAL.
+    The time-out of the connection has no effect on the change from a rollback journal to WAL.
 
-    :raises sqlite3.Error: the mode can't be changed, or the file was locked for so many seconds
+    :raises sqlite3.Error: the mode can't be changed, or the file was locked for ``seconds``
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -35,13 +34,13 @@ def use_wal(db: sqlite3.Connection, seconds: float) -> None:
 
 
 def application_of(db: sqlite3.Connection) -> int:
-    """The number of the application whose file it is, 0 for a new file."""
+    """The application id of the file, 0 for a new file."""
     (application,) = db.execute("PRAGMA application_id").fetchone()
     return int(application)
 
 
 def make_tables(db: sqlite3.Connection, sql: str, application: int, schema: int) -> None:
-    """Make the tables of a new file, in a transaction of the caller."""
+    """Make the tables of a new file, within the caller's transaction."""
     for statement in sql.split(";"):
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {application}")
@@ -50,18 +49,17 @@ def make_tables(db: sqlite3.Connection, sql: str, application: int, schema: int)
 
 @contextmanager
 def transaction(db: sqlite3.Connection, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
-    """A transaction that is rolled back if anything is raised inside it.
+    """Run a transaction, which is rolled back if anything is raised inside it.
 
     :param db: a connection with ``isolation_level=None``
-    :param writes: whether to take the lock of writers at once; a reader that begins to write later
-        can't wait for it
+    :param writes: take the write lock at once; a reader that begins to write can't wait for it
     """
     db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
         yield db
         db.execute("COMMIT")
     finally:
-        # Also after a commit that failed, for a lock or the disk: an open transaction keeps all
-        # others from writing, and no further one can begin.
+        # Also after a failed commit (a lock, a full disk): an open transaction keeps all others
+        # from writing, and no further one can begin.
         if db.in_transaction:
             db.execute("ROLLBACK")

@@ -1,9 +1,9 @@
-"""Files that are written, and standard output.
+"""Writes files and standard output safely.
 
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
-is what the umask leaves, and 0600 for files with keys or the texts of pages: indexes, journals and
-exported files. Files that exist keep the mode they have. What can't be written raises OSError.
+is what the umask leaves, but 0600 for files with keys or the texts of pages: indexes, journals and
+exported files. Existing files keep their mode. Failures raise OSError.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import BinaryIO, Final
 
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 PRIVATE: Final = 0o600
-SHARED: Final = 0o666  # less what the umask takes away
+SHARED: Final = 0o666  # less the umask
 
 
 def make(path: Path, mode: int = SHARED) -> BinaryIO:
-    """Make a file, empty and open for writing; the name must be free."""
+    """Make an empty file and open it for writing; the name must be free."""
     return os.fdopen(os.open(path, _NEW, mode), "w+b")
 
 
 def make_private(path: Path) -> None:
-    """Make a file for this user alone unless it exists, for a program that opens it by its name.
+    """Make a file for this user alone, unless it exists; for code that opens it by name later.
 
     A link of another user is refused (OSError).
     """
@@ -43,9 +43,9 @@ def make_private(path: Path) -> None:
 
 
 def lock(file: int) -> bool:
-    """Hold an open file for this process, until it is closed; False: another process does.
+    """Lock an open file for this process until it is closed; False if another process has the lock.
 
-    On a file system without locks no process waits for another one.
+    True on a file system without locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,11 +57,11 @@ def lock(file: int) -> bool:
 
 
 def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
-    """Write a file as a whole or not at all.
+    """Write a file completely or not at all.
 
-    :param replace: replace a file of this name; else FileExistsError is raised
+    :param replace: replace an existing file; else FileExistsError is raised
     """
-    # A name has at most 255 bytes, a character four.
+    # A name has at most 255 bytes, and a character up to four.
     part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with make(part) as file:
@@ -77,7 +77,7 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
 
 
 def _rename_new(part: Path, path: Path) -> None:
-    """Rename a file to a name that is free."""
+    """Rename a file; FileExistsError if the new name exists."""
     try:
         os.link(part, path, follow_symlinks=False)
     except FileExistsError:
@@ -91,7 +91,7 @@ def _rename_new(part: Path, path: Path) -> None:
 
 
 def flush_output() -> None:
-    """Write what was printed; nothing is done where there is no standard output.
+    """Flush standard output, if there is one.
 
     :raises OSError: it can't be written
     """
@@ -100,7 +100,7 @@ def flush_output() -> None:
 
 
 def write_output(data: bytes) -> None:
-    """Write bytes at once.
+    """Write bytes to standard output and flush it.
 
     :raises OSError: they can't be written, or there is no standard output that takes bytes
     """
@@ -112,16 +112,16 @@ def write_output(data: bytes) -> None:
 
 
 def discard_output() -> None:
-    """Write what was printed, or let it go if it can't be written.
+    """Flush standard output, or discard its buffer if it can't be written.
 
-    Python would try once more at its end, and exit with 120.
+    Otherwise Python would try again at its end, and exit with 120.
     """
     try:
         flush_output()
     except ValueError:  # it was closed
         return
     except OSError:
-        # An object in its place may have no descriptor.
+        # An object in place of standard output may have no descriptor.
         with contextlib.suppress(AttributeError, OSError, ValueError):
             descriptor = sys.stdout.fileno()
             nowhere = os.open(os.devnull, os.O_WRONLY)

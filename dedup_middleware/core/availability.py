@@ -1,5 +1,5 @@
-"""Which calls an index gets: those of the process and event loop that use it, and none for a while
-when it is unavailable. Calls pause then, stored pages are remembered, and little is logged."""
+"""Guards of the calls to an index: one process and one event loop only, a circuit breaker while the
+index is unavailable, a backlog of pages stored meanwhile, and rate-limited warnings."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ logger = logging.getLogger(__name__)
 #: called with the name of a counter and what to add to it
 Count = Callable[[str, float], None]
 
-_SEVERAL = object()  # instead of a text
-_SHORT = 400  # characters of a text up to which its title is compared, too
-_FINGERPRINT = 4096  # bytes that one holds, counted as characters
-_KINDS = 64  # faults of which it is known when they were last logged
-_PAUSE = 60.0  # seconds from one warning of a kind to the next one
+_SEVERAL = object()  # in place of a digest: pages with different texts have this key
+_SHORT = 400  # characters; a shorter text is compared together with its title
+_FINGERPRINT = 4096  # size of a fingerprint, counted as characters
+_KINDS = 64  # kinds of faults whose last warning is remembered
+_PAUSE = 60.0  # seconds between two warnings of one kind
 
 
 class LoopGuard:
-    """Refuses calls in a forked process, or in another event loop than the one that is used.
+    """Refuses calls from a forked process, or from another event loop than the one in use.
 
-    Processes that share a connection read each other's replies. A loop is not woken by callbacks of
-    another one, and connections and tasks of a loop that has ended do not work any more.
+    Processes that share a connection read each other's replies. A callback in one loop does not
+    wake another loop, and connections and tasks of a closed loop no longer work.
     """
 
     def __init__(self) -> None:
-        self._used: tuple[int, asyncio.AbstractEventLoop] | None = None  # process and loop
+        self._used: tuple[int, asyncio.AbstractEventLoop] | None = None  # process id and loop
 
     @property
     def is_forked(self) -> bool:
-        """Whether this process was forked from the one that is used."""
+        """Whether this process was forked from the process in use."""
         return self._used is not None and self._used[0] != os.getpid()
 
     @property
     def has_ended(self) -> bool:
-        """Whether the event loop that is used has been closed, in this process."""
+        """Whether the event loop in use has been closed; False in a forked process."""
         return self._used is not None and not self.is_forked and self._used[1].is_closed()
 
     def check(self) -> None:
-        """Take the running loop as the one that is used, unless another one is.
+        """Make the running event loop the one in use, unless another one is running or closed.
 
-        :raises DedupError: the call is refused
+        :raises DedupError: that is the case, or this process was forked
         """
         if self.is_forked:
             raise DedupError(
@@ -93,7 +93,7 @@ class Unsettled:
 
 @attrs.define(eq=False)
 class Breaker:
-    """A circuit breaker: no calls to a dead index for a pause that grows with each failure.
+    """Circuit breaker that stops calls to a dead index, for a pause that doubles at each failure.
 
     Without it every page would wait for all time-outs and retries, and the crawl would stop.
 
@@ -112,29 +112,29 @@ class Breaker:
         return self._clock() >= self._until
 
     def failed(self) -> None:
-        """The index did not answer: wait, twice as long as last time.
+        """Begin a pause after a failed call, twice as long as the last one.
 
-        A hundred calls that were under way when it went away are one failure.
+        A call that fails during a pause was already under way, and does not extend it.
         """
         if self.closed:
             self._pause = min(max(self._first, self._pause * 2), self._longest)
             self._until = self._clock() + self._pause
 
     def worked(self) -> None:
-        """The index answered."""
+        """End the pause."""
         self._pause = 0.0
         self._until = 0.0
 
 
 class Backlog:
-    """Pages that were stored unchecked, kept to be put into the index later; bounded.
+    """Bounded queue of pages that were stored unchecked, to be entered into the index later.
 
-    :param max_chars: characters of text kept in all; the oldest pages are forgotten beyond it
+    :param max_chars: most characters of all texts together; the oldest pages are forgotten first
     """
 
     def __init__(self, max_chars: int = 50_000_000) -> None:
         self._pages: deque[Unsettled] = deque()
-        # Of each key how many pages there are, and a digest of their text, or _SEVERAL.
+        # By key: the number of pages, and a digest of their text (_SEVERAL if texts differ).
         self._counts: Counter[str] = Counter()
         self._texts: dict[str, object] = {}
         self._claims = 0
@@ -145,7 +145,7 @@ class Backlog:
         return len(self._pages)
 
     def add(self, page: Unsettled) -> int:
-        """Remember a page; returns how many older ones had to be forgotten."""
+        """Remember a page, and return how many older ones had to be forgotten."""
         self._pages.append(page)
         key = page.document.key
         text = _SEVERAL if page.is_doubtful else _text(page.document)
@@ -161,9 +161,9 @@ class Backlog:
         return forgotten
 
     def pop(self) -> Unsettled:
-        """The oldest page, of those with a claim if there are any: others may wait for these.
+        """Remove the oldest page with a claim, for which others may wait, else the oldest page.
 
-        :raises IndexError: there is none
+        :raises IndexError: the backlog is empty
         """
         claimed = (i for i, page in enumerate(self._pages) if page.claim is not None)
         return self._take(next(claimed) if self._claims else 0)
@@ -183,13 +183,13 @@ class Backlog:
 
 async def stop(task: asyncio.Task[None] | None) -> None:
     """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
-    if task is not None and not task.done():  # one of an event loop that has ended is done
+    if task is not None and not task.done():  # a task of a closed event loop is done
         task.cancel()
         await asyncio.wait([task])
 
 
 class FaultLog:
-    """Rate-limited warnings: each kind of fault once a pause, with the number of repetitions.
+    """Warns of each kind of fault once a minute at most, with the number of repetitions.
 
     Repetitions are logged at DEBUG level.
 
@@ -199,14 +199,14 @@ class FaultLog:
     def __init__(self, log: logging.Logger, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
-        # Of each kind when it was last logged, since when repetitions are counted, and how many.
+        # By kind: time of the last warning, start of the count of repetitions, and that count.
         self._known: OrderedDict[str, tuple[float, float, int]] = OrderedDict()
 
     def warn(self, fault: object, message: str, *arguments: object) -> None:
-        """Log a fault as a warning, or at DEBUG level if its kind was logged within the pause.
+        """Log a fault as a warning, or at DEBUG level if its kind was warned of within the pause.
 
-        :param fault: its text names its kind
-        :param message: the fault is appended to it
+        :param fault: an error or a text; as a string it names its kind
+        :param message: format string, to which the fault is appended
         """
         kind, now = str(fault), self._clock()
         said, since, left_out = self._known.pop(kind, (None, now, 0))
@@ -224,10 +224,9 @@ class FaultLog:
         self._log.warning(f"{message}: %s", *arguments, kind)
 
     def left_out(self) -> str:
-        """What :meth:`end` would log, for another message; it is not logged again.
+        """Return the unreported repetitions as text for another message, and reset their counts.
 
-        A kind that was logged within the pause still is not: a fault that comes and goes every
-        second would fill the log.
+        The pause of each kind goes on; otherwise a fault that comes and goes would fill the log.
         """
         now = self._clock()
         told = [
@@ -240,8 +239,7 @@ class FaultLog:
         return "; ".join(told)
 
     def end(self) -> None:
-        """Log how many repetitions were left out since the last warning of each kind; at INFO
-        level, because each kind was warned of."""
+        """Log the unreported repetitions, at INFO level because each kind was warned of before."""
         while self._known:
             self._log_repeated(*self._known.popitem(last=False))
 
@@ -253,9 +251,9 @@ class FaultLog:
 
 @attrs.define(eq=False)
 class Outage:
-    """Calls to one index that failed: no more of them for a while, a count, and few warnings.
+    """Handles failed calls to one index: counts them, limits warnings, and pauses further calls.
 
-    :param address: of the index, without secrets, for the log
+    :param address: address of the index without secrets, for the log
     """
 
     _address: str
@@ -266,27 +264,27 @@ class Outage:
     _last: str = attrs.field(init=False, default="")
 
     def check(self) -> None:
-        """Fail as the last call did, while there are to be no further ones.
+        """Check that calls are not paused.
 
-        :raises IndexUnavailableError: always, until the pause is over
+        :raises IndexUnavailableError: they are; with the message of the last failure
         """
         if not self.breaker.closed:
             raise IndexUnavailableError(self._last)
 
     def report(self, error: Exception, message: str, *arguments: object) -> None:
-        """Log that the index can't be used, once for all calls that find the same."""
+        """Log that the index can't be used; repetitions of one error are rate-limited."""
         self._is_on = True
         self.faults.warn(error, message, *arguments)
 
     def failed(self, error: Exception, message: str, *arguments: object) -> None:
-        """A call failed: count it, log it, and pause."""
+        """Count and log a failed call, and pause further calls."""
         self.breaker.failed()
         self._last = str(error)
         self._count("error/index", 1)
         self.report(error, message, *arguments)
 
     def ended(self) -> None:
-        """A call worked: go on, and say so if the last one had not."""
+        """End the pause after a successful call, and log that if a failure was reported."""
         self.breaker.worked()
         if self._is_on:
             self._is_on = False
@@ -303,15 +301,15 @@ def _repeated(kind: str, seconds: float, left_out: int) -> str:
 
 
 def _text(document: Document | Fingerprint) -> object:
-    """What a page says, to be compared with what others under its key say."""
+    """A value that is equal for pages under one key that have the same text."""
     if isinstance(document, Fingerprint):
         return document.exact, document.size
     if document.text is None:
         return document
     said = document.text + document.rest
-    if len(said) <= _SHORT:  # a method may take the title as a part of so short a text
+    if len(said) <= _SHORT:  # a method may count the title as part of so short a text
         said = f"{document.title}\n{said}"
-    # Neither white space nor case makes another text; lone surrogates have no other encoding.
+    # White space and case do not count; lone surrogates have no other encoding.
     letters = "".join(said.lower().split()).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(letters, digest_size=16).digest()
 

@@ -1,4 +1,4 @@
-"""Documents in, verdicts out, then commit or release; works without Scrapy."""
+"""The deduplicator: decides documents, then commits or releases their claims; needs no Scrapy."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Deduplicator:
 
     :param options: how pages are compared and where the index is
     :param count: called with the name of a counter and what to add to it
-    :param index: used instead of the one that ``options.index_url`` names
-    :param former: the same for ``options.former_index_url``
+    :param index: index to use instead of the one that ``options.index_url`` names
+    :param former: index to use instead of the one that ``options.former_index_url`` names
     :raises OptionsError: the settings contradict each other
 
     Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the
@@ -112,7 +112,7 @@ class Deduplicator:
         self._begin()
 
     def _begin(self) -> None:
-        """Be as at first, perhaps in another process or event loop than before a close."""
+        """Reset the state, also for another process or event loop than before a close."""
         self._is_closed, self._guard = False, LoopGuard()
         self._fingerprinter: Fingerprinter | None = None
         self._heartbeat: asyncio.Task[None] | None = None
@@ -126,7 +126,7 @@ class Deduplicator:
             self.options.pending_wait,
             self._count,
         )
-        self._outage.breaker.worked()  # the index may have been away when it was closed
+        self._outage.breaker.worked()  # the index may have been away at the close
         self._claims.reset()
 
     async def __aenter__(self) -> Self:
@@ -139,15 +139,14 @@ class Deduplicator:
     async def open(self, *, warm: bool = True) -> None:
         """Load dictionary and kernels (in a thread) and open the index, also after a close.
 
-        Where the event loop that it was used in has ended, it is closed first.
+        If the event loop in use has ended, the deduplicator is closed first.
 
         :param warm: load or compile the kernels now, not with the first page
-        :raises IndexUnavailableError: the index can't be reached; decisions made all the same
-            are ``unchecked`` until it can
-        :raises IndexRefusedError: the index was made with other parameters, or is none
+        :raises IndexUnavailableError: it can't be reached; until it can, pages are ``unchecked``
+        :raises IndexRefusedError: the index was made with other parameters, or is no index
         """
         self._was_opened = True
-        if self._guard.has_ended:  # also after a close: a call that was on its way may reconnect
+        if self._guard.has_ended:  # also after a close: a call under way may have reconnected
             await self.close()
         if self._is_closed:
             self._begin()
@@ -167,11 +166,11 @@ class Deduplicator:
 
     @cached_property
     def _plain(self) -> Fingerprinter:
-        """A fingerprinter without the key of an index, to warm up with and for its parameters."""
+        """A fingerprinter with hash key 0, for warming up and for the parameters."""
         return Fingerprinter(self.options, 0)
 
     def _use_kernels(self) -> None:
-        """Use each kernel that a decision of a text or of HTML needs."""
+        """Run each kernel that is needed to decide a text or HTML."""
         from dedup_middleware.base import jit  # numba stays lazy
         from dedup_middleware.text import extract
 
@@ -180,7 +179,7 @@ class Deduplicator:
             extract.warm()
             count = 2 * self.options.min_features + 40
             words = "\n".join(f"第{i}段文字 word{i}" for i in range(count))
-            # One of each kind: compared by its shingles, and as a whole.
+            # One page that is compared by its shingles, and one by its exact text.
             for text in (words, "一个页面"):
                 page, other = (
                     self._plain(Document(key=f"https://one/{title}", title=title, text=text))
@@ -197,7 +196,7 @@ class Deduplicator:
         async with self._opening:
             if self._fingerprinter is None:
                 self._outage.check()  # another decision may have tried meanwhile
-                # The parameters must not depend on the key, which is the index's own.
+                # The parameters must not depend on the hash key, which comes from the index.
                 plain = await asyncio.to_thread(lambda: self._plain.parameters)
                 parameters = {**plain, RECORD: self._record.parameter}
                 if self.options.hash_key:
@@ -216,25 +215,25 @@ class Deduplicator:
             return self._fingerprinter
 
     def end_waits(self) -> None:
-        """Let no page wait for a like one that is on its way any longer: these pass unchecked."""
+        """Stop waiting for similar pending pages: the pages that waited pass unchecked."""
         self._claims.waits_end = time.monotonic()
 
     async def close(self) -> None:
-        """Check pages that passed unchecked, release open claims, close the index.
+        """Enter pages that passed unchecked, release open claims, and close the index.
 
-        Each step is done whatever fails in those before it, also if this call is cancelled. Pages
-        that could not be checked are counted and logged. Nothing is done in a forked process.
+        Each step is done even if an earlier one fails or this call is cancelled. Pages that could
+        not be entered are counted and logged. In a forked process nothing is done.
         """
         if self._guard.is_forked:
-            return  # all that would be closed belongs to the process that opened it
+            return  # everything belongs to the process that opened it
         self._is_closed = True
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
         self._outage.breaker.worked()
         if len(self._claims):
             self._count("claim/unresolved", len(self._claims))
-        async with contextlib.AsyncExitStack() as steps:  # the last one is done first
+        async with contextlib.AsyncExitStack() as steps:  # run in reverse order
             if self._guard.has_ended:
-                steps.enter_context(contextlib.suppress(RuntimeError))  # of its connections
+                steps.enter_context(contextlib.suppress(RuntimeError))  # from its connections
             steps.callback(self._outage.faults.end)
             steps.push_async_callback(self._index.close)
             if self._former is not None:
@@ -242,16 +241,16 @@ class Deduplicator:
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(self._settlement.stop)
-            # As long as one call may take to an index that hangs, the call before included.
+            # No longer than one call may take to an index that hangs, with its retries.
             ends = time.monotonic() + self.options.timeout * (1 + self.options.retries)
             steps.push_async_callback(self._settlement.catch_up_at_last, ends)
-            # First: a remembered copy of such a page would wait for its claim until the time-out.
+            # Before catch_up: a remembered copy of a claimed page would wait for the claim.
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(stop, self._heartbeat)
-        self._heartbeat = None  # it refers to this object, whose index takes up memory
+        self._heartbeat = None  # the task refers to this object, whose index takes memory
 
     async def read(self, document: Document) -> Document:
-        """The document with its text, extracted from the HTML in a thread if need be."""
+        """Return the document with its text, extracted from the HTML in a thread if need be."""
         if document.text is not None or document.html is None:
             return document
         await self.warm()
@@ -260,8 +259,8 @@ class Deduplicator:
         return document
 
     def _extract(self, document: Document) -> tuple[Document, float]:
-        """The document with its text, and the seconds of processor time that it took."""
-        # Many threads wait for each other here; only their own work is counted.
+        """Return the document with its text, and the seconds of processor time that this took."""
+        # Not the wall clock: many threads wait for each other here.
         started = time.thread_time()
         document = read_document(document, self.options.extractor)
         return document, time.thread_time() - started
@@ -278,12 +277,11 @@ class Deduplicator:
         return await self._decide(document)
 
     async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
-        """Decide a page by its fingerprint, made in another process for example.
+        """Decide a page by its fingerprint, which may come from another process.
 
-        It must have been made with the options and the hash key of this index; otherwise it matches
-        nothing. The verdict holds no document; if the index is unavailable, the fingerprint is what
-        is entered later. The verdict is ``unchecked`` if the index was replaced by one with another
-        hash key.
+        A fingerprint that was not made with the options and the hash key of this index matches
+        nothing. The verdict holds no document; if the index is unavailable, the fingerprint is
+        entered later. If the index was replaced by one with another key, pages are ``unchecked``.
         """
         self._check(page, Fingerprint, "decide_fingerprint")
         return await self._decide(page)
@@ -316,7 +314,7 @@ class Deduplicator:
             except IndexReplacedError:
                 if isinstance(what, Fingerprint):
                     raise
-                verdict = await self._judged(what)  # with the key of the index of now
+                verdict = await self._judged(what)  # with the hash key of the new index
         except (IndexRefusedError, IndexUnavailableError) as error:
             if isinstance(error, IndexRefusedError) and not self._was_opened:
                 raise  # open() was not called, so the caller does not know yet
@@ -326,7 +324,7 @@ class Deduplicator:
         return verdict
 
     def report_outage(self, error: DedupError, message: str) -> None:
-        """Log that the index can't be used, so that decisions do not log the same again."""
+        """Log that the index can't be used; decisions then do not log the same error again."""
         self._outage.report(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
@@ -342,7 +340,7 @@ class Deduplicator:
         try:
             if page.is_empty:
                 if self._keeps_empty:
-                    await self._versions.forget_others(page)  # it goes on to storage
+                    await self._versions.forget_others(page)  # the page goes on to storage
                 return Verdict(page.key, EMPTY, "no-text", fingerprint=page)
             started = time.perf_counter()
             verdict = await self._place(document, page)
@@ -359,7 +357,7 @@ class Deduplicator:
         return self.options.on_empty == "keep" or self.options.action == "mark"
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
-        """Propose a page until it is settled what it is; see :class:`.driver.Driver`."""
+        """Decide a page by proposing it, and return the verdict; see :class:`.driver.Driver`."""
         named = self.options.keep_address and not is_content_key(page.key)
         entry = Entry(
             self._method.bucket_key_array(page),
@@ -388,24 +386,24 @@ class Deduplicator:
             )
         if ruling.match is None:
             self._count("pending/timeout", 1)
-            await self._versions.forget_others(page)  # it goes on to storage
+            await self._versions.forget_others(page)  # the page goes on to storage
             return unchecked(document or page, PENDING_TIMEOUT)
         await self._keep_alive(ruling.match.number, entry.bucket_keys)
         outcome = REVISIT if ruling.same_key else DUPLICATE
         return Verdict(page.key, outcome, ruling.reason, ruling.match, page, document=document)
 
     async def supersede(self, verdict: Verdict) -> Verdict:
-        """Call this before a page is stored although it is a duplicate, a revisit or empty.
+        """Forget the versions that a duplicate, a revisit or an empty page replaces in storage.
 
-        What the index holds under its key is forgotten, unless it is the same text, for storage
-        replaces it (``DEDUP_VERSIONS``). Nothing has to be called for other outcomes.
+        Call it before such a page is stored; other outcomes need no call. The other texts that the
+        index holds under its key are forgotten (``DEDUP_VERSIONS``).
 
-        :returns: the verdict to commit or release instead: that of a revisit has a claim, if the
-            page could take the place of its earlier version
+        :returns: the verdict to commit or release instead; that of a revisit has a claim if an
+            earlier version was forgotten and the page could take its place
         """
         self._check(verdict, Verdict, "supersede")
         page, document = verdict.fingerprint, verdict.document
-        # An empty page that the options keep has been dealt with when it was decided.
+        # For an empty page that the options keep this was done when it was decided.
         is_empty = verdict.outcome == EMPTY and not self._keeps_empty
         if page is None or not (verdict.is_duplicate or verdict.is_revisit or is_empty):
             return verdict
@@ -424,7 +422,7 @@ class Deduplicator:
         return attrs.evolve(verdict, claim=claim, earlier=tuple(earlier))
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
-        """Enter a page that was seen again anew, if it is in the generation that expires next."""
+        """Renew a stored page that was seen again, if it is in the generation that expires next."""
         index = self._index
         if not self.options.window or not await index.expiring(page_id):
             return
@@ -435,29 +433,28 @@ class Deduplicator:
     async def commit(self, verdict: Verdict) -> bool:
         """Record that the page is stored.
 
-        An ``unchecked`` page is remembered, to be put into the index later. Of any other page
-        without a claim the index forgets the other versions once more, where storage replaces rows
-        (``DEDUP_VERSIONS``): one that was claimed meanwhile may have been written before this page,
-        which has then replaced it.
+        An ``unchecked`` page is remembered and entered into the index later. For any other page
+        without a claim, other versions are forgotten once more if storage replaces rows
+        (``DEDUP_VERSIONS``): this page may have replaced one that was claimed meanwhile.
 
-        :returns: False if the lease had run out, and a similar page was stored in between
+        :returns: False if the lease had run out and a similar page was stored in between
         """
         self._check(verdict, Verdict, "commit")
         return await self._settlement.commit(verdict)
 
     def page_id_of(self, claim: Claim) -> int:
-        """The id of a page whose claim was committed; another one if the claim had been lost."""
+        """Page id under which a claim was committed; not the claim's own id if that was lost."""
         return self._settlement.page_id_of(claim)
 
     async def release(self, verdict: Verdict) -> None:
-        """Give the claim back: the page was not stored, and the next like page may be."""
+        """Release the claim of a page that was not stored, so that a similar page may be."""
         self._check(verdict, Verdict, "release")
         await self._settlement.release(verdict)
 
     async def forget(self, page_ids: Sequence[int]) -> int:
         """Forget committed pages that turn out not to be stored.
 
-        :param page_ids: as :meth:`page_id_of` says
+        :param page_ids: as :meth:`page_id_of` returns them
         :returns: how many of them were committed
         :raises DedupError: the index can't be used
         """
@@ -465,10 +462,9 @@ class Deduplicator:
         return await self._index.forget_wholly(page_ids)
 
     async def superseded(self, verdict: Verdict) -> list[str]:
-        """Keys of the pages whose place a stored page has taken (``DEDUP_ON_FULLER``).
+        """Keys of the pages that a stored page supersedes (``DEDUP_ON_FULLER``), to be deleted.
 
-        Only of those that the index has forgotten: storage deletes them, and while the index calls
-        one stored, copies of it are dropped.
+        Pages that the index calls stored are left out: their copies are dropped, so they must stay.
         """
         self._check(verdict, Verdict, "superseded")
         try:

@@ -1,4 +1,4 @@
-"""The way of one page through the index: propose, judge, settle, wait or propose again."""
+"""Drives one page through the index: propose, judge, settle, wait or propose again."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _MOST_PROPOSALS = 1000  # of one page
 class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
-    They are judged together: text that several pages of a host share can only be seen across all
-    candidates. Of more than `MOST_JUDGED` those are judged that were found in most tables.
+    They are judged together, because only all candidates show which text several pages of a host
+    share. Of more than `MOST_JUDGED`, only those found in most tables are judged.
     """
 
     near: Neighbours = NO_NEIGHBOURS
@@ -54,7 +54,7 @@ class Gathered:
     addresses: dict[int, str | None] = attrs.field(factory=dict)
     payloads: dict[int, bytes] = attrs.field(factory=dict)
     full: int = 0  # full buckets among those of the page
-    upto: int = 0  # the last candidate if there were more than are judged
+    upto: int = 0  # greatest candidate id, if there were more than are judged
     _own: PageRecords = NO_PAGES
 
     @property
@@ -65,7 +65,7 @@ class Gathered:
         return np.setdiff1d(self.near.page_ids, self.records.page_ids, assume_unique=True)
 
     def give_back(self, page_id: int, content: NDArray[np.void]) -> None:
-        """Note a released claim of the page itself: it is no candidate and blocks no claim.
+        """Note a released claim of the page itself, so that it is no candidate and blocks no claim.
 
         :param content: CONTENT[1]
         """
@@ -74,9 +74,9 @@ class Gathered:
         self._own = joined([self._own, own])
 
     def add(self, found: Candidates, before: int | None = None) -> None:
-        """Take in a reply of the index.
+        """Add the candidates of a reply of the index.
 
-        :param before: only pages with smaller ids; pages claimed later yield to this claim
+        :param before: add only pages with smaller ids; pages claimed later yield to this claim
         """
         self.full = max(self.full, found.near.full)
         near, records = found.near, found.pages
@@ -95,7 +95,7 @@ class Gathered:
             self._cut()
 
     def update(self, records: PageRecords) -> None:
-        """Take in page records, which replace older ones of the same pages."""
+        """Add page records, which replace older records of the same pages."""
         if not len(records):
             return
         if len(self.records):
@@ -106,9 +106,9 @@ class Gathered:
         self.records = records
 
     def _forget_replaced(self, records: PageRecords) -> None:
-        """Forget address and payload of ids that now belong to another page.
+        """Forget address and payload of page ids that now belong to another page.
 
-        A server that comes back in an older state gives ids again.
+        A server that comes back in an older state assigns the same ids again.
         """
         held = {page_id: row for row, page_id in enumerate(self.records.page_ids.tolist())}
         for row, page_id in enumerate(records.page_ids.tolist()):
@@ -120,25 +120,25 @@ class Gathered:
                 self.payloads.pop(page_id, None)
 
     def without_payload(self, page_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Those of some candidates whose payload was not fetched yet."""
+        """Return the page ids whose payload was not fetched yet."""
         lacking = [page_id for page_id in page_ids.tolist() if page_id not in self.payloads]
         return np.array(lacking, np.uint64)
 
     def described(self) -> Neighbours:
-        """Those candidates that have a page record, in the order of :attr:`records`."""
+        """Return the candidates that have a page record, in the order of :attr:`records`."""
         if len(self.records) == len(self.near):
             return self.near
         return self.near.chosen(np.isin(self.near.page_ids, self.records.page_ids))
 
     def known(self) -> Known:
-        """The candidates as ``known`` of the next proposal, if none is like the page."""
+        """Return the candidates as ``known`` of the next proposal, if none of them decides."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
         if self.upto:
             pages = chosen(pages, pages.page_ids > np.uint64(self.upto))
         return Known(pages, self.missing, self.upto)
 
     def _cut(self) -> None:
-        """Keep the candidates that are judged; the others count as judged."""
+        """Keep the `MOST_JUDGED` candidates found in most tables; the others count as judged."""
         self.upto = max(self.upto, int(self.near.page_ids[-1]))
         self.near = most_met(self.near, MOST_JUDGED)
         self.records = chosen(self.records, np.isin(self.records.page_ids, self.near.page_ids))
@@ -148,9 +148,9 @@ class Gathered:
 class Driver:
     """Decides pages against one index by one method.
 
-    :param claims: the claims of this process, to know at once when one is settled
-    :param lease: seconds that a claim lives without a commit
-    :param pending_wait: seconds that a page waits for a like one on its way to storage
+    :param claims: open claims of this process, to notice at once when one is settled
+    :param lease: seconds until a claim without a commit expires
+    :param pending_wait: seconds that a page waits at most for a similar pending page
     :param former: a former index, whose pages are carried over when they decide a page
     """
 
@@ -164,15 +164,15 @@ class Driver:
     faults: FaultLog = attrs.field(factory=lambda: FaultLog(logger, time.monotonic))
 
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
-        """Decide a page by the stored pages; a new page gets a claim.
+        """Decide a page by the stored pages, and claim it if it is new.
 
-        :returns: a ruling with neither match nor claim: a like page was pending for too long
+        :returns: ruling and claim; with neither match nor claim, a page was pending for too long
         """
         return await _Decision(self, page, entry, self.method.probes(page)).run()
 
 
 def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
-    """Whether all like pages that may still be stored have greater ids than a claimed page."""
+    """Whether only pending pages decide, all with greater ids than a claimed page."""
     return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
 
 
@@ -242,19 +242,19 @@ class _Decision:
             if ruling.match is not None:
                 return await self._named(ruling), None
             known = found.known()
-        # Another page is claimed first each time: stored unchecked rather than delayed for ever.
+        # New candidates came with each proposal: better stored unchecked than delayed for ever.
         return NOTHING_ALIKE, None
 
     async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
-        """The ruling on a page that has a claim, which is released unless the page is new."""
+        """Judge a page that has a claim; the claim is released unless the page is new."""
         driver = self._driver
         try:
             if made.candidates is not NO_CANDIDATES or len(self._found.missing):
                 own = made.claim.page_id
                 await self._take(made.candidates, None if made.is_mutual else own)
                 ruling = await self._judge_all()
-                # Those with smaller ids don't give way, or wait for others: a page waits with its
-                # claim for greater ids only, so that no circle of pages does.
+                # Pages with smaller ids keep their claims, or wait for others. So a page that keeps
+                # its claim waits for greater ids only, and no pages wait in a circle.
                 while made.is_mutual and _waits_with_claim(ruling, own):
                     driver.claims.add(made.claim)  # its lease is extended meanwhile
                     if not await self._wait(ruling):
@@ -266,16 +266,16 @@ class _Decision:
         finally:
             driver.claims.settle(made.claim)
         if ruling.match is not None or ruling.pending:
-            # A like page was found in the SimHash tables only, so the claim must not stay.
+            # A similar page was found after the claim was granted, so the claim must not stay.
             await driver.index.release(made.claim)
         return ruling
 
     def _release(self, claim: Claim) -> None:
-        """Release a claim that nothing else knows of; it would block like pages until it ends."""
+        """Release a claim in the background; it would block similar pages until it ends."""
         forget_outcome(asyncio.ensure_future(self._driver.index.release(claim)))
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
-        """Take in the candidates of a reply; all there are, if it holds only a part."""
+        """Add the candidates of a reply; if it holds only some of them, read all of them first."""
         driver, found = self._driver, self._found
         if made.near.corrupt:
             driver.count("corrupt/bytes", made.near.corrupt)
@@ -293,7 +293,7 @@ class _Decision:
             self._log_flood(f"{found.full} full buckets")
 
     def _log_flood(self, met: str) -> None:
-        """Count and log a flood, once a page however often it is judged."""
+        """Count and log a flood, once per page however often the page is judged."""
         if not self._flood_is_logged:
             self._flood_is_logged = True
             self._driver.count("flood", 1)
@@ -307,7 +307,7 @@ class _Decision:
             )
 
     async def _judge_all(self) -> Ruling:
-        """Judge all candidates; the page records that are missing are fetched."""
+        """Fetch missing page records and payloads, then judge all candidates."""
         driver, found = self._driver, self._found
         if driver.method.keeps_payload:
             wanted = found.without_payload(found.near.page_ids)
@@ -320,7 +320,7 @@ class _Decision:
         return self._judge()
 
     def _judge(self) -> Ruling:
-        """Judge the candidates whose page record is there."""
+        """Judge the candidates whose page record was fetched."""
         driver, found = self._driver, self._found
         near = found.described()
         if not len(near):
@@ -332,7 +332,7 @@ class _Decision:
         return judge(driver.method, self._page, near, found.records, found.addresses, payloads)
 
     async def _wait(self, ruling: Ruling) -> bool:
-        """Wait until one of the like pages may be settled. False: the time is over."""
+        """Wait until one of the pending pages may be settled; False if the time is up."""
         driver, now = self._driver, time.monotonic()
         self._deadline = self._deadline or now + driver.pending_wait
         left = min(self._deadline, driver.claims.waits_end) - now
@@ -341,12 +341,12 @@ class _Decision:
         driver.count("pending/wait", 1)
         await driver.claims.wait(ruling.pending, min(self._poll, left))
         self._poll = min(self._poll * 2, _LONGEST_POLL)
-        # All of them: a stored page may have been forgotten meanwhile, since storage replaced it.
+        # Not the pending ones alone: a stored page may have been replaced and forgotten meanwhile.
         self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 
     async def _with_names(self, ruling: Ruling, claim: Claim) -> Ruling:
-        """The ruling on a new page with the addresses of the pages that it supersedes."""
+        """Add the addresses of the pages that a new page supersedes to the ruling on it."""
         held, addresses = ruling.supersedes, self._found.addresses
         missing = [one.number for one in held if one.number not in addresses]
         if not missing:
@@ -363,7 +363,7 @@ class _Decision:
         return attrs.evolve(ruling, supersedes=named)
 
     async def _named(self, ruling: Ruling) -> Ruling:
-        """The ruling with the address of its match."""
+        """Add the address of the match to a ruling."""
         match, addresses = ruling.match, self._found.addresses
         if match is None:
             return ruling

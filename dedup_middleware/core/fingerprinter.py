@@ -1,4 +1,4 @@
-"""From documents to fingerprints."""
+"""Computes fingerprints of documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
-#: parameter of an index with evidence: its filter, and of which clauses there are anchors
+#: index parameter that names the evidence filter and the choice of anchors
 EVIDENCE = "ribbon4-clauses8-lead3-title16n"
 _WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
 _NO_WORDS = np.empty(0, np.uint64)
@@ -34,7 +34,7 @@ _TITLE_WORD = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
 
 
 def read(document: Document, extractor: Mode) -> Document:
-    """The document with its text: extracted from the HTML where there is none. Slow."""
+    """Return the document with its text, extracted from the HTML if it has none. Slow."""
     if document.text is not None or document.html is None:
         return document
     from dedup_middleware.text.extract import extract, meta_description
@@ -52,9 +52,9 @@ def read(document: Document, extractor: Mode) -> Document:
 
 
 def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shingler:
-    """A shingler as the options want it.
+    """Make the shingler that the options describe.
 
-    :param segmenter: another one than that of the options
+    :param segmenter: segmenter to use instead of the one in the options
     :raises OptionsError: a dictionary can't be read, or a package is missing
     """
     from dedup_middleware.text.shingle import Shingler  # numba and the dictionary stay lazy
@@ -75,9 +75,9 @@ def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shing
 
 
 def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
-    """The signer of a method of the literature.
+    """Make the signer of a method of the literature.
 
-    :param shingler: that of the options; a method with a segmenter of its own gets another one
+    :param shingler: made from the options; a method with its own segmenter gets a new one
     """
     from dedup_middleware.methods.literature.registry import Signer
 
@@ -91,10 +91,9 @@ class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
     :param options: how pages are compared
-    :param hash_key: key of all hashes, of 64 bits; each index has its own, so that pages can't be
-        crafted to fall into one bucket without knowing it
-    :raises OptionsError: a dictionary can't be read, a package is missing, or the key is out of
-        range
+    :param hash_key: secret 64-bit key of all hashes in an index; without it nobody can craft pages
+        for one bucket
+    :raises OptionsError: a dictionary, a package or the key can't be used
     """
 
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
@@ -128,11 +127,11 @@ class Fingerprinter:
 
     @cached_property
     def _text_signer(self) -> TextSigner:
-        # Made with the first text: it needs the dictionary, which the index's parameters do not.
+        # Made for the first text: it needs the dictionary, which `parameters` does not.
         from dedup_middleware.signature.text import TextSigner
 
         numbers = self.options.num_perm, self.options.band_count, self.options.rows
-        # With evidence only the bands need minima; all of them are made if `minhash` is read.
+        # With evidence only the bands need minima; all are computed if `minhash` is read.
         return TextSigner(self._shingler, *numbers, whole=not self._keeps_evidence)
 
     @property
@@ -156,7 +155,7 @@ class Fingerprinter:
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]
         if size < self.options.min_features and title:
-            # So little text is no evidence alone: a toolbar or "photo" is on many pages.
+            # So short a text alone proves nothing: a toolbar or "photo" is on many pages.
             exact = self._text_signer(f"{title}\n{text}").exact
         rest = document.rest
         if len(text) > self.options.max_chars:
@@ -202,10 +201,10 @@ class Fingerprinter:
     def _evidence(
         self, title: str, host: int, signed: SignedText, marks: tuple[int, ...]
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
-        """Wording, evidence and anchors of a page.
+        """Compute wording, evidence and anchors of a page.
 
-        :param host: hash of the host; pages without one are not told apart by their titles
-        :param marks: further values, which only a page with the same marks holds
+        :param host: hash of the host; pages without a host are not distinguished by their titles
+        :param marks: additional values, held only by pages with the same marks
         """
         words, headline, number = _NO_WORDS, _NO_WORDS, 0
         if title and host:
@@ -241,13 +240,13 @@ class Fingerprinter:
 
 
 def _marks_of(value: int, count: int) -> tuple[int, ...]:
-    """So many values that only a page with the same mark has, of the hash of the mark."""
-    # Several, because a filter takes one in 256 for held by mistake.
+    """Derive ``count`` values from the hash of a mark, held only by pages with the same mark."""
+    # Several, because a filter reports one value in 256 as held by mistake.
     return tuple(keyed_hash(str(place), value) for place in range(count))
 
 
 def _marked(wording: Wording, marks: tuple[int, ...]) -> Wording:
-    """The wording with further values, as if its first word were numerals."""
+    """Add values to a wording, as numerals at the position of its first word."""
     more = np.array(marks, np.uint64)
     return attrs.evolve(
         wording,
@@ -258,10 +257,10 @@ def _marked(wording: Wording, marks: tuple[int, ...]) -> Wording:
 
 
 def volatile_bits(signed: SimHash | None, probes: int) -> tuple[int, ...]:
-    """The least certain bits of each block of a SimHash, ``probes`` of each."""
+    """The ``probes`` least certain bits of each of the four blocks of a SimHash."""
     if signed is None or not probes:
         return ()
     return tuple(bit for block in range(4) for bit in signed.volatile(block, probes))
 
 
-_host_hash = lru_cache(maxsize=4096)(short_hash)  # of a host come many pages
+_host_hash = lru_cache(maxsize=4096)(short_hash)  # many pages share a host

@@ -1,12 +1,12 @@
-"""A former index, whose pages still count while a crawl moves to another one.
+"""Looks pages up in a former index, while a crawl moves to another one, the current index.
 
-Each page is looked up there first, without a claim. A stored page that decides what it is gets
-*carried over*: it is entered into the index of now as a committed page, by a claim like any other.
-Everything else is then as with one index, among the pages of the index of now.
+Each page is looked up in the former index first, without a claim. A stored page that decides it is
+*carried over*: entered into the current index as a committed page, by a claim like any other. From
+there on everything happens in the current index, as if it were the only one.
 
-Nothing is written to the former index, except that it forgets pages whose text storage replaces.
-Otherwise, if a process died before it committed the newer version, the old text could be carried
-over again: nothing in the index of now would tell of the newer version any longer.
+The former index is only read, except that it forgets pages whose text storage replaces. Otherwise,
+if a process died before it committed the newer version, the old text could be carried over again:
+nothing in the current index would show that a newer version had existed.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 
 logger = logging.getLogger(__name__)
 
-#: marks, among the tables that found a page, one that was found by asking the former index
+#: stands among the tables of a match that was found in the former index
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _NAMES = {"DEDUP_INDEX_URL": _SETTING}  # in errors of the former index
-_TRIES = 16  # pages of the former index that are carried over for one page, or tried
+_TRIES = 16  # most pages of the former index that are tried for one page
 _MOST_TO_FORGET = 100_000
 _Found = TypeVar("_Found")
 
@@ -59,19 +59,18 @@ class _NoReplyError(Exception):
     """The former index can't be used now."""
 
 
-# What the former index knows of one page: the stored pages that are like it, as candidates of the
-# index of now, into which they were carried over; and the ids, in the former index, of the pages
-# stored there under its own key.
+# What the former index has on one page: the stored pages that decide it, carried over, as
+# candidates of the current index; and the former ids of the pages stored there under its own key.
 CarriedOver = tuple[Candidates, tuple[int, ...]]
 _NOTHING: CarriedOver = (NO_CANDIDATES, ())
 
 
 class Former:
-    """Looks pages up in a former index, and carries over those that decide.
+    """Looks pages up in a former index, and carries over the stored pages that decide them.
 
-    :param options: ``former_index_url`` names it
-    :param target: the index of now
-    :param index: used instead of the one that the options name
+    :param options: ``former_index_url`` is the address of the former index
+    :param target: the current index
+    :param index: former index to use instead of the one that the options name
     :raises OptionsError: the settings contradict each other
     """
 
@@ -93,15 +92,15 @@ class Former:
         self._given = index
         self._index: Index | None = None
         self._wanted: dict[str, str] = {}
-        self._key: str | None = None  # the hash key of the index of now
-        self._theirs: str | None = None  # that of the former one
+        self._key: str | None = None  # hash key of the current index
+        self._theirs: str | None = None  # hash key of the former index
         self._is_refused = False
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
-        # Of pages that went on while it was away: the hash of their key, and the text they have.
+        # By key hash, for pages decided while it was away: exact hash and size of the text to keep.
         self._to_forget: dict[int, tuple[int, int]] = {}
-        self._lost = 0  # of these those that were too many
+        self._lost = 0  # pages beyond _MOST_TO_FORGET, which are not noted
         if options.reset:
             raise OptionsError(
                 "DEDUP_RESET",
@@ -121,11 +120,11 @@ class Former:
     # Opening
 
     async def agree(self, parameters: dict[str, str]) -> dict[str, str]:
-        """The parameters to open the index of now with: a new one takes over the hash key.
+        """Return the parameters to open the current index with, the former hash key among them.
 
         :raises IndexRefusedError: pages of the two can't be compared
-        :raises IndexUnavailableError: the former index can't be reached, and without it the index
-            of now can't be made
+        :raises IndexUnavailableError: the former index can't be reached, and the current index does
+            not exist yet and needs its hash key
         """
         self._wanted = parameters
         try:
@@ -149,10 +148,10 @@ class Former:
         return {**parameters, HASH_KEY: stored}
 
     def opened(self, stored: dict[str, str]) -> None:
-        """Check that the index of now hashes with the key of the former one.
+        """Check that the current index has the hash key of the former one.
 
-        :param stored: its parameters
-        :raises IndexRefusedError: it does not
+        :param stored: parameters of the current index
+        :raises IndexRefusedError: the keys differ
         """
         self._key = stored[HASH_KEY]
         if self._theirs is not None:
@@ -204,7 +203,7 @@ class Former:
         return key
 
     async def _ready(self) -> Index:
-        """The former index.
+        """Return the former index, and connect to it if need be.
 
         :raises _NoReplyError: it can't be used now
         """
@@ -224,10 +223,10 @@ class Former:
     async def _reply_of(
         self, reply: Awaitable[_Found], names: Mapping[str, str] = _NAMES
     ) -> _Found:
-        """The reply of the former index.
+        """Await a reply of the former index.
 
         :param names: see :func:`.named_as_given`
-        :raises _NoReplyError: there is none; that is counted and logged
+        :raises _NoReplyError: the call failed, which is counted and logged
         """
         try:
             with named_as_given(names):
@@ -239,7 +238,7 @@ class Former:
         return found
 
     def _failed(self, error: DedupError) -> None:
-        # Another index in its place has another hash key.
+        # An index that was set up in its place has another hash key.
         self._is_refused |= isinstance(error, (IndexRefusedError, IndexReplacedError))
         self._breaker.failed()
         self._count("former/error", 1)
@@ -250,7 +249,7 @@ class Former:
         )
 
     async def close(self) -> None:
-        """Forget what is still to be forgotten there, and disconnect."""
+        """Forget the pages that were noted to be forgotten, and disconnect."""
         self._breaker.worked()
         with contextlib.suppress(_NoReplyError):
             if self._to_forget:
@@ -266,16 +265,16 @@ class Former:
         if self._index is not None:
             await self._index.close()
             self._index = None
-        self._opening = asyncio.Lock()  # one belongs to the event loop in which it was waited for
+        self._opening = asyncio.Lock()  # a used lock belongs to its event loop
 
     # Looking up
 
     async def carry_over(
         self, page: Fingerprint, entry: Entry, probes: tuple[BucketKey, ...]
     ) -> CarriedOver:
-        """Carry over the stored pages that decide what a page is.
+        """Carry over the stored pages that decide a page.
 
-        :raises IndexUnavailableError: the index of now can't be used
+        :raises IndexUnavailableError: the current index can't be used
         """
         try:
             index = await self._ready()
@@ -316,7 +315,7 @@ class Former:
     async def _stored_candidates(
         self, index: Index, bucket_keys: Sequence[BucketKey]
     ) -> Candidates:
-        """The stored pages that share a bucket with a page, at most those that are judged."""
+        """The committed candidates of a page in the former index, at most as many as are judged."""
         distance = self._method.scan_distance
         found = await self._reply_of(index.candidates(bucket_keys, distance))
         pages = chosen(found.pages, found.pages.states == State.COMMITTED)
@@ -329,9 +328,10 @@ class Former:
     def _candidates(
         self, stored: Candidates, carried: Mapping[int, tuple[int, str | None]]
     ) -> Candidates:
-        """Pages that were carried over, as candidates of the index of now.
+        """Make candidates of the current index from pages that were carried over.
 
-        :param carried: by the row of each among those stored, its id there and its address
+        :param stored: candidates in the former index
+        :param carried: by row in ``stored``, the page id in the current index and the address
         """
         if not carried:
             return NO_CANDIDATES
@@ -351,11 +351,11 @@ class Former:
     async def _carry(
         self, index: Index, stored: Candidates, row: int, entry: Entry
     ) -> tuple[int, str | None] | None:
-        """Enter a page of the former index into that of now, unless it is there.
+        """Enter a candidate of the former index into the current index, unless that has it.
 
-        :param entry: the page that met it
-        :returns: its page id there and its address; None: it must not count, because storage may
-            have another text by now, or because it is not certain at this moment
+        :param entry: the page that found the candidate
+        :returns: current page id, and address; None if the candidate must not count, since storage
+            may have another text by now or its state is not certain
         """
         page_id, target = int(stored.pages.page_ids[row]), self._target
         content = stored.pages.content[row : row + 1]
@@ -366,7 +366,7 @@ class Former:
         if len(held):
             return int(held[-1]), address
         if same.any() or self._is_newer(there, same):
-            return None  # it is on its way, was forgotten, or there is another text
+            return None  # it is pending, was forgotten, or storage may have another text
         bucket_keys = keys_of_stored(content, entry.bucket_keys)
         copy = Entry(bucket_keys, content[0].tobytes(), address, stored.payloads[page_id])
         claim = await target.claim_stored(
@@ -392,7 +392,7 @@ class Former:
         return own, address
 
     def _same(self, pages: PageRecords, content: NDArray[np.void]) -> NDArray[np.bool_]:
-        """Which pages are that of CONTENT[1], field by field of those that an index keeps."""
+        """Mask of the pages that equal CONTENT[1] in all fields that the index keeps."""
         same = np.ones(len(pages), np.bool_)
         for name in self._method.fields:
             equal = pages.content[name] == content[name]
@@ -402,18 +402,18 @@ class Former:
     def _is_newer(self, there: PageRecords, same: NDArray[np.bool_]) -> bool:
         """Whether storage may no longer have the text of a page.
 
-        :param there: the pages with its key in the index of now
-        :param same: which of them have its text
+        :param there: the pages with its key in the current index
+        :param same: mask of those with its text
         """
         if not self._replaced:
             return bool((~same & (there.states == State.PENDING)).any())
-        # One that was given back may have been written by a process that died before its commit.
+        # A released page may have been written by a process that died before its commit.
         return bool((~same).any())
 
     # Forgetting
 
     def forget_later(self, page: Fingerprint) -> None:
-        """Note that other texts under a page's key have to be forgotten when that is possible."""
+        """Note that other texts under a page's key have to be forgotten once that is possible."""
         if not self._replaced or self._is_refused or is_content_key(page.key):
             return
         if len(self._to_forget) < _MOST_TO_FORGET or page.key_hash in self._to_forget:
@@ -422,7 +422,7 @@ class Former:
             self._lost += 1
 
     async def forget(self, page: Fingerprint, page_ids: Sequence[int]) -> None:
-        """Forget pages of the former index that storage replaces by a page."""
+        """Forget pages of the former index that a page replaces in storage."""
         if not self._replaced or not page_ids:
             return
         try:
@@ -432,7 +432,7 @@ class Former:
             self.forget_later(page)
 
     async def forget_others(self, page: Fingerprint) -> None:
-        """Forget other texts under the key of a page, which storage replaces."""
+        """Forget other texts under the key of a page, since storage replaces them."""
         self.forget_later(page)
         with contextlib.suppress(_NoReplyError):
             await self._forget_noted(await self._ready())
@@ -450,7 +450,7 @@ class Former:
                 raise
 
     async def forget_copies(self, records: PageRecords) -> None:
-        """Forget the pages of the former index that were carried over as these."""
+        """Forget the pages of the former index that were carried over as these records."""
         with contextlib.suppress(_NoReplyError):
             index = await self._ready()
             for row in range(len(records)):

@@ -10,19 +10,19 @@ from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.documents import Document
 
-# Any, since nothing is stored. A page near a limit is judged by the luck of the key, and what is
-# compared here may be deleted.
+# Any keys will do, since nothing is stored. Three, because near a threshold the verdict depends on
+# the key, and a text may be deleted because of it.
 _HASH_KEYS = (1, 2, 3)
 
 
 def make_comparison(options: Options) -> Callable[[Document, Document], bool]:
-    """A function that says whether a page adds nothing to another one.
+    """Return a function that tells whether a page adds nothing to another one.
 
-    It is the rule by which a crawl drops a page, applied to two whole texts, for storage that
-    deletes a text for a fuller one (``DEDUP_ON_FULLER``). The first argument is the page, the
-    second the one that may hold it.
+    It applies the rule by which a crawl drops a page to two whole texts, for storage that
+    replaces a text by a fuller one (``DEDUP_ON_FULLER``). Its first argument is the page, the
+    second the page that may hold it.
 
-    :raises OptionsError: no such method
+    :raises OptionsError: there is no such method
     """
     method = choose_method(options)
     fingerprinters = [Fingerprinter(options, key) for key in _HASH_KEYS]

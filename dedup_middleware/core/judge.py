@@ -1,4 +1,4 @@
-"""Judge one page by its candidates, and which of them decides: pure functions without I/O.
+"""Pure functions that judge one page by its candidates and rank these, without I/O.
 
 The crawl, ``scrapy dedup check`` and the job on Spark rank verdicts by :func:`rank`, so all of them
 name the same page for the same reason.
@@ -29,13 +29,12 @@ _PENDING, _COMMITTED = int(State.PENDING), int(State.COMMITTED)
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Ranking:
-    """What the candidates make of a page; rows are positions among them.
+    """The candidates that decide a page, as rows: positions among all candidates.
 
-    ``match``: the stored page that makes it a duplicate, ``same_key`` whether that is the page
-    itself. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the
-    most similar stored page that does not make a new page a duplicate. ``earlier``: stored pages
-    with the same key that say something else. ``supersedes``: stored pages with other keys all of
-    whose words a new page holds.
+    ``match``: the stored page that makes it a duplicate; ``same_key``: the match has the key of the
+    page. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the most
+    similar stored page that does not make it a duplicate. ``earlier``: stored pages with its key
+    and other content. ``supersedes``: stored pages with other keys, all of whose words it holds.
     """
 
     reason: str
@@ -48,20 +47,19 @@ class Ranking:
 
     @property
     def outcome(self) -> str:
-        """Outcome of the verdict, unless a pending page has to be awaited first."""
+        """Outcome of the verdict; meaningless if there are pending pages to wait for."""
         if self.match is None:
             return NEW
         return REVISIT if self.same_key else DUPLICATE
 
 
 def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool]) -> int:
-    """The page to name, of stored ones that each make a page a duplicate.
+    """Row of the page to name as the match, among stored pages that each make a page a duplicate.
 
-    The page itself goes before others, then the most similar one, of these an exact copy, then the
-    oldest.
+    Order of preference: the key of the page, similarity, an exact copy, the older page.
 
-    :param rows: positions of at least one candidate
-    :param same_key: of each candidate, whether it has the key of the page
+    :param rows: rows of at least one candidate
+    :param same_key: for each candidate, whether it has the key of the page
     """
     reasons, similarity = judged.reasons, judged.similarity.tolist()
     return min(
@@ -70,15 +68,15 @@ def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool])
 
 
 def rank(judged: Judgement, states: Sequence[int], same_key: Sequence[bool]) -> Ranking:
-    """What n candidates, the oldest first, make of a page.
+    """Rank n candidates of a page, the oldest first.
 
-    In this order: a stored page that makes it a duplicate; a like page that may be stored soon, or
-    one with its key, whatever that says, since a key has one claim at a time; a stored page with
-    its key and other content; none of these.
+    What decides, in this order: a stored page that makes it a duplicate; a pending page that would,
+    or that has its key, whatever its content, since a key has one claim at a time; a stored page
+    with its key and other content; none of these.
 
-    :param states: of each candidate its :class:`~dedup_middleware.model.records.State`
+    :param states: :class:`~dedup_middleware.model.records.State` of each candidate
     """
-    # Lists: most pages have one or two candidates, fewer than pay for a call of NumPy.
+    # Lists: most pages have one or two candidates, too few for NumPy to pay off.
     duplicate = judged.duplicate.tolist()
     stored = [row for row, state in enumerate(states) if state == _COMMITTED]
     alike = [row for row in stored if duplicate[row]]
@@ -119,10 +117,10 @@ def is_dropped(outcome: str, options: Options) -> bool:
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Ruling:
-    """A :class:`Ranking` with the pages themselves; they are named if their address is known.
+    """A :class:`Ranking` with matches and page ids instead of rows.
 
-    ``pending`` and ``earlier`` are page ids. ``previous``: the newest of the earlier ones, compared
-    with the page.
+    A match has a key if its address is known. ``pending`` and ``earlier`` are page ids.
+    ``previous``: the newest page of ``earlier``, compared with the page.
     """
 
     reason: str
@@ -148,10 +146,10 @@ def judge(
 ) -> Ruling:
     """Judge a page by its candidates.
 
-    :param near: n candidates, the oldest first; there is one at least
-    :param records: their page records, in the same order
-    :param addresses: addresses by page id, as far as they are known
-    :param payloads: their payloads, if the method keeps any
+    :param near: at least one candidate, the oldest first
+    :param records: page records of the candidates, in the same order
+    :param addresses: known addresses by page id
+    :param payloads: payloads of the candidates, if the method keeps any
     """
     judged = method.judge(page, records.content, payloads)
     ranking = rank(judged, records.states.tolist(), same_keys(page, near, records))
@@ -181,7 +179,7 @@ def judge(
 
 
 def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list[bool]:
-    """Of each candidate, whether it was stored under the key of the page."""
+    """For each candidate, whether it has the key of the page."""
     if is_content_key(page.key):
         return [False] * len(near)
     keys, own = records.content["key"].tolist(), page.key_hash
@@ -215,7 +213,7 @@ def _match(
 
 
 def names_of(method: Method, mask: int) -> tuple[str, ...]:
-    """Names of the tables of a bit mask, each once."""
+    """Distinct names of the tables in a bit mask."""
     return _names_of(method.table_name, mask)
 
 

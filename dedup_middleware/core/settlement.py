@@ -1,12 +1,11 @@
-"""The claims that one process holds, and what becomes of each: it is committed or released.
+"""Commits and releases the claims of one process.
 
-A page that is stored while the index is unavailable is remembered, and entered when the index can
-be used again.
+A page that is stored while the index is unavailable is remembered, and entered into it later.
 
-Storage that has one row a page loses the earlier text when a changed page is stored. The index must
-not call that text stored any more, or a copy of it would be dropped although no row has it. It is
-forgotten *before* the new version goes on to storage: a process that dies in between leaves a text
-in storage that the index does not know, which is stored a second time at worst.
+Storage with one row per page loses the earlier text when a changed page is stored. If the index
+still called that text stored, a copy of it would be dropped although no row has it. So the index
+forgets it *before* the new version goes on to storage: if the process dies in between, storage
+holds a text that the index does not know, and at worst a copy of it is stored as well.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ logger = logging.getLogger(__name__)
 
 INDEX_UNAVAILABLE = "index-unavailable"
 _POLL = 0.1  # seconds
-_NAMED = 100  # pages without a check that are named at the end
+_NAMED = 100  # most unchecked pages that are logged by name at the end
 
 
 @attrs.frozen
 class Versions:
-    """The earlier versions of pages in one index.
+    """Makes one index forget the earlier versions of pages.
 
     :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
-    :param replaces_held: a stored page takes the place of pages whose text it holds
+    :param replaces_held: a stored page supersedes the pages whose words it holds
         (``DEDUP_ON_FULLER = "replace"``)
     :param former: a former index, which forgets the same pages
     """
@@ -57,10 +56,10 @@ class Versions:
     former: Former | None = None
 
     async def forget_earlier(self, claim: Claim, page_ids: Sequence[int]) -> None:
-        """Forget what a page with a claim will replace, before the page goes on to storage.
+        """Forget the earlier versions of a claimed page, before it goes on to storage.
 
         :param page_ids: page ids of the committed pages with its key
-        :raises IndexUnavailableError: not done; the claim is released, as far as that is possible
+        :raises IndexUnavailableError: perhaps not done; the claim is released if possible
         """
         if not self.replaced or not page_ids:
             return
@@ -78,8 +77,8 @@ class Versions:
         For a page that is stored, or will be, without a claim.
 
         :param same: forget pages with the same text, too
-        :returns: ids of the forgotten pages, and of those that are on their way
-        :raises IndexUnavailableError: perhaps not done
+        :returns: ids of the forgotten pages, and of such pages that are pending
+        :raises IndexUnavailableError: some may not have been forgotten
         """
         if not self.replaced or is_content_key(page.key):
             return [], []
@@ -95,14 +94,14 @@ class Versions:
             if stored <= forgotten:
                 pending = found.page_ids[other & (found.states == State.PENDING)].tolist()
                 return sorted(forgotten), pending
-            # Between look-up and call one may have been entered anew (:meth:`.Index.refresh`).
+            # A page may be entered anew (:meth:`.Index.refresh`) between look-up and forgetting.
             self.count("replaced", await self.index.forget_wholly(sorted(stored - forgotten)))
             forgotten |= stored
 
     async def forget_superseded(self, verdict: Verdict) -> None:
-        """Forget the pages whose place a stored page takes (``DEDUP_ON_FULLER``).
+        """Forget the pages that a stored page supersedes (``DEDUP_ON_FULLER``).
 
-        :raises IndexUnavailableError: perhaps not done
+        :raises IndexUnavailableError: some may not have been forgotten
         """
         page_ids = [match.number for match in verdict.supersedes]
         if page_ids and self.replaces_held:
@@ -113,9 +112,9 @@ class Versions:
             self.count("superseded", await self.index.forget(page_ids))
 
     async def superseded(self, verdict: Verdict) -> list[str]:
-        """Keys of those that the index has forgotten, and that no later version has.
+        """Keys of the superseded pages that are forgotten and have no other version in the index.
 
-        :raises IndexUnavailableError: not known
+        :raises IndexUnavailableError: they are not known
         """
         held = verdict.supersedes
         if not held or not self.replaces_held:
@@ -126,12 +125,12 @@ class Versions:
             for one, state, key in zip(
                 held, found.states.tolist(), found.content["key"].tolist(), strict=True
             )
-            # Of a page whose row is gone, the key is not known, and so not what is stored under it.
+            # If the page record is gone, neither its key nor what is stored under it is known.
             if state == State.RELEASED and one.key is not None and not await self._is_held(key)
         ]
 
     async def _is_held(self, key_hash: int) -> bool:
-        """Whether a page with a key is stored, or on its way."""
+        """Whether a page with this key is committed or pending."""
         found = await self.index.of_key(key_hash)
         return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())
 
@@ -139,12 +138,12 @@ class Versions:
 class OpenClaims:
     """Claims that are neither committed nor released yet.
 
-    :ivar waits_end: moment (``time.monotonic``) from which on no page waits for another one
+    :ivar waits_end: time (``time.monotonic``) after which no page waits for another one
     """
 
     def __init__(self) -> None:
         self.waits_end = math.inf
-        # The event is made when a page begins to wait for the claim to be settled.
+        # By claim: an event for its end, made when the first page waits for it.
         self._claims: dict[Claim, asyncio.Event | None] = {}
 
     def __len__(self) -> int:
@@ -154,7 +153,7 @@ class OpenClaims:
         return iter(list(self._claims))
 
     def reset(self) -> None:
-        """Leave claims to their leases that could not be released, and let pages wait again."""
+        """Leave claims that could not be released to their leases, and let pages wait again."""
         self.waits_end = math.inf
         self._claims.clear()
 
@@ -169,7 +168,7 @@ class OpenClaims:
             event.set()
 
     async def wait(self, page_ids: AbstractSet[int], seconds: float) -> None:
-        """Wait until the claim of one of these pages is settled in this process, or time is up."""
+        """Wait until the claim of one of these pages is settled by this process, or time is up."""
         events = []
         for claim, event in self._claims.items():
             if claim.page_id in page_ids:
@@ -190,13 +189,13 @@ class OpenClaims:
 
 @attrs.define(eq=False)
 class Settlement:
-    """Commits and releases claims of one index, and enters pages that were stored without one.
+    """Commits and releases claims of one index, and enters pages that were stored without a claim.
 
-    Each page that is remembered is, at each moment, in the backlog, being entered, or counted:
-    ``unchecked/settled`` (the index knows it, or a like page), or ``unchecked/forgotten``.
+    At each moment a remembered page is in the backlog, being entered, or counted as
+    ``unchecked/settled`` (the index has it, or a similar page) or ``unchecked/forgotten``.
 
-    :param examine: decides a page, and holds the claim if it is new
-    :param pending_wait: seconds that a page waits for another one with its key, at the most
+    :param examine: decides a page; the verdict has a claim if the page is new
+    :param pending_wait: seconds that a page waits at most for a pending page with its key
     """
 
     _index: Index
@@ -207,14 +206,14 @@ class Settlement:
     _pending_wait: float
     _count: Count
     backlog: Backlog = attrs.field(init=False, factory=Backlog)
-    # Claims by those that were lost in their place, for as long as someone has these.
+    # By lost claim: the claim made in its place; kept while the lost one is referenced.
     _anew: WeakKeyDictionary[Claim, Claim] = attrs.field(init=False, factory=WeakKeyDictionary)
     _turn: asyncio.Lock = attrs.field(init=False, factory=asyncio.Lock)
     _task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
     _has_ended: bool = attrs.field(init=False, default=False)
 
     async def keep_alive(self, lease: float) -> None:
-        """Extend the leases of pages that take long to be stored, until the task is cancelled."""
+        """Extend the leases of all open claims at intervals, until the task is cancelled."""
         while True:
             await asyncio.sleep(lease / 3)
             if not len(self._claims):
@@ -225,7 +224,7 @@ class Settlement:
                 self._count("error/index", 1)
                 self._outage.faults.warn(error, "The index can't extend leases")
             except Exception:
-                # Without it the leases of all pages on their way would run out.
+                # If this task ended, the leases of all pending pages would run out.
                 self._count("error/internal", 1)
                 logger.exception("The index can't extend leases: an error of the plugin")
 
@@ -249,29 +248,31 @@ class Settlement:
         await stop(self._task)
 
     async def catch_up(self) -> None:
-        """Enter the pages that are remembered now, until the index can't be used."""
+        """Enter the pages of the backlog, as long as the index can be used."""
         async with self._turn:
-            # Taken once: a page that has to be remembered again waits for the next time.
+            # Counted once: a page that returns to the backlog waits for the next call.
             for _ in range(len(self.backlog)):
-                # Pages that arrived meanwhile may have pushed out those that were counted.
+                # Pages that arrived meanwhile may have pushed out some of those counted.
                 if not self._outage.breaker.closed or not len(self.backlog):
                     break
                 await self._enter_next()
 
     async def catch_up_at_last(self, ends: float) -> None:
-        """Enter the pages that are remembered, also if the index comes back until that moment.
+        """Enter the pages of the backlog when a crawl ends; wait for an index that is away.
 
-        Without an entry copies of a page are stored again, and a text that storage has replaced
-        still counts as stored. A server that fails over when a crawl ends is back soon.
+        A page that is not entered is stored again when a copy comes, and a text that it replaced
+        still counts as stored. A server that fails over just then is back soon.
+
+        :param ends: time (``time.monotonic``) of the last try
         """
         await self.catch_up()
         while len(self.backlog) and not self._outage.breaker.closed and time.monotonic() < ends:
             await asyncio.sleep(_POLL)
-            await self.catch_up()  # nothing until the pause is over
+            await self.catch_up()  # does nothing until the pause is over
 
     async def _enter_next(self) -> None:
         page = self.backlog.pop()
-        left: Unsettled | None = page  # if it is cancelled
+        left: Unsettled | None = page  # kept if this call is cancelled
         try:
             left = await self._enter_later(page)
             if left is None:
@@ -290,7 +291,7 @@ class Settlement:
                 self._keep(left)
 
     def end(self) -> None:
-        """Discard the pages that are left, count and log them; none is kept from now on."""
+        """Discard, count and log the pages of the backlog; none is remembered from now on."""
         self._has_ended = True
         left = len(self.backlog)
         if left:
@@ -305,7 +306,7 @@ class Settlement:
             for _ in range(min(left, _NAMED)):
                 logger.info("Stored without a check: %r", self.backlog.pop().document.key)
         self.backlog = Backlog()
-        self._task, self._examine = None, _not_examined  # they refer to who made this
+        self._task, self._examine = None, _not_examined  # they refer to the Deduplicator
 
     async def commit(self, verdict: Verdict) -> bool:
         """See :meth:`.Deduplicator.commit`."""
@@ -328,9 +329,9 @@ class Settlement:
     async def _commit(
         self, verdict: Verdict, *, again: bool = True
     ) -> tuple[bool, Unsettled | None]:
-        """Commit the claim of a verdict; see :meth:`_enter` for what is returned.
+        """Commit the claim of a verdict; returns the same as :meth:`_enter`.
 
-        :param again: decide anew if the claim is lost, else leave it for later
+        :param again: decide the page anew if the claim is lost; else it has to be remembered
         """
         claim, source = verdict.claim, _source(verdict)
         assert claim is not None
@@ -380,7 +381,7 @@ class Settlement:
             self._claims.settle(verdict.claim)
 
     async def release_all(self) -> None:
-        """Release all open claims, unless the index is away: they expire then."""
+        """Release all open claims; if the index is away, they are left to expire."""
         if not self._outage.breaker.closed:
             return
         try:
@@ -394,7 +395,7 @@ class Settlement:
             )
 
     async def _enter_later(self, page: Unsettled) -> Unsettled | None:
-        """Enter a remembered page; returns what is still to be remembered."""
+        """Enter a remembered page; returns what still has to be remembered."""
         # Items without a key of their own replace nothing.
         if page.is_doubtful and self._versions.replaced and not is_content_key(page.document.key):
             return await self._enter_none(page)
@@ -409,9 +410,9 @@ class Settlement:
         return (await self._enter(page.document))[1]
 
     async def _enter_none(self, page: Unsettled) -> Unsettled | None:
-        """Let the index call no text under the key of a page stored; storage may have any of them.
+        """Forget all texts under a page's key, since storage may hold any one of them.
 
-        :returns: what is still to be remembered
+        :returns: what still has to be remembered
         """
         try:
             if page.claim is not None:
@@ -430,15 +431,13 @@ class Settlement:
     ) -> tuple[bool, Unsettled | None]:
         """Enter a page that is stored already into the index.
 
-        :param lost: the claim that it had
-        :returns: False if a like page is there; and what has to be remembered, because the index
-            can't be used
+        :param lost: its claim, if that was lost
+        :returns: False if the index has a similar page; and what still has to be remembered
         """
         verdict = await self._examine(source)
         if verdict.claim is not None:
             if verdict.earlier and self._versions.replaced:
-                # Whether it was stored before or after that version is not known: the row may hold
-                # either, so the index calls neither of them stored.
+                # The row may hold either version, so the index calls neither of them stored.
                 await self.release(verdict)
                 return True, None
             if lost is not None:
@@ -453,10 +452,9 @@ class Settlement:
         return True, None
 
     async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
-        """Forget what a page that is stored already may have replaced; False: not possible now.
+        """Forget the texts that a stored page may have replaced; False if the index can't be used.
 
-        A page with its key that is on its way may have been written before it, so its end is
-        awaited, for ``pending_wait`` at the most.
+        Waits up to ``pending_wait`` seconds for pending pages with its key, perhaps written before.
 
         :param same: forget pages with the same text, too
         """
@@ -477,7 +475,7 @@ class Settlement:
 
 
 def _source(verdict: Verdict) -> Document | Fingerprint | None:
-    """What a page can be decided by a second time."""
+    """The document or fingerprint by which the page of a verdict can be decided again."""
     return verdict.document or verdict.fingerprint
 
 

@@ -1,4 +1,4 @@
-"""Buckets and their records: where a page is in the tables, and its neighbours there."""
+"""Buckets: the keys under which tables hold a page, the neighbours found there, the records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
 ANCHOR_TABLES = (6, 7, 8, 9)
 FIRST_BAND_TABLE = 10
-#: pages with one anchor from which on it is ignored: so many pages say it that it finds no excerpt
+#: an anchor that this many pages share is ignored: it is text of a template
 COMMON_ANCHOR = 32
 _MASK64 = (1 << 64) - 1
 _MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
@@ -33,8 +33,8 @@ _MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
 class BucketKey:
     """The bucket that holds a page in one table, and the suffix of its record there.
 
-    ``bucket`` is ``table << 16 | prefix``. ``suffix`` are the suffix bits in the
-    record: 48 bits of the rotated SimHash in a SimHash table, 24 bits of the hash in others.
+    ``bucket`` is ``table << 16 | prefix``, ``suffix`` 48 bits of the rotated SimHash in a SimHash
+    table, 24 bits of the hash in others.
     """
 
     bucket: int
@@ -65,9 +65,9 @@ def width_of(bucket: int) -> int:
 
 
 class BucketKeys(Sequence[BucketKey]):
-    """Some bucket keys as one array for a kernel; objects are made on access only.
+    """Sequence of bucket keys in one array, for kernels; objects are made on access only.
 
-    :param words: uint64[2 n], of each bucket key bucket and suffix; must not change any more
+    :param words: uint64[2 n], bucket and suffix of each key in turn; must not be modified
 
     >>> keys = BucketKeys(np.array([7, 1, 9, 2], np.uint64))
     >>> keys[1], len(keys), keys == (BucketKey(7, 1), BucketKey(9, 2))
@@ -82,7 +82,7 @@ class BucketKeys(Sequence[BucketKey]):
 
     @classmethod
     def of(cls, bucket_keys: Iterable[BucketKey]) -> BucketKeys:
-        """The same bucket keys as numbers."""
+        """Convert bucket keys to one array."""
         if isinstance(bucket_keys, BucketKeys):
             return bucket_keys
         return cls(
@@ -90,7 +90,7 @@ class BucketKeys(Sequence[BucketKey]):
         )
 
     def columns(self) -> tuple[list[int], list[int]]:
-        """Their buckets and their suffixes, for loops that need no objects."""
+        """Return all buckets and all suffixes, for loops that need no objects."""
         words = self.words.tolist()
         return words[::2], words[1::2]
 
@@ -126,7 +126,7 @@ class BucketKeys(Sequence[BucketKey]):
 
 
 def rotate_left(value: int, bits: int) -> int:
-    """A 64-bit value rotated left.
+    """Rotate a 64-bit value left.
 
     >>> hex(rotate_left(0x1234_0000_0000_0001, 16))
     '0x11234'
@@ -135,8 +135,7 @@ def rotate_left(value: int, bits: int) -> int:
 
 
 def hash_bucket_key(table: int, value: int) -> BucketKey:
-    """Bucket key of a 64-bit hash in a band, key or exact table: 16 bits of prefix, 24 of
-    suffix."""
+    """Bucket key of a 64-bit hash in a table without SimHashes: 16 bits prefix, 24 bits suffix."""
     return BucketKey(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 
@@ -155,7 +154,7 @@ def band_bucket_keys(bands: Iterable[int]) -> tuple[BucketKey, ...]:
 
 
 def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
-    """Bucket keys of the anchors, one each. Where two share a bucket, the first has it."""
+    """Bucket keys of the anchors, one each; of two anchors in one bucket the first counts."""
     found: dict[int, BucketKey] = {}
     for anchor in anchors:
         bucket_key = hash_bucket_key(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
@@ -166,10 +165,10 @@ def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
 def keys_of_stored(
     content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
 ) -> tuple[BucketKey, ...]:
-    """Bucket keys of a stored page, from its CONTENT[1] and those of a page that it was found by.
+    """Bucket keys of a stored page, from its CONTENT[1] and the bucket keys of the page it matched.
 
-    CONTENT has its key and its SimHash. It has no bands and no anchors: for these the bucket keys
-    of the other page are taken.
+    CONTENT holds key and SimHash of the stored page, but neither bands nor anchors: their bucket
+    keys are taken from the other page.
     """
     simhash = int(content["simhash"][0])
     others = [one for one in bucket_keys if one.table != KEY_TABLE]
@@ -197,19 +196,19 @@ def table_name(table: int) -> str:
 
 @attrs.frozen(eq=False)
 class Neighbours:
-    """Page ids found in the buckets of a page, ascending, and for each its tables (bit mask)."""
+    """Page ids found in the buckets of a page, ascending, each with a bit mask of its tables."""
 
     page_ids: NDArray[np.uint64]
     tables: NDArray[np.uint64]
     corrupt: int = 0  # bytes that are no whole record
-    full: int = 0  # buckets that take no more records
+    full: int = 0  # full buckets
     scanned: int = 0  # SimHash records that the Hamming kernel compared
 
     def __len__(self) -> int:
         return len(self.page_ids)
 
     def chosen(self, which: NDArray[np.bool_ | np.intp]) -> Neighbours:
-        """Some of them, by a mask or by their positions."""
+        """Select neighbours by a mask or by positions."""
         counts = self.corrupt, self.full, self.scanned
         return Neighbours(self.page_ids[which], self.tables[which], *counts)
 
@@ -221,7 +220,7 @@ NON_SIMHASH_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # a
 
 
 def united(one: Neighbours, other: Neighbours) -> Neighbours:
-    """The candidates of two replies, and all tables in which either found them."""
+    """Unite the neighbours of two replies and their tables; the counters start at 0."""
     page_ids = np.union1d(one.page_ids, other.page_ids)
     tables = np.zeros(len(page_ids), np.uint64)
     for part in (one, other):
@@ -230,10 +229,9 @@ def united(one: Neighbours, other: Neighbours) -> Neighbours:
 
 
 def most_met(near: Neighbours, most: int) -> Neighbours:
-    """Of too many pages those found in most tables, the oldest first; ascending.
+    """Select at most ``most`` neighbours, those found in most tables, then the oldest; ascending.
 
-    Pages found by their key come before all others, so that a flooded bucket can't hide an
-    earlier version of a page.
+    Pages found by their key come first, so that a flooded bucket can't hide an earlier version.
     """
     if len(near) <= most:
         return near
@@ -242,11 +240,10 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     return near.chosen(np.sort(order[:most]))
 
 
-# A bucket takes no more records beyond this many bytes: 95,325 SimHash records, what honest pages
-# fill at 6 * 10^9. It bounds a decision's time under a flood of pages crafted into one prefix; such
-# a page is still found by its other tables.
+# Bytes of a full bucket: 95,325 SimHash records, which ordinary pages fill at 6 * 10^9. It bounds a
+# decision's time under a flood of pages crafted into one prefix; they are found by other tables.
 BUCKET_LIMIT = 1 << 20
-FULL_BUCKET = BUCKET_LIMIT - SIMHASH_RECORD  # bytes beyond which it takes no SimHash record
+FULL_BUCKET = BUCKET_LIMIT - SIMHASH_RECORD  # a longer bucket takes no SimHash record
 
 PAYLOAD_LIMIT = 1 << 16  # bytes
 
@@ -259,12 +256,12 @@ _BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 
 
 def record(bucket_key: BucketKey, page_id: int) -> bytes:
-    """The record of page ``page_id`` in the bucket of a key."""
+    """The record of a page in a bucket."""
     return record_of(bucket_key.bucket, bucket_key.suffix, page_id)
 
 
 def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
-    """The record of a page in a bucket, of a key that is given as two numbers."""
+    """The record of a page in a bucket, from the two numbers of a bucket key."""
     of_simhashes = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
     return (suffix << PAGE_ID_BITS | page_id).to_bytes(
         SIMHASH_RECORD if of_simhashes else BAND_RECORD, "little"
@@ -272,7 +269,7 @@ def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
 
 
 def cut_address(address: str) -> bytes:
-    """An address as stored: UTF-8, at most ADDRESS_LIMIT bytes, never half a character.
+    """Encode an address for storage: UTF-8, at most ADDRESS_LIMIT bytes, no partial character.
 
     >>> cut_address("https://a/1")
     b'https://a/1'

@@ -26,9 +26,9 @@ class Entry:
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     kept to name the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get a
-    record of it. ``payload`` is whatever else a method keeps of a page, up to 65,536 bytes.
+    record of it. ``payload`` is anything else a method keeps of a page, up to 65,536 bytes.
     ``exact``: a stored page with the same size, SimHash, exact hash, figures and sketch settles the
-    decision, unless another one has the page's key.
+    decision, unless another page has the key of this one.
 
     :raises ValueError: the payload is too long
     """
@@ -52,19 +52,18 @@ class Claim:
     """A page's id, on lease until it is committed or released."""
 
     page_id: int
-    token: int  # distinguishes this claim from any other one of the same id
+    token: int  # distinguishes this claim from any other of the same id
 
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes longer to make
 class Candidates:
-    """Stored pages that a page shares a bucket with, all of one moment.
+    """Pages that an index finds for one page, all read at the same moment.
 
-    ``near``: their ids, and the tables in which they were found; equal suffixes in the band, key
-    and exact tables, SimHashes within the distance in the others. ``pages``: their page records,
-    ascending; those of the SimHash tables alone may be missing (``missing``). ``addresses``: those
-    that came with the reply, ``payloads`` theirs, if the index keeps any. ``more``: there are more
-    candidates than one reply holds; see ``Index.candidates``. Where an exact copy settles an
-    entry, it may be the only candidate.
+    ``near``: their ids and tables; found by SimHashes within the distance in the SimHash tables, by
+    equal suffixes in all others. ``pages``: their page records, ascending; records of pages that
+    only SimHash tables found may be missing (``missing``). ``addresses`` and ``payloads``: as far
+    as they came with the reply. ``more``: there are more candidates than one reply holds; see
+    ``Index.candidates``. An exact copy that settles an entry may be the only candidate.
     """
 
     near: Neighbours = NO_NEIGHBOURS
@@ -86,13 +85,12 @@ NO_CANDIDATES = Candidates()
 
 @attrs.frozen(eq=False)
 class Claimed:
-    """The claim of a page, and the pages that it met in the SimHash tables alone, or that were
-    claimed just before it by the same process.
+    """The claim of a page, with candidates that did not prevent it.
 
-    The claim must be released if one of those makes the page a duplicate. ``is_mutual``: they may
-    have met this claim, too, whatever their ids are. Of two like pages that have met each other
-    that with the greater id gives its claim back; that with the smaller id keeps its own until the
-    other one is settled.
+    Only the SimHash tables found them, or the same process claimed them just before. The claim must
+    be released if one of them makes the page a duplicate. ``is_mutual``: they may have this page as
+    a candidate, too, whatever their ids. Of two similar pages that found each other, the one with
+    the greater id releases its claim; the other keeps its claim until the first is settled.
     """
 
     claim: Claim
@@ -102,13 +100,13 @@ class Claimed:
 
 @attrs.frozen(eq=False)
 class Known:
-    """Pages that a client has judged and found to be unlike the one that it proposes.
+    """Pages that a client has judged already, and that do not decide the page that it proposes.
 
-    ``pages``: their records as they were judged, in any order. A page of them blocks a claim again
-    if its id belongs to other content by now (a server that lost its last second gives ids twice),
-    or if it is alive although it was judged as a released one. ``wanted``: candidates whose page
-    record the client lacks; it comes with the reply, even with a claim. ``upto``: every page up to
-    this id counts as known: after a flood, of which only a part was judged.
+    ``pages``: their records as they were judged, in any order. Such a page prevents a claim again
+    if its id has other content by now (a server that lost its last second assigns ids twice), or
+    if it was judged as released and is alive now. ``wanted``: candidates whose page record the
+    client lacks; the reply holds it, even with a claim. ``upto``: all pages up to this id count as
+    known, after a flood of which only a part was judged.
 
     :raises ValueError: more pages than :data:`MOST_KNOWN`
     """
@@ -128,9 +126,9 @@ class Known:
         return bool(len(self.pages) or len(self.wanted) or self.upto)
 
     def still(self, now: PageRecords) -> NDArray[np.uint64]:
-        """Ids of the pages that still are what was judged, ascending.
+        """Ids of the pages that have not changed since they were judged, ascending.
 
-        :param now: the records of ``pages`` at this moment, in their order
+        :param now: current records of ``pages``, in the same order
         """
         gone = (self.pages.states == State.RELEASED) | (self.pages.states == State.FREE)
         same = np.where(gone, ~now.alive, now.content == self.pages.content)
@@ -140,12 +138,12 @@ class Known:
 NOTHING_KNOWN = Known()
 
 
-EVERYTHING = Known(upto=PAGE_ID_MASK)  # the claim of a page that is entered whatever is stored
+EVERYTHING = Known(upto=PAGE_ID_MASK)  # the page is claimed whatever is stored
 
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes longer to make
 class Proposed:
-    """A page that waits for its reply, with others; see :meth:`Index.propose`."""
+    """A proposal that is sent together with others; see :meth:`Index.propose`."""
 
     entry: Entry
     distance: int

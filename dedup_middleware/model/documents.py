@@ -1,4 +1,4 @@
-"""A document, and the verdict on it."""
+"""Documents, matches and verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REVISIT = "revisit"
 EMPTY = "empty"
 UNCHECKED = "unchecked"
 
-# The reason of an unchecked page that has waited too long for a like page on its way to storage.
+# Reason of a page that is unchecked because it waited too long for a similar pending page.
 PENDING_TIMEOUT = "pending-timeout"
 
 
@@ -40,16 +40,16 @@ def _or_empty(value: str | None) -> str:
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Document:
-    """A page as it comes in: its name, and its text or its HTML.
+    """A page to be decided: its key, and its text or its HTML.
 
-    :param key: names the page for ever, usually its address; the same key again is a revisit
+    :param key: permanent name of the page, usually its address; the same key again is a revisit
     :param text: the body text; computed from ``html`` when None
     :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
     :param charset: charset of the Content-Type header, if known
     :param description: the page's own summary (meta description); taken from ``html`` when empty
-    :param rest: stands for what was not read of a page that is too long; copies have the same
+    :param rest: stands for the unread part of a page that is too long; equal for copies
 
-    ``title`` and ``description`` may be None, which is empty.
+    ``title`` and ``description`` may be given as None, which means empty.
 
     :raises TypeError: a field is of another type; the message names it
     """
@@ -72,19 +72,17 @@ class Document:
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Match:
-    """The stored page that holds what the new one says.
+    """A stored page that was compared with a new one.
 
     :param key: document key of the stored page; None when the index keeps no addresses
     :param number: its page id in the index
-    :param similarity: 0 to 1, as the method computes it: the page is a duplicate by every threshold
-        up to it
+    :param similarity: 0 to 1, by the method: the highest threshold at which a page is a duplicate
     :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
-    :param distance: Hamming distance of the SimHashes in bits, None where one has none
+    :param distance: Hamming distance of the SimHashes in bits, None if the new page has none
     :param tables: names of the tables that found it
-    :param shared: estimated number of shingles that both have, None if the method does not look
-    :param figures: number of places in which the two have other figures or names, None if the
-        method does not look
-    :param rule: the rule of the method that decided, also where the reason is ``unchanged``
+    :param shared: estimated number of common shingles, None if the method does not count them
+    :param figures: number of places where figures or names differ, None if they are not compared
+    :param rule: the rule of the method that decided, even if the reason is ``unchanged``
     """
 
     key: str | None
@@ -100,18 +98,16 @@ class Match:
 
 @attrs.frozen(slots=False)  # with slots it takes longer to make
 class Verdict:
-    """What is decided of a page.
+    """The decision on a page.
 
     ``outcome`` is one of ``new``, ``duplicate``, ``revisit`` (same key, nothing new in it),
-    ``empty`` (nothing to compare) and ``unchecked`` (the index was unavailable); ``reason``
-    is a short name of the rule that decided. ``nearest`` is the most similar stored page that was
-    compared with a new one and did not make it a duplicate, its key None where that would take
-    another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
-    ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them.
-    ``previous`` is the newest of them, compared with the page: how much of the page it holds, and
-    at how many places their figures differ.
-    ``supersedes`` names the stored pages all of whose words a new page holds, as a report holds the
-    flash before it; see ``DEDUP_ON_FULLER``.
+    ``empty`` (nothing to compare) and ``unchecked`` (the index was unavailable, or a similar page
+    pending for too long); ``reason`` is the short name of the rule that decided. ``nearest`` is the
+    most similar stored page that did not make a new page a duplicate; its key is None if it would
+    take another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
+    ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them. ``previous`` is
+    the newest of these, compared with the page. ``supersedes`` names stored pages all of whose
+    words a new page holds, as a report holds the flash before it; see ``DEDUP_ON_FULLER``.
     """
 
     key: str
@@ -133,20 +129,20 @@ class Verdict:
 
     @property
     def is_revisit(self) -> bool:
-        """Whether this very page is stored already and says nothing new."""
+        """Whether a page with this key is stored already and this one says nothing new."""
         return self.outcome == REVISIT
 
     def __str__(self) -> str:
         if self.match is None:
             return f"{self.outcome} ({self.reason})"
         page = in_a_line(self.match.key or f"page {self.match.number}")
-        # Rounded down: 100 % is said only of what is whole.
+        # Rounded down, so that nothing below 1 is shown as 100 %.
         share = f"{math.floor(self.match.similarity * 100)} % alike"
         return f"{self.outcome} of {page} ({share}, {self.reason})"
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values, for items and JSON; without a match its values are None."""
+    """A verdict as plain values, for items and JSON; the values of a missing match are None."""
     nearest = verdict.nearest
     return {
         "outcome": verdict.outcome,

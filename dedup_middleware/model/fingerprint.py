@@ -9,24 +9,23 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-_WORDS = 5  # the lowest sort of a value that is a word
+_WORDS = 5  # lowest sort of a value that is a word
 
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
 class Wording:
-    """The words of a page in order, as hashes, by which it is compared with evidence.
+    """The words of a page in order, as hashes, to be compared with the evidence of stored pages.
 
     ``order``: uint64[n] shingles; ``words``: number of words; ``values``: uint64[v] numerals and,
-    of a short page, words; ``positions``: int32[v] the index of its word, ascending;
-    ``sorts``: uint8[v] its sort (below 4 a numeral, see ``text/stamps.py``; 4 and 5 a word, see
-    ``text/wording.py``); ``title``: uint64[t] words of the title of a short page;
-    ``headline``: uint64[h] words of the title of any page with a host, ascending; ``titled``: how
-    many that title has modulo 8, stop words and repeated ones too;
-    ``word_hashes``: uint64[words] the hash of each word, 0 of one that says who reported
-    something, and when; ``begins``: uint8[words] whether a clause or line begins there (1),
-    whether it has a capital letter (2), and whether editors put it in place of others (4);
-    ``seeds``: uint64 two numbers that the hash of a shingle is made with, and the hashes of
-    negations. The last two may be empty.
+    for a short page, words; ``positions``: int32[v] word index of each value, ascending; ``sorts``:
+    uint8[v] sort of each value (below 5 a numeral, see ``text/stamps.py``; 5 and 6 a word, see
+    ``text/wording.py``); ``title``: uint64[t] title words of a short page; ``headline``: uint64[h]
+    title words of any page with a host, ascending; ``titled``: number of words in that title modulo
+    8, with stop words and repetitions; ``word_hashes``: uint64[words] hash of each word, 0 for a
+    word that says who reported something, and when; ``begins``: uint8[words] whether a clause or
+    line begins at the word (1), whether it has a capital letter (2), and whether editors put it in
+    place of others (4); ``seeds``: uint64 two numbers with which shingles are hashed, and the
+    hashes of negations. The last two may be empty.
     """
 
     order: NDArray[np.uint64]
@@ -43,7 +42,7 @@ class Wording:
 
     @property
     def numerals(self) -> int:
-        """How many of the values are numerals."""
+        """Number of values that are numerals."""
         return int(np.count_nonzero(self.sorts < _WORDS))
 
     def to_bytes(self) -> bytes:
@@ -54,9 +53,9 @@ class Wording:
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Wording:
-        """What :meth:`to_bytes` has packed; nothing at all for no bytes.
+        """Unpack the bytes of :meth:`to_bytes`; no bytes give an empty wording.
 
-        :raises ValueError: other bytes
+        :raises ValueError: these are other bytes
         """
         if not raw:
             return NO_WORDING
@@ -69,7 +68,7 @@ class Wording:
         return cls(words=words, titled=titled, **parts)
 
 
-# The arrays of a wording in the order of its bytes.
+# Arrays of a wording and their types, in the order of its bytes.
 _LAYOUT: Final = {
     "order": "<u8", "values": "<u8", "title": "<u8", "headline": "<u8", "word_hashes": "<u8",
     "seeds": "<u8", "positions": "<i4", "sorts": "u1", "begins": "u1",
@@ -84,10 +83,10 @@ NO_WORDING = Wording(
 class Signature:
     """What an index keeps of a page for one method.
 
-    :param keys: pairs (group, 64-bit value): two pages are candidates of each other when they
-        share a value in one group. The high bits of a value differ first, so they can name a
-        bucket. No keys: the candidates that all methods have in common.
-    :param payload: what the comparison needs, little-endian; the method documents its layout
+    :param keys: pairs (group, 64-bit value): two pages are candidates of each other if they share
+        a value in one group. The high bits of a value differ first, so they can name a bucket.
+        Without keys a page has the candidates that all methods have in common.
+    :param payload: data for the comparison, little-endian; the method documents its layout
     """
 
     keys: tuple[tuple[int, int], ...]
@@ -96,21 +95,20 @@ class Signature:
 
 @attrs.frozen(eq=False, slots=False)  # with slots it takes twice as long to make
 class Fingerprint:
-    """What is computed of a page to compare it; fingerprints of equal parameters are comparable.
+    """The values by which a page is compared; fingerprints of equal parameters are comparable.
 
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
     uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
-    the distinct shingles, ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
-    and of the key, ``host`` and ``title`` of 16 bits those of its host and of the title's letters,
-    0 where there is none. ``signature`` is that of a method of the literature, if
-    ``DEDUP_METHOD`` names one and the page has something that it compares; of a method that is a
-    SimHash, ``simhash`` is the same. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is what an index
-    keeps to compare the ``wording`` of other pages with, and ``anchors`` uint64[a] are the hashes
-    of some clauses. ``volatile`` names the bits of the SimHash to be flipped in further probes
-    (``DEDUP_PROBES``).
+    the distinct shingles; ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
+    and of the key, ``host`` and ``title`` keyed 16-bit hashes of the host and of the title's
+    letters, 0 if there is none. ``signature`` belongs to a method of the literature, if
+    ``DEDUP_METHOD`` names one and the page has something that it compares; if that method is a
+    SimHash, ``simhash`` is its value. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is what an index
+    keeps to compare the ``wording`` of other pages with, and ``anchors`` uint64[a] are hashes of
+    some clauses. ``volatile`` are the SimHash bits to flip in further probes (``DEDUP_PROBES``).
 
-    ``minhash`` and ``sketch`` may be given as functions that make them, of nothing and of the
-    minima: an index with evidence keeps neither, and they are made when they are read.
+    ``minhash`` and ``sketch`` may be given as functions of nothing and of the minima, which are
+    called when the values are first read: an index with evidence keeps neither.
     """
 
     key: str
@@ -149,10 +147,10 @@ class Fingerprint:
 
     @property
     def payload(self) -> bytes:
-        """What an index keeps of the page in addition to its CONTENT record."""
+        """The bytes that an index keeps of the page in addition to its CONTENT record."""
         return self.evidence if self.signature is None else self.signature.payload
 
     @property
     def is_empty(self) -> bool:
-        """Whether the page has no shingle at all, so that nothing can be said of it."""
+        """Whether the page has no shingle, so that it can't be compared."""
         return self.size == 0

@@ -1,4 +1,4 @@
-"""Names of pages, and keyed hashes of names."""
+"""Document keys, and keyed hashes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 
 def keyed_hash(text: str, hash_key: int) -> int:
-    """Keyed 64-bit hash of a name (BLAKE2b); lone surrogates are no error."""
+    """Keyed 64-bit hash of a text (BLAKE2b); lone surrogates are no error."""
     digest = blake2b(
         text.encode("utf-8", "surrogatepass"), digest_size=8, key=hash_key.to_bytes(8, "little")
     )
@@ -25,7 +25,7 @@ _CONTENT_HASH = re.compile("[0-9a-f]{32}")
 _HOST = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(?:www\.)?(\[[^/?#\]]*\]|[^/?#:]+)", re.I
 )
-# With the signs of C++, C# and A+, as the words of the text have them (see `text/boundaries.py`).
+# Keeps the signs of C++, C# and A+, as segmentation does (see `text/boundaries.py`).
 _LETTERS = re.compile(
     r"[^\W_]+(?:(?<=[^\W\d])(?:\+\+(?![+a-z])|\+(?![+\w])|(?<![a-z0-9][a-z])#(?![#a-z])))?"
 )
@@ -34,7 +34,7 @@ _LINE_CHARS = 1000
 
 
 def host_of(key: str) -> str:
-    """The host in a document key, in small letters and without "www."; "" if there is none.
+    """The host in a document key, in lower case and without "www."; "" if there is none.
 
     >>> host_of("https://www.One.example:8080/a/1"), host_of("isbn 1")
     ('one.example', '')
@@ -46,8 +46,8 @@ def host_of(key: str) -> str:
 
 
 def in_a_line(key: str) -> str:
-    """A key for a line of the log. One that a page names may have line ends, escape sequences of
-    terminals or lone surrogates in it, and any length.
+    """Make a key fit for one line of the log: keys that pages choose may hold line ends, terminal
+    escape sequences or lone surrogates, and have any length.
 
     >>> print(in_a_line("https://a.example/1\\n\\x1b[2J"))
     https://a.example/1\\n\\x1b[2J
@@ -57,8 +57,7 @@ def in_a_line(key: str) -> str:
 
 
 def letters_of(title: str) -> str:
-    """A title without white space, punctuation and case, so that small differences do not count;
-    the signs of C++ and C# do.
+    """Reduce a title to its letters and digits in lower case, with the signs of C++, C# and A+.
 
     >>> letters_of("News： Today!") == letters_of("news:today")
     True
@@ -69,13 +68,13 @@ def letters_of(title: str) -> str:
 
 
 def content_key(text: str | bytes) -> str:
-    """Key of a page that has no name: a hash of what it says."""
+    """Key for a page that has none: a hash of its content."""
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return _CONTENT_KEY + blake2b(raw, digest_size=16).hexdigest()
 
 
 def is_content_key(key: str) -> bool:
-    """Whether a key was made from the page's content, so that it names no page.
+    """Whether a key was made by :func:`content_key`, so that it has no versions.
 
     >>> is_content_key(content_key("some text")), is_content_key("text:17")
     (True, False)

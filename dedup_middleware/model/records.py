@@ -1,16 +1,14 @@
 """The bytes an index keeps: bucket records and page records.
 
-A **bucket** is an append-only byte string of records of one width, each
-``page id (5) | suffix``. The suffix is what follows the 16-bit prefix of the hash that names the
-bucket:
+A **bucket** is an append-only byte string of records of one width, each ``page id (5) | suffix``.
+The first 16 bits of a hash, its prefix, name the bucket; the suffix are the bits that follow:
 
 * *SimHash records* (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash,
-  so that prefix and suffix are the whole of it
-* *band records* (key, exact and band tables), 8 bytes: 24 bits of the 64-bit hash, so that equal
-  prefix and equal suffix mean 40 equal bits
+  so that prefix and suffix are all of it
+* *band records* (all other tables), 8 bytes: the next 24 bits of the 64-bit hash, so that equal
+  prefix and suffix mean 40 equal bits
 
-All integers are little-endian. A **page record** is what is known of one page: enough to judge it
-without its text.
+All integers are little-endian. A **page record** is enough to judge a page without its text.
 """
 
 from __future__ import annotations
@@ -32,15 +30,15 @@ _PAGE_ID = PAGE_ID_BITS // 8  # bytes
 
 
 class State(IntEnum):
-    """Life of a page in the index."""
+    """State of a page in the index."""
 
     FREE = 0  # no such page
     PENDING = 1  # claimed: on its way to storage, under a lease
     COMMITTED = 2  # stored
-    RELEASED = 3  # given back: not stored after all
+    RELEASED = 3  # not stored after all, or forgotten
 
 
-# What the page itself says; an index stores these bytes as they are.
+# The part of a page record that is computed from the page; an index keeps all fields or some.
 CONTENT = np.dtype(
     [
         ("size", "<u4"),  # distinct shingles
@@ -50,7 +48,7 @@ CONTENT = np.dtype(
         ("exact", "<u8"),  # keyed hash of the normalised text
         ("key", "<u8"),  # keyed hash of the document key
         ("figures", "u1", (48,)),  # places of numerals and names, see signature/comparison.py
-        ("clauses", "u1", (36,)),  # how clauses are turned, see signature/comparison.py
+        ("clauses", "u1", (36,)),  # negations and opposites, see signature/comparison.py
         ("sketch", "<u8", (8,)),
     ]
 )
@@ -60,10 +58,9 @@ CONTENT = np.dtype(
 class PageRecords:
     """Page records, in the order in which they were requested.
 
-    ``page_ids``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`, where
-    a pending page whose lease has run out by the index's own clock is given as RELEASED.
-    ``times``: uint32[n], seconds since 1970 by the index's own clock at which a page was committed,
-    0 for one that is not.
+    ``page_ids``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`,
+    RELEASED also for a pending page whose lease has run out by the index's own clock; ``times``:
+    uint32[n], time of the commit by the same clock in seconds since 1970, 0 if not committed.
     """
 
     page_ids: NDArray[np.uint64]
@@ -89,14 +86,14 @@ NO_PAGES = PageRecords(np.empty(0, np.uint64), np.empty(0, CONTENT), np.empty(0,
 
 
 def chosen(pages: PageRecords, which: NDArray[np.bool_ | np.intp] | slice) -> PageRecords:
-    """Some of the pages, by a mask, by their positions, or those in a row."""
+    """Select page records by a mask, by positions or by a slice."""
     return PageRecords(
         pages.page_ids[which], pages.content[which], pages.states[which], pages.times[which]
     )
 
 
 def joined(parts: Sequence[PageRecords]) -> PageRecords:
-    """Some pages behind others."""
+    """Concatenate page records."""
     return PageRecords(
         np.concatenate([np.empty(0, np.uint64), *(part.page_ids for part in parts)]),
         np.concatenate([np.empty(0, CONTENT), *(part.content for part in parts)]),
@@ -106,10 +103,10 @@ def joined(parts: Sequence[PageRecords]) -> PageRecords:
 
 
 def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
-    """States and times of pages from their stamps.
+    """Split stamps of pages into states and times.
 
-    An index keeps both in one number: the second of the commit, or a :class:`State` that is not
-    COMMITTED. A page that is not committed has no time, and no page was committed in 1970.
+    A stamp is the second of the commit, or a :class:`State` other than COMMITTED: only committed
+    pages have a time, and no page was committed in 1970.
 
     >>> states, times = split_stamps(np.array([0, 1, 3, 1_700_000_000], np.uint32))
     >>> states.tolist(), times.tolist()
@@ -121,10 +118,9 @@ def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray
 
 
 def joined_records(generations: Sequence[bytes], width: int) -> bytes:
-    """A bucket of several generations, the oldest first, as one.
+    """Join the generations of a bucket, the oldest first.
 
-    Bytes behind the last whole record are left out of all but the newest, so that records follow
-    each other.
+    An incomplete last record is cut off from all but the newest, so that records stay aligned.
 
     >>> joined_records([b"1234567890", b"abcdefgh", b"xyz"], BAND_RECORD)
     b'12345678abcdefghxyz'
@@ -136,7 +132,7 @@ def joined_records(generations: Sequence[bytes], width: int) -> bytes:
 
 
 def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Page ids of the records in a bucket; bytes behind the last whole record are left out.
+    """Page ids of the records in a bucket; an incomplete last record is left out.
 
     >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)
@@ -145,7 +141,7 @@ def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
 
 
 def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Suffixes of the records in a bucket.
+    """Suffixes of the records in a bucket; an incomplete last record is left out.
 
     >>> hex(suffixes_of(bytes.fromhex("0700000000aabbcc"), BAND_RECORD)[0])
     '0xccbbaa'

@@ -1,1 +1,1 @@
-"""All that knows Scrapy."""
+"""The Scrapy plugin: add-on, item pipeline, spider middleware, signals, stats, metrics."""

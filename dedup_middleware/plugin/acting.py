@@ -1,4 +1,4 @@
-"""What is done with an item once there is a verdict on it: it is dropped, marked or let pass."""
+"""Drops an item, marks it or lets it pass, once there is a verdict on it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PAUSE = 0.1  # seconds between two looks at a spider that is being closed
-MAX_RUNNING = 1000  # calls of receivers, above which the next item to be announced waits
-LONGEST_WAIT = 30.0  # seconds that receivers may take at the end of a crawl
+_PAUSE = 0.1  # seconds between two checks of a spider that is being closed
+MAX_RUNNING = 1000  # running receivers, from which on the next item to be announced waits
+LONGEST_WAIT = 30.0  # seconds that receivers may run on at the end of a crawl
 
 
 class Dropped(DropItem):
-    """An item that the plugin drops.
+    """Raised to drop an item.
 
     :ivar key: document key of the dropped item
     :ivar verdict: outcome, reason and, for a duplicate, the stored page that it matches
@@ -58,16 +58,16 @@ class Dropped(DropItem):
 
 
 class NearDuplicate(Dropped):
-    """An item is dropped because a stored page already holds its text."""
+    """Raised to drop an item whose text a stored page already holds."""
 
 
 class Action:
-    """Drops or marks items as their verdicts and the settings say, and keeps a record of it.
+    """Drops or marks items as their verdicts and the settings say, and records it in the journal.
 
-    :param crawler: closed where the index can't be used and ``DEDUP_ON_ERROR`` is ``close``
+    :param crawler: its spider is closed if the index can't be used and ``DEDUP_ON_ERROR=close``
     :param options: the settings
     :param reports: of this crawl
-    :ivar journal: writes the journal, from when the spider is opened; None: there is none
+    :ivar journal: writer of the journal once the spider is opened; None: there is no journal
     """
 
     def __init__(self, crawler: Crawler, options: Options, reports: Reports) -> None:
@@ -79,7 +79,7 @@ class Action:
         self.journal: JournalWriter | None = None
 
     async def take(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Drop the item, mark it or let it pass; write the verdict down and announce it.
+        """Drop the item, mark it or let it pass; record the verdict and announce it.
 
         :raises Dropped: the item goes no further
         """
@@ -102,13 +102,13 @@ class Action:
         await self._announce(page.item, verdict, dropped=False)
 
     def stored(self, verdict: Verdict) -> None:
-        """Write down that an item has been stored."""
+        """Record in the journal that an item has been stored."""
         self._write(
             lambda to: to.stored(verdict.key, make_kept(verdict, self._options, time.time()))
         )
 
     async def close(self) -> None:
-        """Wait until all receivers have ended, :data:`LONGEST_WAIT` seconds at the most."""
+        """Wait up to :data:`LONGEST_WAIT` seconds for running receivers, then cancel them."""
         if not self._receiving:
             return
         _, late = await asyncio.wait(self._receiving, timeout=LONGEST_WAIT)
@@ -123,9 +123,9 @@ class Action:
             )
 
     async def _announce(self, item: Any, verdict: Verdict, *, dropped: bool) -> None:
-        """Call the receivers of ``dedup_duplicate``, in a task, if an item is like a stored page.
+        """Start a task that calls the receivers of ``dedup_duplicate``, if there is a match.
 
-        Returns at once, except while :data:`MAX_RUNNING` earlier calls have not ended.
+        Waits only while :data:`MAX_RUNNING` earlier tasks have not ended.
         """
         kind, match = verdict.outcome, verdict.match
         if kind not in (DUPLICATE, REVISIT) or match is None:
@@ -149,11 +149,7 @@ class Action:
         task.add_done_callback(self._receiving.discard)
 
     def _apply(self, verdict: Verdict, document: Document, page: PageItem) -> None:
-        """Drop or mark the item, or let it be.
-
-        A page that has waited too long for another one passes whatever DEDUP_ON_ERROR says: the
-        index can be used, and the other page may still fail.
-        """
+        """Drop the item by raising :class:`Dropped`, mark it, or do nothing."""
         from dedup_middleware.core.judge import is_dropped  # the add-on loads no more than it needs
 
         options = self._options
@@ -171,6 +167,7 @@ class Action:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
             if not (page.read().is_unread or document.rest):
                 raise Dropped(verdict, log_level=options.drop_log_level)
+        # After a time-out the index can be used, and the pending page may still fail.
         if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 
@@ -188,11 +185,11 @@ class Action:
     async def _close_spider(self, engine: ExecutionEngine) -> None:
         """Close the spider.
 
-        Scrapy (2.18, 2.19) looks whether all items are through when a response is done, not when an
-        item of ``start()`` is: where that is the last one on its way, it would wait for ever.
+        Scrapy (2.18, 2.19) checks whether all items are through when a response is done, but not
+        when an item of ``start()`` is: if that is the last item, it would wait for ever.
         """
         closing = asyncio.ensure_future(engine.close_spider_async(reason="dedup_index_unavailable"))
-        idle = 0  # looks in a row that found nothing to wait for
+        idle = 0  # consecutive checks that found nothing to wait for
         while not closing.done():
             await asyncio.wait([closing], timeout=_PAUSE)
             slot, spider = engine.scraper.slot, engine.spider
@@ -203,7 +200,7 @@ class Action:
                 slot.closing.callback(spider)
         try:
             await closing
-        except Exception:  # it is closed for another reason by now
+        except Exception:  # it was closed for another reason meanwhile
             self._reports.failure("closing the spider")
 
     def _write(self, write: Callable[[JournalWriter], None]) -> None:

@@ -1,4 +1,4 @@
-"""One line in a settings file: ``ADDONS = {"dedup_middleware.Addon": 500}``."""
+"""The Scrapy add-on; in the settings: ``ADDONS = {"dedup_middleware.Addon": 500}``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dedup_middleware.plugin.requestmeta import RequestMeta
 
 # After the pipelines that clean items (300 by custom), before pipelines that store them (800).
 PRIORITY = 450
-# Next to the engine: behind the spider middlewares that make or change items.
+# Near the engine: after the spider middlewares that make or change items.
 NOTING = 60
 
 
 class Addon:
-    """Puts :class:`~dedup_middleware.DedupPipeline` among the item pipelines.
+    """Adds :class:`~dedup_middleware.DedupPipeline` to the item pipelines.
 
     A priority given in ``ITEM_PIPELINES`` is kept; None there switches the pipeline off. The spider
     middleware that reads ``dedup_skip`` and ``dedup_key`` of requests is added likewise. Dropped
-    pages are logged in one line each, unless the project has a ``LOG_FORMATTER`` of its own.
+    pages are logged in one line each, unless the project sets a ``LOG_FORMATTER``.
     """
 
     def update_settings(self, settings: BaseSettings) -> None:

@@ -1,4 +1,4 @@
-"""Parts of a crawl next to its index: clusters, metrics, journal, the check of item fields."""
+"""Starts and stops what a crawl has besides its index: journal, clusters, metrics, field check."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 class Companions:
-    """Clusters, metrics, journal and field check of a crawl, from its start to its end.
+    """Clusters, metrics, journal and field check of a crawl.
 
     They are made before the index is opened, started even if that fails, and stopped after it.
 
-    :param action: gets the journal
-    :ivar field_check: from the start to the end, None: there is none yet
+    :param action: gets the writer of the journal
+    :ivar field_check: None before :meth:`start`
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Companions:
         self.field_check: FieldCheck | None = None
 
     def make(self, spider: str, crawl: str) -> None:
-        """Look whether the settings can be used.
+        """Make the cluster file and the exporter of metrics, if the settings want them.
 
-        :param spider: its name
-        :param crawl: the id of the crawl
-        :raises OptionsError: they can't
+        :param spider: name of the spider
+        :param crawl: id of the crawl
+        :raises OptionsError: the settings can't be used
         """
         from dedup_middleware.plugin.metrics import Exporter
 
@@ -67,7 +67,7 @@ class Companions:
             self._exporter = Exporter(self._reports.get_stats, spider, host, port)
 
     async def start(self) -> None:
-        """Start them."""
+        """Start the parts."""
         from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
 
         settings, (spider, crawl) = self._crawler.settings, self._origin
@@ -86,7 +86,7 @@ class Companions:
             self._action.journal.report_counts()
 
     async def stop(self) -> None:
-        """Write what is to be written, and stop them."""
+        """Write what is still to be written, and stop the parts."""
         if self._action.journal is not None:
             await asyncio.to_thread(self._action.journal.close)
             self._count_journal()
@@ -100,10 +100,10 @@ class Companions:
 
 
 class ClusterFile:
-    """The file that gets the clusters of a crawl at its end (``DEDUP_CLUSTERS``), from the journal.
+    """Writes the clusters of a crawl from the journal to a file at its end (``DEDUP_CLUSTERS``).
 
     :param crawl: id of the crawl, by which the journal is filtered
-    :raises OptionsError: the file can't be made of what the settings keep
+    :raises OptionsError: there is no journal, or the file can't have this format
     """
 
     def __init__(self, options: Options, spider: str, crawl: str, reports: Reports) -> None:
@@ -127,10 +127,10 @@ class ClusterFile:
             raise OptionsError("DEDUP_CLUSTERS", options.clusters, str(error)) from None
 
     def write(self) -> None:
-        """Write the file, or log why not. Blocks; the journal has to be written before."""
+        """Write the file, or log why not. Blocks; the journal must be complete."""
         journal = choose_journal(self._options)
         assert journal is not None
-        # A journal of months is not read from its beginning.
+        # `since`, so that a journal of months is not read from its beginning.
         query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""Whether what the index calls stored is stored: Scrapy's feeds (``FEEDS``) have it, and no
-pipeline has failed when it was closed, which is when some store the items they collected."""
+"""Checks that pages which the index calls stored are in Scrapy's feeds (``FEEDS``), and that no
+pipeline failed when it was closed: some pipelines store all their items only then."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 
 @attrs.frozen
 class Exported:
-    """What the feeds have made of an item.
+    """How the feeds have handled an item.
 
-    :ivar slots: those that have taken it
-    :ivar missed: why none has; None: one has taken it, or something else may store it
+    :ivar slots: slots that have taken it
+    :ivar missed: why no feed stores it; None: one does, or something else may store it
     """
 
     slots: tuple[WatchedSlot, ...] = ()
@@ -52,11 +52,11 @@ class Exported:
 
 
 class Feeds:
-    """The feeds of one crawl; keep the object for as long as it runs.
+    """Watches the feeds of one crawl; keep the object for as long as the crawl runs.
 
     :param reports: of this crawl
-    :param deduplicator: returns that of the pipeline; None: it is closed
-    :param has_storage: whether something else may store what no feed takes
+    :param deduplicator: returns the deduplicator of the pipeline; None: it is closed
+    :param has_storage: whether something besides the feeds may store items
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Feeds:
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
-        self._has_warned = False  # that items are stored at the end of a feed
+        self._has_warned = False  # that items are stored only at the end of a feed
         self._deduplicator = deduplicator
         self._exporter = _exporter_of(crawler)
         # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
         self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
-        self._slots: dict[FeedSlot, WatchedSlot] = {}  # those of the exporter
-        self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # that have taken items
-        # Page ids by the slots that have taken the pages, of which none is stored yet.
+        self._slots: dict[FeedSlot, WatchedSlot] = {}  # slots of the exporter now
+        self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # slots with items, not stored yet
+        # Ids of pages of which no slot is stored yet, by the slots that have taken the page.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
         self._stored = self._forgotten = 0  # pages
         self._began = Beginning()
@@ -90,7 +90,7 @@ class Feeds:
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
     def exported(self, item: Any) -> Exported:
-        """What the feeds have made of an item that is through the pipelines.
+        """Find out how the feeds have handled an item that is through the pipelines.
 
         Call it for each signal ``item_scraped``, before anything is awaited: the exporter was
         connected earlier, as all extensions are, and has just handled the same signal.
@@ -100,8 +100,8 @@ class Feeds:
         slots = self._exporter.slots
         is_through, self._list = slots is not self._list, slots
         self._watch(slots)
-        # An item that fills a batch is in a slot that the exporter has replaced by now, and an
-        # exporter of the user's own may make a slot for it.
+        # If an item has filled a batch, the exporter has replaced its slot by now; a user's own
+        # exporter may make a slot for the item.
         took = tuple([one for one in self._slots.values() if one.has_taken()])
         faults = [fault for one in took if (fault := one.flush()) is not None]
         self._slots = {slot: self._slots[slot] for slot in slots}
@@ -111,8 +111,8 @@ class Feeds:
             if not faults and _have_failed(took) and not self._has_storage:
                 faults = [FAILED]
             return Exported(took, faults[0] if faults else None)
-        failed = not is_through  # a filter may count what it is asked, so it is asked only then
-        with contextlib.suppress(Exception):  # it fails again
+        failed = not is_through  # filters are called only then, since they may count their calls
+        with contextlib.suppress(Exception):  # a filter that fails again
             failed = failed and any(slot.filter.accepts(item) for slot in slots)
         if failed:
             return Exported((), FAILED)
@@ -128,7 +128,7 @@ class Feeds:
         self._warn_of_late(slots)
 
     def _warn_of_late(self, slots: tuple[WatchedSlot, ...]) -> None:
-        """Warn, once, if items are stored only when these end."""
+        """Warn once if items are stored only when these slots end."""
         if self._has_storage or not self._outlives_crawl or not slots or self._has_warned:
             return
         if all(one.is_late for one in slots):
@@ -150,7 +150,7 @@ class Feeds:
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
-        # Of a file that can't be finished, say one that is packed, the storage does not hear.
+        # A file that can't be finished, a compressed one say, does not reach its storage.
         if one is not None:
             one.has_failed |= one.is_watched and not one.was_stored
             if not one.has_failed:
@@ -164,35 +164,33 @@ class Feeds:
             self._stored += len(self._pages.pop(took))
 
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
-        """Note a page that the index calls stored, in case the slots that took it can't be."""
+        """Note a page that the index calls stored, in case the slots that took it fail later."""
         if self._has_storage or not slots:
             return
         if any(one.is_stored for one in slots):
             self._stored += 1
             return
         self._pages.setdefault(slots, array("Q")).append(page_id)
-        if _have_failed(slots):  # while it was being committed
+        if _have_failed(slots):  # during the commit
             await self.forget_failed()
 
     async def forget_failed(self) -> None:
-        """Forget the pages that only failed slots have, so that copies that come later in this
-        crawl are stored."""
+        """Forget the pages that only failed slots have, so that later copies are stored."""
         with contextlib.suppress(DedupError):  # tried again at the end
             await self._forget()
 
     async def _engine_stopped(self) -> None:
-        """Log an error if a feed could not be stored.
+        """Log an error if a feed could not be stored, and forget the pages that nothing else has.
 
-        Feeds are stored when the pipelines are closed, so the pages count as stored by then. Those
-        that nothing has are forgotten.
+        Feeds are stored when the pipelines are closed: the index calls the pages stored by then.
         """
-        # An exporter of the user's own may close slots without a signal.
+        # A user's own exporter may close slots without a signal.
         for one in [one for one in self._not_stored.values() if one.was_stored]:
             if not one.has_failed:
                 self._note_stored(one)
         committed = self._reports.value("committed")
-        # Of an exporter that fails when it is to finish its file, nothing is stored and nothing
-        # fails; of what can't be watched, only Scrapy's count is known.
+        # If an exporter fails to finish its file, nothing is stored and no storage fails. For
+        # storages that can't be watched, only Scrapy's count is known.
         failed = any(slot.itemcount for slot in self._not_stored) or (
             not self._is_watching
             and self._stats is not None
@@ -203,7 +201,7 @@ class Feeds:
         places = set()
         for one in self._not_stored.values():
             one.has_failed = True
-            if one.is_watched:  # of others it is not known
+            if one.is_watched:  # it is not known which of the others failed
                 places.add(f"{shown_place(one.slot.uri_template)}, ")
         named = "".join(sorted(places))
         try:
@@ -219,7 +217,7 @@ class Feeds:
                     named,
                     self._forgotten,
                 )
-                committed -= self._stored + self._forgotten  # others were entered after an outage
+                committed -= self._stored + self._forgotten  # the rest was entered after an outage
                 if committed <= 0:
                     return
         logger.error(
@@ -237,7 +235,7 @@ class Feeds:
         :raises DedupError: the index can't be used
         """
         lost = [took for took in self._pages if _have_failed(took)]
-        pages = {took: self._pages.pop(took) for took in lost}  # others may be noted meanwhile
+        pages = {took: self._pages.pop(took) for took in lost}  # more may be noted meanwhile
         if not pages:
             return
         page_ids = [one for ids in pages.values() for one in ids]
@@ -245,13 +243,13 @@ class Feeds:
         try:
             forgotten = await self._forget_pages(page_ids)
         finally:
-            self._forgotten += forgotten  # others may have been meanwhile
-            if forgotten < len(page_ids):  # some may yet be committed, after an outage
+            self._forgotten += forgotten  # read now: it may have grown meanwhile
+            if forgotten < len(page_ids):  # some may be committed later, after an outage
                 for took, ids in pages.items():
                     self._pages.setdefault(took, array("Q")).extend(ids)
 
     async def _forget_pages(self, page_ids: list[int]) -> int:
-        """Forget pages, in an index that is opened anew if the pipeline has closed its own."""
+        """Forget pages; the index is opened anew if the pipeline has closed it."""
         deduplicator = self._deduplicator()
         if deduplicator is not None:
             return await deduplicator.forget(page_ids)
@@ -267,18 +265,18 @@ def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
 
 
 def _exporter_of(crawler: Crawler) -> FeedExporter | None:
-    """Scrapy's exporter, if there are feeds and it is known when it has handled a signal."""
+    """The feed exporter; None if there is none, or its handler is a coroutine that ends later."""
     try:
         exporter = crawler.get_extension(FeedExporter)
-    except RuntimeError:  # it is opened without an engine, as in tests
+    except RuntimeError:  # there is no engine, as in tests
         return None
     is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
     return None if is_late else exporter
 
 
 def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
-    """Whether something besides the feeds may store items: a pipeline behind the plugin's, a
-    subclass of it, or an extension that gets each item, as on Scrapy Cloud.
+    """Whether something besides the feeds may store items: a later pipeline, a subclass of the
+    plugin's own, or an extension that gets each item, as on Scrapy Cloud.
 
     :param own: the plugin's own class of pipelines
     """
@@ -304,20 +302,19 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
 
 
 def _is_scrapys(part: Any) -> bool:
-    """Whether an extension or a pipeline is Scrapy's own: those for files and images store no
-    items."""
+    """Whether a component is Scrapy's own; its pipelines for files and images store no items."""
     return type(part).__module__.startswith("scrapy.")
 
 
-# Scrapy sends no signal of it, and raises nothing: it logs this.
+# If a pipeline fails when it is closed, Scrapy sends no signal and raises nothing, but logs this.
 _engine_log = logging.getLogger("scrapy.core.engine")
 _FAILURE = "Scraper close failure"
 
 
 class CloseFailures(logging.Filter):
-    """Says which command helps if a pipeline of a crawl fails when it is closed.
+    """Logs which command helps if a pipeline of a crawl fails when it is closed.
 
-    The pages count as stored by then, and it may have been what was to store them.
+    The index calls the pages stored by then, but that pipeline may have been meant to store them.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -328,15 +325,15 @@ class CloseFailures(logging.Filter):
         _engine_log.addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Note the failure; every record is logged."""
+        """Note a failure, and let every record pass."""
         if record.msg == _FAILURE and self._spider is not None:
             self._seen = self._seen or getattr(record, "spider", None) is self._spider()
         return True
 
     def end(self, committed: int) -> None:
-        """The pipelines are closed: log an error if one has failed.
+        """Log an error if a pipeline has failed; call it when all pipelines are closed.
 
-        :param committed: pages of this crawl that the index calls stored
+        :param committed: number of pages of this crawl that the index calls stored
         """
         _engine_log.removeFilter(self)
         if not self._seen or not committed:

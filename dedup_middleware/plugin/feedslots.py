@@ -1,15 +1,15 @@
-"""One slot of Scrapy's feeds: what it takes, what is in its file, and whether it is stored.
+"""Watches a slot of Scrapy's feeds: the items it takes, its file, and whether that is stored.
 
 A slot writes one file; a feed in batches has one slot after the other.
 
 A process that is killed while it writes leaves a part of a row in a file on this machine, and so
-does a full disk. What is written behind it could not be read, although the index would call it
-stored. So what follows begins a line of its own.
+does a full disk. A row appended to it could not be read, although the index would call it stored.
+So the next row begins on a new line.
 
-Neither the signal of a slot's end nor its task says whether it could be stored, and Scrapy counts
-by kind of storage. So the method ``store`` of each storage is wrapped. A Deferred stays one, and
-None stays None, since others may call it, too. A storage may be that of several slots, also of
-several crawls in one process, and is wrapped once.
+Neither the signal of a slot's end nor its task tells whether its file was stored, and Scrapy's
+stats count by kind of storage. So the method ``store`` of each storage is wrapped. It still returns
+a Deferred or None as before, since others may call it, too. Several slots may share a storage, even
+slots of several crawls in one process; it is wrapped once.
 """
 
 from __future__ import annotations
@@ -47,25 +47,24 @@ _CUT_ROW = (
     "row from the file, and start again"
 )
 _UNKNOWN = -1
-_LINES = (CsvItemExporter, JsonLinesItemExporter)  # what they write can be read behind a cut row
+_LINES = (CsvItemExporter, JsonLinesItemExporter)  # rows after a cut row can be read
 
 
 class WatchedSlot:
-    """A slot, from when the exporter has it.
+    """A slot of the exporter, and what is known of its file.
 
-    :ivar is_watched: whether it is noticed if it can't be stored; no: its storage takes no
-        attribute
+    :ivar is_watched: whether failures to store it are noticed; False: ``store`` can't be replaced
     :ivar has_failed: it could not be stored
-    :ivar is_stored: all that it has taken is stored
+    :ivar is_stored: all items that it has taken are stored
     :ivar was_stored: its storage got its file, and did not fail
     """
 
     def __init__(self, slot: FeedSlot) -> None:
         self.slot = slot
         self.has_failed = self.is_stored = self.was_stored = False
-        self._count = 0  # items that it had taken when it was last looked at
+        self._count = 0  # items that it had taken at the last check
         self._end: int | None = _UNKNOWN  # where its file ended then
-        self._is_collecting = False  # it has taken an item, and written nothing
+        self._is_collecting = False  # it has taken an item without writing it
         self.is_watched = self._watch_storage()
         kind = slot.exporters.get(slot.format)
         self._has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
@@ -73,9 +72,9 @@ class WatchedSlot:
             self._watch_writes()
 
     def has_taken(self) -> bool:
-        """Whether it has taken an item since the last call; :meth:`flush` it then.
+        """Whether the slot has taken an item since the last call; if so, call :meth:`flush`.
 
-        One that has written without taking the item has failed with it.
+        A slot that has written but counted no item has failed with it; :meth:`begin_row` is called.
         """
         before, self._count = self._count, self.slot.itemcount
         if self._count != before:
@@ -86,22 +85,22 @@ class WatchedSlot:
         return False
 
     def begin_row(self) -> None:
-        """Let what a slot of JSON lines or CSV writes next begin a line.
+        """End a cut line in a file of JSON lines or CSV, so that the next row begins a line.
 
         Call it before the slot opens its file, and when it may have failed with an item.
         """
         try:
             self._end_line()
-        except Exception:  # Scrapy says so when it writes; or a part is the user's own
+        except Exception:  # Scrapy logs it when it writes; or a class is the user's own
             return
         finally:
             self._end = self._end_of_file()
 
     def flush(self) -> str | None:
-        """Write what a file here still holds in memory; why not, if that fails.
+        """Flush a file on this machine; returns the reason if that fails, else None.
 
-        The page is called stored then, and the process may be killed. A feed for elsewhere is in a
-        temporary file until then, which stays; of one of the user's own less may be there.
+        The index calls the page stored from then on, but the process may be killed. A feed for
+        elsewhere is in a temporary file, which stays then; a user's own storage may hold less.
         """
         slot = self.slot
         try:
@@ -109,21 +108,21 @@ class WatchedSlot:
                 slot.storage, (FileFeedStorage, StdoutFeedStorage, BlockingFeedStorage)
             )
             file = slot.file if is_here else None
-            # That of a full batch may be closed.
+            # The file of a full batch may be closed.
             if file is not None and hasattr(file, "flush") and not getattr(file, "closed", False):
                 file.flush()
-        except Exception as error:  # it is closed meanwhile, say
+        except Exception as error:  # it was closed meanwhile, say
             return f"the file of a feed can't be written ({error})"
         finally:
             before, self._end = self._end, self._end_of_file()
-            # An exporter of lines that writes nothing has left the item out.
+            # An exporter of lines that has written nothing leaves the item out.
             is_written = before is None or self._end != before or self._has_lines
             self._is_collecting |= not is_written
         return None
 
     @property
     def is_late(self) -> bool:
-        """Whether what it takes is stored at its end only, as far as that is known by now."""
+        """Whether items are stored only when the slot ends, as far as that is known by now."""
         is_here = isinstance(self.slot.storage, (FileFeedStorage, StdoutFeedStorage))
         return self._is_packed or self._is_collecting or not is_here
 
@@ -132,10 +131,10 @@ class WatchedSlot:
         return bool(self.slot.feed_options.get("postprocessing"))
 
     def _end_of_file(self) -> int | None:
-        """Where what it has written ends in its open file; None: there is none, or it can't say."""
+        """Position in the open file; None if there is no file or it has no position."""
         try:
             return None if self.slot.file is None else self.slot.file.tell()
-        except Exception:  # a pipe, or one of the user's own; one that is packed
+        except Exception:  # a pipe, a compressed file, or a user's own class
             return None
 
     def _end_line(self) -> None:
@@ -143,7 +142,7 @@ class WatchedSlot:
         if path is None:
             return
         if slot.file is not None:
-            slot.file.flush()  # what the buffer holds is the rest of the row
+            slot.file.flush()  # the buffer holds the rest of the row
         if not _ends_within_line(path):
             return
         if slot.file is not None:
@@ -162,16 +161,15 @@ class WatchedSlot:
                 store = _Store(store)
                 storage.store = store
             store.awaited.add(self)
-        except Exception:  # a class of the user's own may refuse with any error
+        except Exception:  # a user's own class may raise anything
             return False
         return True
 
     def _watch_writes(self) -> None:
-        """Note if a piece is missing in a file that can't be read behind it, because the disk is
-        full, or a field can't be written to XML.
+        """Notice a write that fails halfway, in a file that can't be read past the missing piece.
 
-        What is packed is lost with a piece of it, rows of other items too, and so is what follows
-        a cut row of pickles, JSON or XML. Where an item fails before it writes, nothing is missing.
+        The disk may be full, or a field can't be written to XML. A compressed file is lost then,
+        with the rows of other items, and so is everything after a cut row of pickles, JSON or XML.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -186,19 +184,19 @@ class WatchedSlot:
                 try:
                     export(item)
                 except Exception as error:
-                    # With a name it is of a file that is opened for the item.
+                    # An error with a file name is about a file that was opened for the item.
                     is_cut = isinstance(error, OSError) and error.filename is None
                     self.has_failed |= is_cut or self._end_of_file() != begins
                     raise
 
-            with contextlib.suppress(Exception):  # of a class of the user's own, which may refuse
+            with contextlib.suppress(Exception):  # a user's own class may refuse it
                 exporter.export_item = export_item
 
         slot.start_exporting = start_exporting  # type: ignore[method-assign]
 
 
 def _path_of(slot: FeedSlot) -> Path | None:
-    """The file on this machine whose rows end with a line feed; None: there is none."""
+    """The slot's file on this machine if its rows end with a line feed, else None."""
     options, kind = slot.feed_options, slot.exporters[slot.format]
     has_own_ends = "lineterminator" in options["item_export_kwargs"]
     is_csv = kind is CsvItemExporter and not has_own_ends
@@ -206,9 +204,9 @@ def _path_of(slot: FeedSlot) -> Path | None:
         return None
     if options.get("postprocessing") or "\n".encode(options["encoding"] or "utf-8") != b"\n":
         return None
-    if slot.file is not None:  # for elsewhere it is a temporary one
+    if slot.file is not None:  # a temporary file in a feed for elsewhere
         name = slot.file.name
-        # One of the user's own may pack what is written: how its file ends says nothing of rows.
+        # A user's own file may compress what is written, so its last byte says nothing of rows.
         is_plain = isinstance(getattr(slot.file, "raw", slot.file), io.FileIO)
         return Path(name) if is_plain and isinstance(name, str) else None
     storage = slot.storage
@@ -227,21 +225,21 @@ def _ends_within_line(path: Path) -> bool:
 
 
 class _Store:
-    """The method ``store`` of a storage.
+    """Replaces the method ``store`` of a storage, and notes its result in the slots.
 
-    :param store: the storage's own
+    :param store: the storage's own method
     """
 
     def __init__(self, store: Callable[[IO[bytes]], Any]) -> None:
         self._store = store
-        # Slots that are not stored yet. Some never are: they took no item.
+        # Slots that are not stored yet. Slots without items never are.
         self.awaited: WeakSet[WatchedSlot] = WeakSet()
 
     def __call__(self, file: IO[bytes]) -> Any:
-        """Called by Scrapy, and by what else calls the method of the storage."""
+        """Store a file; called by Scrapy, and by anything else that calls the storage's method."""
         waiting = list(self.awaited)
         own = [one for one in waiting if _file_of(one.slot) is file]
-        for one in own:  # a storage that calls this from its own method says it once
+        for one in own:  # noted once, even if the storage's own method calls this one
             self.awaited.discard(one)
         slots = own or waiting
         try:

@@ -1,21 +1,20 @@
-"""Items on their way through the later pipelines, and the claims that belong to them.
+"""Links each item signal of Scrapy to the item that was decided, and so to its claim.
 
 A claim belongs to the item that was decided, whatever later pipelines make of it: they may change
 it, copy it, or return another object. So nothing is computed from the item a second time. Scrapy
-takes an item through all pipelines and sends the signal of its end in one coroutine
+takes an item through all pipelines and sends its final signal in one coroutine
 (``Scraper.start_itemproc_async``), and waits there for the handlers of the signal, which run in
 copies of its context. A signal is linked to an item in one of three ways, the surest first:
 
 1. **Coroutine.** A context variable names the task in which an item entered, and this task waits
    for the running handler. Other tasks may have inherited the context (a page that is fetched
-   because a pipeline fetches an image, say); for those it does not wait.
-2. **Coroutine and object.** If a later pipeline sends further items from within its
-   ``process_item`` and waits for them, several items enter in one task; then the object of the
-   signal must be the same as well.
+   because a pipeline fetches an image, say); the task does not wait for their handlers.
+2. **Coroutine and object.** If a later pipeline sends further items from its ``process_item`` and
+   waits for them, several items enter in one task; then the object must be the same as well.
 3. **Object.** If ``process_item`` ran in a task of its own, that task has ended when the signal
-   comes. Then the signal must carry the very object, with the same page in it.
+   comes. Then the signal must carry the same object, with the same page in it.
 
-A claim that no such link leads to is never committed.
+A claim without such a link is never committed.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ import attrs
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.plugin.pagefields import PageFields
 
-MAX_NESTED = 8  # items on their way at the same time in one task
-MAX_LOST = 1000  # objects on their way before those without a link are looked for
+MAX_NESTED = 8  # most items in flight at the same time in one task
+MAX_LOST = 1000  # objects in flight, beyond which those without a link are looked for
 
 
 class Doubt(enum.Enum):
@@ -58,12 +57,12 @@ class Doubt(enum.Enum):
 
 @attrs.define(eq=False)
 class ItemInFlight:
-    """An item that entered, from then until the signal of its end.
+    """An item between its arrival and its final signal.
 
     ``item`` is a strong reference, so that no other object gets its id. ``fields``: the page in
     it; None for an object that is no item. ``task``: the task in which it went on to the next
-    pipeline. ``is_reused``: the object entered again, with another page in it, while it was on its
-    way. ``is_nested``: others were on their way in its task. ``is_cut``: these were too many.
+    pipeline. ``is_reused``: while in flight, the object entered again with another page in it.
+    ``is_nested``: its task had other items in flight; ``is_cut``: too many for a link by the task.
     """
 
     item: Any
@@ -76,8 +75,8 @@ class ItemInFlight:
 
     @property
     def is_lost(self) -> bool:
-        """Whether no coroutine is left that could send the signal of its end."""
-        if self.task is None:  # it is being decided
+        """Whether its task can't send its final signal any more."""
+        if self.task is None:  # it is still being decided
             return False
         task = self.task()
         return self.is_cut or task is None or task.done()
@@ -85,7 +84,7 @@ class ItemInFlight:
 
 @attrs.frozen
 class Ending:
-    """What becomes of a verdict: commit it if ``stored``, else release it."""
+    """How to settle a verdict: commit it if ``stored``, else release it."""
 
     verdict: Verdict
     stored: bool
@@ -93,9 +92,9 @@ class Ending:
 
 
 class InFlight:
-    """Finds the item that a signal is about, or none.
+    """Registers items in flight, and finds the item that a signal is about.
 
-    :param read: the page in an item; None for an object that is no item
+    :param read: returns the page in an item; None for an object that is no item
     :param settle: gets the verdicts of items whose task was cancelled, so that no signal comes
     """
 
@@ -104,7 +103,7 @@ class InFlight:
     ) -> None:
         self._read = read
         self._settle = settle
-        # One for each crawl: two crawls may run in one process.
+        # A variable for each crawl: two crawls may run in one process.
         self._task: ContextVar[weakref.ref[asyncio.Task[Any]] | None]
         self._task = ContextVar("dedup_task", default=None)
         # The items that went on in each task, the newest last.
@@ -117,7 +116,7 @@ class InFlight:
         return len(self._objects)
 
     def enter(self, item: Any, fields: PageFields | None) -> ItemInFlight:
-        """An item has come; call :meth:`send_on` when it goes on to the next pipeline."""
+        """Register an item that arrives; call :meth:`send_on` when it goes to the next pipeline."""
         flying = ItemInFlight(item, fields)
         if fields is None:
             return flying
@@ -129,14 +128,14 @@ class InFlight:
         return flying
 
     def filled(self, flying: ItemInFlight, fields: PageFields) -> None:
-        """The plugin itself has put something into an item, maybe on its way more than once."""
+        """Note the fields of an item that the plugin itself has filled, for all its entries."""
         for one in self._objects[id(flying.item)]:
             one.fields = fields
 
     def send_on(self, flying: ItemInFlight) -> None:
-        """Link an item to the running task, in which the signal of its end will be sent.
+        """Link an item to the running task, in which its final signal will be sent.
 
-        Every item that entered needs it, also one that is dropped: it gets a signal too.
+        Call it for each item that entered; dropped items get a signal, too.
         """
         task = asyncio.current_task()
         if task is None:
@@ -156,10 +155,8 @@ class InFlight:
         in_task.append(flying)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """Settle the items of a task that was cancelled, for example by a later pipeline.
-
-        They stay known: a pipeline that starts tasks of its own may go on with the item.
-        """
+        """Settle the items of a task that was cancelled, for example by a later pipeline."""
+        # They stay registered: a pipeline with tasks of its own may go on with them.
         flyings = self._of_task.pop(task, [])
         if not task.cancelled():
             return
@@ -171,18 +168,18 @@ class InFlight:
         self._settle(endings)
 
     async def leave(self, item: Any, *, stored: bool) -> list[Ending] | None:
-        """A signal says that an item is through the pipelines.
+        """Find the item that a final signal is about, and return how to settle its verdict.
 
         Call it from the handler of the signal.
 
-        :param item: the object of the signal, maybe another than the one that entered
+        :param item: the object of the signal, which may not be the object that entered
         :param stored: all pipelines have returned; False: one dropped it or failed
-        :returns: the verdicts to be settled; None: the item never entered
+        :returns: the verdicts to settle; None: the item never entered
         """
         entered = self._task.get()
         task = None if entered is None else entered()
         if task is not None and self._of_task.get(task) and not _waits_for_us(task):
-            # With eager tasks a handler begins to run before anyone waits for it.
+            # An eager task runs the handler before anyone waits for it.
             await asyncio.sleep(0)
         flying, doubt = self._by_task(task, item)
         if flying is None:
@@ -212,7 +209,7 @@ class InFlight:
         for one in reversed(in_task):
             if one.item is item:
                 return one, None
-        # Most likely it is the newest, and to release the wrong one loses no content.
+        # Most likely it is the newest; releasing the claim of a wrong item loses no content.
         return in_task[-1], Doubt.NESTED
 
     def _by_object(self, item: Any) -> ItemInFlight | None:
@@ -222,7 +219,7 @@ class InFlight:
         return same[0]
 
     def overdue(self) -> list[Ending]:
-        """Verdicts of items whose signal never came; looked for when many are on their way."""
+        """If many items are in flight, give up those without a link and return their verdicts."""
         if len(self._objects) <= self._limit:
             return []
         endings = self._give_up(self._all_lost())
@@ -233,10 +230,10 @@ class InFlight:
         return [one for same in self._objects.values() for one in same if one.is_lost]
 
     def _suspects(self, item: Any, *, stored: bool) -> list[ItemInFlight]:
-        """The items one of which a signal without a link may be about.
+        """Items that a signal without a link may be about.
 
-        One that is stored has entered, and may be any that has lost its link. One that is not may
-        have been dropped before it came here; it is only looked for by the page in it.
+        A stored item has entered, so it may be any item without a link. An item that is not stored
+        may have been dropped by an earlier pipeline, so only items with the same page are returned.
         """
         lost = self._all_lost()
         if stored or not lost:
@@ -249,7 +246,7 @@ class InFlight:
         return [Ending(one, stored=False, doubt=Doubt.NO_LINK) for one in verdicts if one]
 
     def _close(self, flying: ItemInFlight) -> Verdict | None:
-        """Forget an item; a context that lives on keeps neither it nor its verdict."""
+        """Forget an item and return its verdict; contexts that live on keep neither."""
         same = self._objects.get(id(flying.item))
         if same is not None and flying in same:
             same.remove(flying)
@@ -264,17 +261,14 @@ class InFlight:
         return verdict
 
     def clear(self) -> None:
-        """Forget all items; their claims are released by their owner."""
+        """Forget all items; the caller releases their claims."""
         for same in list(self._objects.values()):
             for flying in list(same):
                 self._close(flying)
 
 
 def _waits_for_us(task: asyncio.Task[Any]) -> bool:
-    """Whether a task waits for handlers of a signal, the running one among them.
-
-    asyncio has no public name for what a task waits for. Without these attributes nothing is
-    found, so that the object must be the link.
-    """
+    """Whether a task waits for handlers of a signal, the running handler among them."""
+    # asyncio has no public name for it. Without these attributes only the object can be the link.
     gathering = getattr(task, "_fut_waiter", None)
     return asyncio.current_task() in getattr(gathering, "_children", ())

@@ -1,4 +1,4 @@
-"""Items of any kind: their class, what is put into them, notes of their request."""
+"""Items of any kind: fields by class, values that the plugin fills in, notes from the request."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fie
 
 logger = logging.getLogger(__name__)
 
-MAX_NOTES = 10_000  # beyond it, items of the oldest notes will not arrive
+MAX_NOTES = 10_000  # beyond it the oldest are dropped: their items will not arrive any more
 
 
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
-    """Put the extracted text and title into fields the item has and that are empty."""
+    """Put the extracted text and title into the item's empty fields."""
     for field, value in ((names.text, document.text), (names.title, document.title)):
         if value and field and _has_field(adapter, field) and not field_value(adapter, field):
             _put(adapter, field, value)
 
 
 def mark(adapter: ItemAdapter, verdict: Verdict, names: FieldNames) -> bool:
-    """Put the verdict into the item; False if it has no such field."""
+    """Put the verdict into the item; False if it can't take it."""
     return _put(adapter, names.mark, as_dict(verdict))
 
 
 def _put(adapter: ItemAdapter, field: str | None, value: Any) -> bool:
-    """False if the item can't take it: it has no such field, is frozen, or refuses the value."""
+    """Set a field; False if it is None or missing, or the item is frozen or refuses the value."""
     if field is None:
         return False
     try:
         adapter[field] = value
-    except Exception:  # of its class, which may check or convert what is put into it
+    except Exception:  # its class may check or convert values
         return False
     return True
 
@@ -58,15 +58,15 @@ class PageItem:
     adapter: ItemAdapter
 
     def read(self) -> PageFields:
-        """The page in it now."""
+        """Read the page that the item holds now."""
         return read_fields(self.adapter, self.names)
 
 
 class ItemClasses:
-    """The fields of items by their class. A subclass counts as its nearest base that is named.
+    """The field names of items by class; a subclass has those of its nearest named base.
 
-    :param general: the fields of items of classes that are not named
-    :param named: the fields by class; None: items of the class are no pages
+    :param general: field names for classes that are not named
+    :param named: field names by class; None: items of the class are no pages
     :param skip_others: items of classes that are not named are no pages
     """
 
@@ -83,7 +83,7 @@ class ItemClasses:
         self._others = None if skip_others else general
 
     def of(self, kind: type) -> FieldNames | None:
-        """The fields of an item of a class, None if such items are no pages."""
+        """Field names for items of a class; None if such items are no pages."""
         if kind not in self._known:
             named = (base for base in kind.__mro__ if base in self._named)
             nearest = next(named, None)
@@ -92,9 +92,9 @@ class ItemClasses:
 
 
 def load_item_classes(options: Options) -> ItemClasses:
-    """The classes that ``DEDUP_ITEMS`` names, imported.
+    """Import the classes that ``DEDUP_ITEMS`` names.
 
-    :raises OptionsError: there is no such class, or none is named and others are to be skipped
+    :raises OptionsError: a class can't be imported or is named twice, or no item would be compared
     """
     general = options.field_names
     named: dict[type, FieldNames | None] = {}
@@ -132,7 +132,7 @@ def _load(path: str | type) -> type:
 
 
 def _check_fields(kind: type, fields: list[str]) -> None:
-    """Warn of fields that a class does not declare; its subclasses may."""
+    """Warn of fields that a class does not declare; its subclasses may declare them."""
     declared = ItemAdapter.get_field_names_from_class(kind)
     if declared is None:  # a dict
         return
@@ -148,10 +148,10 @@ def _check_fields(kind: type, fields: list[str]) -> None:
 
 @attrs.frozen
 class Note:
-    """What a request says of the items of its page.
+    """Instructions of a request for the items of its page.
 
-    :param skip: let the item pass without a check
-    :param key: key of the page instead of the one in the item; None: that of the item
+    :param skip: let the items pass without a check
+    :param key: key of the page instead of the key in the item; None: the key in the item
     """
 
     skip: bool = False
@@ -162,7 +162,7 @@ NOTHING = Note()
 
 
 class Notes:
-    """Notes by the identity of the item, which they keep alive until it arrives."""
+    """Notes by the identity of the item, which is kept alive until it arrives."""
 
     def __init__(self) -> None:
         self._notes: dict[int, list[tuple[Any, Note]]] = {}
@@ -171,13 +171,13 @@ class Notes:
         return sum(map(len, self._notes.values()))
 
     def add(self, item: Any, note: Note) -> None:
-        """An item was yielded; it may be yielded again before it arrives."""
+        """Add the note of a yielded item, which may be yielded again before it arrives."""
         if len(self._notes) >= MAX_NOTES:
             self._notes.pop(next(iter(self._notes)))
         self._notes.setdefault(id(item), []).append((item, note))
 
     def take(self, item: Any) -> Note:
-        """What was noted of an item that arrives."""
+        """Remove and return the note of an item that arrives."""
         notes = self._notes.get(id(item))
         if notes is None:
             return NOTHING

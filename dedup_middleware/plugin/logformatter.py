@@ -1,4 +1,4 @@
-"""One line of log for each dropped page, without the page."""
+"""Logs each dropped page in one line, without its text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger("scrapy.core.scraper")  # where Scrapy logs dropped i
 
 
 class DropLogFormatter(LogFormatter):
-    """Scrapy's log formatter, apart from items that this plugin drops.
+    """Scrapy's log formatter, with short records for items that this plugin drops.
 
-    Scrapy puts the whole item into the log record, and into its line: 30 KB a page. The record of
+    Scrapy puts the whole item into the log record and into its line: 30 KB a page. The record of
     a drop has the attribute ``dedup`` instead: key, outcome, reason, match and similarity.
     """
 
@@ -32,7 +32,7 @@ class DropLogFormatter(LogFormatter):
         response: Response | Failure | None,
         spider: Spider,
     ) -> LogFormatterResult:
-        """How an item is logged that a pipeline drops; None: it is logged already."""
+        """Log an item that this plugin drops and return None; leave other items to Scrapy."""
         if not isinstance(exception, Dropped):
             return super().dropped(item, exception, response, spider)
         verdict = exception.verdict
@@ -46,6 +46,6 @@ class DropLogFormatter(LogFormatter):
         }
         level = exception.log_level or spider.crawler.settings["DEFAULT_DROPITEM_LOG_LEVEL"]
         number = logging.getLevelName(level) if isinstance(level, str) else level
-        # What is returned would be logged with the item in the record.
+        # Scrapy would log a returned message with the item in the record.
         logger.log(number, "Dropped: %s", exception, extra={"spider": spider, "dedup": facts})
-        return None  # type: ignore[return-value]  # Scrapy documents it: nothing is logged
+        return None  # type: ignore[return-value]  # documented by Scrapy: nothing is logged

@@ -1,4 +1,4 @@
-"""The stats of crawls for Prometheus, by its own client library (extra ``metrics``).
+"""Serves the stats of crawls to Prometheus, by its own client library (extra ``metrics``).
 
 All crawls of a process that name the same address and port share one server.
 """
@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 _PREFIX = "dedup/"
 _QUANTILE = re.compile(r"seconds/([a-z]+)/p(\d+)")
-# Exported as 0 before they happen: Prometheus computes no increase from a series that begins above
-# 0. All that docs/monitoring.md and the alerts name.
+# Events of docs/monitoring.md and the alerts, which are exported as 0 before they happen:
+# Prometheus computes no increase from a series that begins above 0.
 FROM_THE_START = (
     "claim/lost",
     "committed",
@@ -43,8 +43,7 @@ FROM_THE_START = (
     "unchecked",
 )
 
-# Of each metric: what it says, its labels, and whether it only grows; the others are of crawls that
-# run.
+# By metric: help text, labels, and whether it is a counter; the gauges cover running crawls only.
 _METRICS = {
     "dedup_events": ("Stats of near-duplicates.", ["spider", "event"], True),
     "dedup_reasons": ("Pages by the rule that decided.", ["spider", "reason"], True),
@@ -54,14 +53,14 @@ _METRICS = {
 }
 
 
-#: values by the name of a metric and its labels
+#: values by metric name and labels
 Samples = defaultdict[tuple[str, ...], float]
 
 
 def add_crawl(samples: Samples, spider: str, stats: Mapping[str, Any], *, running: bool) -> None:
-    """Add the stats of a crawl to those of other crawls, also of the same spider.
+    """Add the stats of a crawl to the samples, which may hold crawls of the same spider already.
 
-    :param running: whether the crawl has not ended; else its quantiles are left out
+    :param running: whether the crawl still runs; if not, its quantiles are left out
     """
     samples["dedup_crawls", spider] += running
     for event in FROM_THE_START:
@@ -85,7 +84,7 @@ def add_crawl(samples: Samples, spider: str, stats: Mapping[str, Any], *, runnin
 
 
 def families(samples: Samples) -> Iterator[Metric]:
-    """The metrics, in the form of prometheus-client."""
+    """Convert samples to the metrics of prometheus-client."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for name, (text, labels, grows) in _METRICS.items():
@@ -99,9 +98,9 @@ def families(samples: Samples) -> Iterator[Metric]:
 class Exporter:
     """Serves the current stats of a crawl over HTTP; no work is done between requests.
 
-    Crawls of one process share a port. Of crawls of one spider the counters are summed, and the
-    largest quantile is taken. Counters of a crawl that has ended stay until the last crawl of the
-    port ends, since Prometheus takes a counter that becomes smaller for one that began anew.
+    Crawls of one process share a port. For crawls of one spider, counters are summed and the
+    largest quantile is taken. Counters of an ended crawl stay until the last crawl of the port
+    ends, since Prometheus takes a falling counter for a restarted one.
 
     :param stats: returns a copy of the stats; called from another thread
     :raises OptionsError: the package prometheus-client is missing
@@ -124,9 +123,9 @@ class Exporter:
         self._server: _Server | None = None
 
     def start(self) -> None:
-        """Open the port, or join the crawl of this process that has opened it.
+        """Open the port, or share it with a crawl of this process that has opened it.
 
-        If that fails a warning is logged and the crawl goes on. Blocks for up to half a second
+        A failure is logged as a warning, and the crawl goes on. Blocks for up to half a second
         while another crawl closes the port.
         """
         try:
@@ -134,7 +133,7 @@ class Exporter:
                 server = _servers.get(self._address) or _Server(*self._address)
                 _servers[self._address] = self._server = server
                 server.crawls.append(self)
-        except (OSError, ValueError) as error:  # the second: of a host that is no name
+        except (OSError, ValueError) as error:  # ValueError: the host is no name
             logger.warning(
                 "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
                 self._address[1],
@@ -165,7 +164,7 @@ class _Server:
 
         self.crawls: list[Exporter] = []
         self._ended: Samples = defaultdict(float)
-        # A request must not see a crawl twice, or not at all, while it ends.
+        # A request must not see an ending crawl twice, or not at all.
         self._lock = threading.Lock()
         registry = CollectorRegistry()
         registry.register(self)

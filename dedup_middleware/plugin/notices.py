@@ -1,4 +1,4 @@
-"""What a user should know at the start of a crawl, and of items in which no page is found."""
+"""Log messages for users: settings, index and feeds at the start, and items without a page."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-UNREAD = 20  # items without a page, and none with one, after which a warning is logged
-ALIKE = 20  # pages with one text, or items with one key, after which a warning is logged
+UNREAD = 20  # a warning is logged if so many items, and all so far, hold no page
+ALIKE = 20  # a warning is logged if so many pages have one text, or so many items one key
 _MOST_COUNTED = 10_000  # texts and keys
 _ONE_TEXT = (
     "%d pages of one site have the very text of %s: they are addresses of one page, or a login "
@@ -46,26 +46,26 @@ _ONE_KEY = (
     "of all but the last are not found. Give each a key of its own (DEDUP_KEY_FIELD), or none"
 )
 _JSON = "which JSON can't hold: the feed %s loses these items"
-# What becomes of bytes in feeds of these formats.
+# What feeds make of bytes, by format.
 _BYTES = {
     **dict.fromkeys(("json", "jsonlines", "jsonl", "jl"), _JSON),
     "csv": "which CSV holds as text in the encoding of the feed: %s loses pages in other encodings",
     "xml": "which XML holds as b'...': the feed %s has no text of them",
 }
 _EVER = float(2**32 - 1)
-_CLOCKS = 60.0  # seconds by which the clock of a server may be behind that of this machine
+_CLOCKS = 60.0  # seconds by which a server's clock may be behind the clock of this machine
 
 
 @attrs.frozen
 class Beginning:
-    """When a crawl began."""
+    """The time at which a crawl began."""
 
     _clock: float = attrs.field(init=False, factory=time.time)  # seconds since 1970
     _ticks: float = attrs.field(init=False, factory=time.monotonic)
 
     def forget_command(self) -> str:
-        """The command that forgets what the crawl has stored."""
-        # A clock that was set back meanwhile puts what was stored since before that time.
+        """The command that makes the index forget what the crawl has stored."""
+        # If the clock was set back meanwhile, pages stored since seem older than the crawl.
         by_clock_of_now = time.time() - (time.monotonic() - self._ticks)
         began = min(self._clock, by_clock_of_now) - _CLOCKS
         since = datetime.datetime.fromtimestamp(began).astimezone()
@@ -83,7 +83,7 @@ async def reset(index: Index, options: Options) -> None:
 
 
 def warn_of_slips(settings: BaseSettings) -> None:
-    """Warn of names of settings with a slip in ``DEDUP_``: those with it are refused."""
+    """Warn of settings with a slip in the prefix ``DEDUP_``; a slip behind it is an error."""
     known = {setting_name(field.name) for field in attrs.fields(Options)}
     for name in map(str, settings):
         prefix, _, rest = name.upper().partition("_")
@@ -94,7 +94,7 @@ def warn_of_slips(settings: BaseSettings) -> None:
 
 
 async def log_contents(index: Index, options: Options, settings: BaseSettings) -> None:
-    """Log what the index holds, and warn if a feed is about to lose it."""
+    """Log what the index holds, and warn of a feed that loses pages of earlier crawls."""
     if options.index_url.startswith("memory:"):
         return
     state = await index.stats()
@@ -128,7 +128,7 @@ async def log_contents(index: Index, options: Options, settings: BaseSettings) -
 
 
 async def _newest(index: Index) -> str | None:
-    """Day on which the newest page was stored; None: it is not among the last page ids."""
+    """Day on which the newest page was stored; None if none of the last page ids is stored."""
     pages = await index.fetch(await index.last_page_ids())
     times = pages.times[pages.states == State.COMMITTED]
     if not len(times):
@@ -140,7 +140,7 @@ def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
     for place, feed in feeds.items():
         if not isinstance(feed, Mapping):
             continue
-        # What Scrapy's storages do if nothing is said; those of buckets can't append at all.
+        # The defaults of Scrapy's storages; S3 and GCS can't append at all.
         kind = urlsplit(str(place)).scheme
         is_replaced = kind in ("s3", "gs") or feed.get("overwrite", kind in ("ftp", "ftps"))
         if is_replaced and _may_exist(str(place)):
@@ -148,7 +148,7 @@ def _overwritten(feeds: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def shown_place(place: str) -> str:
-    """The place of a feed without user and password, which those of S3 and FTP may have.
+    """The address of a feed without user and password, which S3 and FTP addresses may hold.
 
     >>> shown_place("ftp://user:secret@host/%(name)s.csv")
     'ftp://***@host/%(name)s.csv'
@@ -157,7 +157,7 @@ def shown_place(place: str) -> str:
 
 
 def _may_exist(place: str) -> bool:
-    """Whether a feed may hold rows of an earlier crawl; of files here it is known."""
+    """Whether a feed may hold rows of an earlier crawl: a local file exists, others may."""
     if "%(time)" in place or "%(batch_time)" in place:
         return False
     path = urlsplit(place)
@@ -167,7 +167,7 @@ def _may_exist(place: str) -> bool:
 
 
 def _shown(page: PageItem, name: str) -> str:
-    """The name of a field; of one that should hold the page, also what it holds instead."""
+    """The name of a field; if it should hold the page, with what it holds instead."""
     value = field_value(page.adapter, name)
     if value is None or name not in (page.names.text, page.names.html):
         return name
@@ -176,23 +176,23 @@ def _shown(page: PageItem, name: str) -> str:
 
 
 def _feeds_of(settings: BaseSettings) -> Iterator[tuple[str, str, Any]]:
-    """Of each feed the place, the format, and the fields that it is restricted to if it is."""
+    """Address, format and chosen fields (empty: all) of each feed."""
     for place, feed in settings.getdict("FEEDS").items():
         if not isinstance(feed, Mapping):
             continue
         try:
             everywhere = settings.getdictorlist("FEED_EXPORT_FIELDS")
-        except ValueError:  # which Scrapy refuses itself where it has feeds
+        except ValueError:  # Scrapy itself refuses it
             everywhere = {}
         only = feed.get("fields", everywhere)
         yield str(place), feed.get("format") or PurePath(place).suffix[1:], only
 
 
 class FieldCheck:
-    """Warnings about the fields of items, each once a crawl.
+    """Warns about fields, texts and keys of items, of each problem once a crawl.
 
-    :param settings: where the feeds are
-    :param replaces: whether the index forgets the earlier text of a page that changed
+    :param settings: settings with the feeds
+    :param replaces: whether the index forgets the earlier text of a changed page
     """
 
     def __init__(self, settings: BaseSettings, *, replaces: bool) -> None:
@@ -202,11 +202,11 @@ class FieldCheck:
         self._was_read = False
         self._bytes_seen = False
         self._feeds = list(_feeds_of(settings))
-        self._alike: Counter[tuple[str, str]] = Counter()  # by what would be said of which key
+        self._alike: Counter[tuple[str, str]] = Counter()  # by warning and key
         self._said: set[str] = set()
 
     def look_at(self, verdict: Verdict) -> None:
-        """Look at what is decided: whether many items have one text on one site, or one key."""
+        """Warn if many items of one site have the same text, or many items the same key."""
         key = verdict.key if verdict.match is None else verdict.match.key or ""
         has_one_text = verdict.reason == EXACT and "" != host_of(key) == host_of(verdict.key)
         if not has_one_text and not (self._replaces and verdict.reason == CHANGED):
@@ -220,7 +220,7 @@ class FieldCheck:
             logger.warning(message, ALIKE, in_a_line(key))
 
     def look(self, fields: PageFields, page: PageItem) -> None:
-        """Look at the fields of an item that is to be checked."""
+        """Check the fields of an item for a missing page, and for bytes that feeds can't hold."""
         html = fields.html
         if html is None and not fields.text:
             self._unread += 1
@@ -246,7 +246,7 @@ class FieldCheck:
             )
 
     def end(self) -> None:
-        """Log at the end of a short crawl that no item held a page."""
+        """Warn at the end of a short crawl if no item held a page."""
         if self._unread < UNREAD:
             self._warn_of_unread()
 

@@ -1,4 +1,4 @@
-"""The page in the fields of an item or of a row. Workers of a batch read it: it needs no Scrapy."""
+"""Reads the page in an item or a row; imports no Scrapy, since workers of a batch use it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dedup_middleware.model.keys import content_key
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
-_SAYS: Final = re.compile(r"[^\W_]")  # a letter or a digit of any script
+_SAYS: Final = re.compile(r"[^\W_]")  # a letter or digit of any script
 
 
 def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> Any:
-    """The value of a field, None for no field or none in it."""
+    """The value of a field; None if there is no such field or no value in it."""
     if field is None:
         return None
     try:
@@ -33,12 +33,12 @@ def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> 
 
 @attrs.frozen
 class PageFields:
-    """The page in an item, as its fields hold it at one moment; equal if nothing has changed.
+    """The page in an item at one moment; two values are equal if nothing has changed.
 
-    ``key`` is empty if the item names no page. ``text`` is not None if the field holds a string
-    or a list of strings, as item loaders leave it, which are joined. ``is_unread``: the text or the
-    HTML is of another type, so whether the page is empty is not known. ``is_bare``: there is
-    neither, not even an empty one, as in an item that holds an image of the page.
+    ``key`` is empty if the item names no page. ``text`` is not None if its field holds a string, or
+    a list of strings (as item loaders leave it), which are joined. ``is_unread``: text or HTML is
+    of another type, so whether the page is empty is not known. ``is_bare``: both are None, as in an
+    item that holds an image of the page.
     """
 
     key: str
@@ -48,12 +48,12 @@ class PageFields:
     charset: str | None
     is_unread: bool = False
     is_bare: bool = False
-    #: no content: an item of which only this has changed is still the one that was decided
+    #: no content: an item in which only this has changed still holds the page that was decided
     description: str = attrs.field(default="", repr=False, eq=False)
 
 
 def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> PageFields:
-    """The page in an item; values of types that a field can't have count as none."""
+    """Read the page in an item; values of unusable types count as missing."""
     key = field_value(adapter, names.key)
     title = field_value(adapter, names.title)
     text = field_value(adapter, names.text)
@@ -77,7 +77,7 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
 
 
 def _key_of(value: Any) -> str:
-    """The key in a field; "" if it names nothing, such as the empty list of a selector.
+    """The key in a field; "" if that names nothing, as the empty list of a selector.
 
     Otherwise all such pages would be versions of one page.
     """
@@ -90,7 +90,7 @@ def _key_of(value: Any) -> str:
 
 
 def _names_nothing(value: Any) -> bool:
-    """Whether no part of a value says anything; NaN is how tables hold that there is none."""
+    """Whether a value is empty in all its parts; tables hold NaN for a missing value."""
     if isinstance(value, (str, bytes)):
         return not value.strip()
     if isinstance(value, Number):
@@ -101,7 +101,7 @@ def _names_nothing(value: Any) -> bool:
 
 
 def _is_texts(value: Any) -> bool:
-    """Whether it is a list of texts, as item loaders leave them."""
+    """Whether a value is a list of strings, as item loaders leave it."""
     return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
 
 
@@ -110,10 +110,10 @@ def _text_or_empty(value: Any) -> str:
 
 
 def document_of(fields: PageFields) -> Document | None:
-    """The page, named by a hash of its content if need be; None if it has neither.
+    """Make the document, with a hash of its content as key if it has none; None if it has neither.
 
-    A text without a letter or digit, such as a dash or an invisible character that a selector has
-    found, says nothing of a page with HTML.
+    If there is HTML, a text without letters and digits is ignored, such as a dash or an invisible
+    character that a selector has found.
     """
     text, html = fields.text, fields.html
     has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())

@@ -1,4 +1,4 @@
-"""The Scrapy item pipeline: drops near-duplicates, and commits or releases on item signals."""
+"""The Scrapy item pipeline: drops near-duplicates, and settles claims on item signals."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ _CLOSED = (
     "a check, and is not entered into the index. Further such items are counted in "
     "dedup/skipped/closed"
 )
-_LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines send meanwhile
-_PAUSE = 0.02  # seconds between two looks at them
+_LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines still send
+_PAUSE = 0.02  # seconds between two checks for them
 _LOST_NOTES = (
     "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
     "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
@@ -74,13 +74,12 @@ _LOST_NOTES = (
 
 
 class DedupPipeline:
-    """Drops items whose text is stored already, and records in the index what was stored.
+    """Drops items whose text is stored already, and records in the index which items were stored.
 
-    Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML
-    field; see ``docs/settings.md`` for the names. An error of the plugin is never raised as an item
-    error.
+    Items may be dicts, Items, dataclasses, attrs or pydantic objects with a text or an HTML field
+    (``docs/settings.md`` has the names). Errors of the plugin are never raised as item errors.
 
-    :ivar notes: what requests say of items that are on their way to the pipeline
+    :ivar notes: instructions of requests for items on their way to the pipeline
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class DedupPipeline:
             await self._begin(index)
         except IndexUnavailableError as error:
             self._reports.count("error/index")
-            # A reset that is not done would drop pages that the crawl was asked to store anew.
+            # Without the reset, pages would be dropped that the crawl was asked to store anew.
             if self.options.on_error == "close" or self.options.reset:
                 raise self._not_started(error, "dedup_index_unavailable") from None
             assert self._deduplicator is not None
@@ -168,7 +167,7 @@ class DedupPipeline:
             self._reports.is_opening = False
         self._watch_feeds()
         await self._companions.start()
-        if self._is_over:  # another pipeline failed when it was opened, and Scrapy did not wait
+        if self._is_over:  # another pipeline failed to open, and Scrapy did not wait for this one
             await self._on_closed()
 
     def _watch_feeds(self) -> None:
@@ -203,15 +202,15 @@ class DedupPipeline:
         return CloseSpider(reason)
 
     async def close_spider(self) -> None:
-        """Settle what is open and close the index; later calls wait for the first one."""
+        """Settle open claims and close the index; further calls wait for the first one."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await self._closing
 
     async def _on_closed(self) -> None:
-        # If another pipeline fails when it is closed, Scrapy waits for none, or closes none.
+        # If another pipeline fails to close, Scrapy does not close the others or wait for them.
         self._is_over = True
-        if self._feeds is None:  # it has not been opened, or not yet
+        if self._feeds is None:  # the pipeline was not opened, or not yet
             return
         try:
             await self.close_spider()
@@ -243,17 +242,17 @@ class DedupPipeline:
         if self.options.on_error == "close" and self._reports.value("unchecked/forgotten"):
             logger.error("The crawl has failed: the index lacks pages of it (DEDUP_ON_ERROR=close)")
             fail(self.crawler)
-        # Scrapy's objects of a crawl refer to each other, and may stay long; the index need not.
+        # Scrapy's objects of a crawl refer to each other and may live long; the index need not.
         self._deduplicator = None
 
     async def _late_items(self) -> None:
-        """Wait for items that other pipelines send when they are closed, at the same time as this,
-        and for those that are being decided (`scrapy parse --pipelines` does not wait for them).
+        """Wait for items that other pipelines send while all are closed at the same time, and for
+        items that are being decided (`scrapy parse --pipelines` does not wait for them).
 
-        A claim that an item got from an index that is being closed could not be settled.
+        If the index were closed first, their claims could not be settled.
         """
         ends = time.monotonic() + _LATE_ITEMS
-        await asyncio.sleep(0)  # until all of them have begun
+        await asyncio.sleep(0)  # so that all pipelines have begun to close
         try:
             slot = self.crawler.engine.scraper.slot
         except (AttributeError, RuntimeError):  # there is no engine, as in tests
@@ -262,14 +261,14 @@ class DedupPipeline:
             if time.monotonic() > ends:
                 break
             if self._deduplicator is not None and (slot is None or not slot.itemproc_size):
-                # No signal will come that settles what those being decided wait for.
+                # No signal will come for the pending pages that the undecided items wait for.
                 self._deduplicator.end_waits()
             await asyncio.sleep(_PAUSE)
 
     async def process_item(self, item: Any) -> Any:
         """Let an item pass, or drop it.
 
-        :raises NearDuplicate: what the item says is stored already
+        :raises NearDuplicate: the text of the item is stored already
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
         if self._is_closed:
@@ -288,7 +287,7 @@ class DedupPipeline:
             if page is not None and fields is not None:
                 flying.verdict = await self._check(flying, page, fields, note)
         finally:
-            # Only now: tasks that the plugin itself starts must not hold the item.
+            # Not earlier: tasks that the plugin itself starts would inherit the link.
             self._inflight.send_on(flying)
             self._deciding -= 1
         return item
@@ -298,7 +297,7 @@ class DedupPipeline:
         self._reports.warn_once(_CLOSED)
 
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
-        """An item that comes, None if it is not to be checked, and its fields."""
+        """Return an item, None if it is not to be checked, and the page in it."""
         if not ItemAdapter.is_item(item):
             self._reports.count("skipped/no-item")
             return None, None
@@ -314,20 +313,20 @@ class DedupPipeline:
             return page, None
 
     def _read(self, item: Any) -> PageFields | None:
-        """The page in an item, None for an object that is no item."""
+        """Return the page in an item; None for an object that is no item."""
         if not ItemAdapter.is_item(item):
             return None
         names = self._classes.of(type(item)) or self._classes.general
         try:
             return read_fields(ItemAdapter(item), names)
         except Exception:
-            # Of an object that a later pipeline has made, it is no error that it can't be read.
+            # No error: a later pipeline may have made this object.
             return _UNREADABLE
 
     async def _check(
         self, flying: ItemInFlight, page: PageItem, fields: PageFields, note: Note
     ) -> Verdict | None:
-        """The verdict on an item that goes on; None if nothing is to be settled.
+        """Return the verdict on an item that passes; None if there is nothing to settle.
 
         :raises Dropped: the item goes no further
         """
@@ -355,7 +354,7 @@ class DedupPipeline:
         return await self._supersede(verdict)
 
     def _document(self, page: PageItem, fields: PageFields, note: Note) -> Document | None:
-        """The page to be checked; None: the item passes without a check."""
+        """Return the page to check; None: the item passes without a check."""
         if note.skip or field_value(page.adapter, page.names.skip):
             self._reports.count("skipped/opt-out")
             return None
@@ -370,8 +369,7 @@ class DedupPipeline:
     async def _decide(
         self, flying: ItemInFlight, page: PageItem, document: Document
     ) -> tuple[Document, Verdict | None]:
-        """The verdict; None if the item has changed meanwhile, so that it says nothing of it, or
-        the index was closed."""
+        """Return document and verdict; None if the item has changed or the index was closed."""
         deduplicator = self._deduplicator
         if deduplicator is None:
             self._pass_closed()
@@ -391,14 +389,14 @@ class DedupPipeline:
         return read, None
 
     def _is_changed(self, flying: ItemInFlight, page: PageItem) -> bool:
-        """Whether another page is in the item than when it entered."""
+        """Whether the item holds another page than when it entered."""
         try:
             return flying.is_reused or page.read() != flying.fields
-        except Exception:  # of its class: what is in it now is not known
+        except Exception:  # raised by its class: the page in it is unknown
             return True
 
     async def _supersede(self, verdict: Verdict) -> Verdict:
-        """Have the index forget what an item that goes on to storage will replace there."""
+        """Make the index forget the versions that a passing item will replace in storage."""
         if self._deduplicator is None:
             return verdict
         try:
@@ -408,12 +406,12 @@ class DedupPipeline:
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
-        # Before anything is awaited, so that it is known of which item the feeds have just heard.
+        # Before anything is awaited: the feeds have just handled this item and no other.
         exported = None
         try:
             if self._feeds is not None:
                 exported = self._feeds.exported(item)
-        except Exception:  # of an exporter of the user's own
+        except Exception:  # raised by a user's own exporter
             self._reports.failure("looking for an item in the feeds")
         await self._leave(item, stored=True, exported=exported)
 
@@ -423,7 +421,7 @@ class DedupPipeline:
     async def _leave(self, item: Any, *, stored: bool, exported: Exported | None = None) -> None:
         """Settle the claims that a signal is about.
 
-        :param exported: what the feeds have made of the item, if that is known
+        :param exported: how the feeds have handled the item, if that is known
         """
         try:
             endings = await self._inflight.leave(item, stored=stored)
@@ -434,7 +432,7 @@ class DedupPipeline:
             return
         missed = None if exported is None else exported.missed
         if missed is not None and self._feeds is not None:
-            await self._feeds.forget_failed()  # what other items wrote may be lost with it
+            await self._feeds.forget_failed()  # rows of other items may be lost with this one
         for ending in endings or ():
             if missed is not None and ending.stored and ending.verdict.claim is not None:
                 self._reports.count("claim/no-feed")
@@ -452,9 +450,9 @@ class DedupPipeline:
     async def _settle(
         self, ending: Ending, item: Any = None, exported: Exported | None = None
     ) -> None:
-        """Commit or release, and say why if a page that may be stored is not committed."""
+        """Commit or release, and warn if a page that may be stored is not committed."""
         deduplicator, verdict = self._deduplicator, ending.verdict
-        if deduplicator is None:  # it has released its claims when it was closed
+        if deduplicator is None:  # it released its claims when it was closed
             return
         try:
             if ending.stored:
@@ -472,7 +470,7 @@ class DedupPipeline:
                 self._action.stored(verdict)
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
-            # One that has changed passes whatever the verdict was.
+            # An item that was changed passes whatever the verdict was.
             if ending.doubt is Doubt.REUSED or (ending.doubt is not None and is_open):
                 self._reports.count("claim/unsure")
                 name = in_a_line(verdict.key)

@@ -1,5 +1,5 @@
-"""What the pipeline says of itself: counts and percentiles in the crawl's stats, a line of them in
-the log at intervals, its errors, warnings and exit code."""
+"""Reports of the pipeline: counts and percentiles in the crawl's stats, a log line of them at
+intervals, its errors and warnings, and the exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALLEST = 1e-6  # seconds
 class Histogram:
     """A histogram of seconds, each bucket 10 % wider than the one before.
 
-    A percentile is returned as the upper bound of its bucket, so it is at most 10 % too large.
+    A percentile is the upper bound of its bucket, so it is at most 10 % too large.
 
     >>> histogram = Histogram()
     >>> for milliseconds in range(1, 101):
@@ -42,13 +42,13 @@ class Histogram:
         self.count = 0
 
     def add(self, seconds: float) -> None:
-        """One more value."""
+        """Add a value."""
         bucket = math.ceil(math.log(seconds / _SMALLEST) / _GROWTH) if seconds > _SMALLEST else 0
         self._buckets[bucket] += 1
         self.count += 1
 
     def percentile(self, share: float) -> float:
-        """Seconds that ``share`` percent of the values do not exceed, 0 without any value."""
+        """Seconds that ``share`` percent of the values do not exceed; 0 if there are none."""
         wanted = math.ceil(self.count * share / 100)
         seen = 0
         for bucket in sorted(self._buckets):
@@ -65,23 +65,23 @@ PERCENTILES = (50, 95, 99)
 class Reports:
     """Counts, times of the stages, errors and warnings of one crawl.
 
-    :param stats: the crawl's, if it has any; its class may be the user's own, and fail
-    :ivar is_opening: calls of the index are not counted yet, because the stats are about pages
+    :param stats: the crawl's stats, if any; a user's own class may fail
+    :ivar is_opening: calls to the index are not counted yet, since the stats are about pages
     """
 
     def __init__(self, stats: StatsCollector | None) -> None:
         self._stats = stats
-        self._told: dict[str, float] = {}  # what the crawl's own stats were told, if they took it
+        self._told: dict[str, float] = {}  # the same values, even if the crawl's stats failed
         self._warned: set[object] = set()
         self.is_opening = False
         self._stages = {stage: Histogram() for stage in STAGES}
         self._interval = 0.0
-        self._pages = 0  # at the last line
+        self._pages = 0  # at the last log line
         self._before: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
 
     def count(self, name: str, n: float = 1) -> None:
-        """Add to a stat, whose name has no ``dedup/`` here; seconds also to their percentiles."""
+        """Add to a stat, named without ``dedup/``; seconds are added to their histogram, too."""
         kind, _, stage = name.partition("/")
         if self.is_opening and kind == "index":
             return
@@ -91,18 +91,18 @@ class Reports:
         self._tell("inc_value", f"dedup/{name}", n)
 
     def value(self, name: str) -> float:
-        """What was counted in this crawl; a collector may share its stats with other crawls."""
+        """The count of this crawl; a stats collector may add up several crawls."""
         return self._told.get(f"dedup/{name}", 0)
 
     def get_stats(self) -> dict[str, float]:
-        """A copy of the stats of the plugin, made in one step; called from any thread."""
+        """A copy of the plugin's stats; safe to call from any thread."""
         return self._told.copy()
 
     def _tell(self, method: str, name: str, value: float) -> None:
         try:
             if self._stats is not None:
                 getattr(self._stats, method)(name, value)
-        except Exception as error:  # say of one that takes no fractions, or whose server is away
+        except Exception as error:  # it takes no fractions, say, or its server is away
             self.warn_once(
                 "STATS_CLASS: %s.%s failed with %s=%r (%r), so the stats of the crawl lack values "
                 "of the plugin; nothing else depends on them",
@@ -118,15 +118,15 @@ class Reports:
         logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
 
     def warn_once(self, message: str, *arguments: object, key: object = None) -> None:
-        """Log a message, each text (or each ``key``) once a crawl."""
+        """Log a warning once a crawl for each message, or for each ``key``."""
         if (key or message) not in self._warned:
             self._warned.add(key or message)
             logger.warning(message, *arguments)
 
     def start(self, interval: float, before: Callable[[], None]) -> None:
-        """Write percentiles into the stats, and a line into the log, at intervals and at the end.
+        """Begin to write percentiles into the stats and a line into the log at intervals.
 
-        :param interval: seconds, 0: no line
+        :param interval: seconds; 0: no log line
         :param before: called before the stats are read
         """
         self._interval, self._before = interval, before
@@ -140,11 +140,11 @@ class Reports:
             logger.info("%s", self._line())
 
     def stop(self) -> None:
-        """Write the last line, of the whole crawl; the stats get their last values."""
+        """Write the last values into the stats, and a log line for the whole crawl."""
         self._publish()
         if self._task is not None:
             self._task.cancel()
-            self._task, self._interval = None, 0  # an interval that has not ended has no rate
+            self._task, self._interval = None, 0  # an unfinished interval has no rate
             logger.info("%s", self._line())
 
     def _publish(self) -> None:
@@ -157,7 +157,7 @@ class Reports:
                     self._tell("set_value", name, self._told[name])
 
     def _line(self) -> str:
-        """The numbers of the crawl so far and of the last interval."""
+        """The log line, with the totals so far and the rate of the last interval."""
         pages, dropped, unchecked = (
             int(self.value(name)) for name in ("pages", "dropped", "unchecked")
         )
@@ -178,18 +178,17 @@ class Reports:
 
 
 def fail(crawler: Crawler) -> None:
-    """Let Scrapy's process count this crawl as failed once its spider is closed.
+    """Make Scrapy's process count this crawl as failed, and exit with 1, once its spider is closed.
 
-    A spider that is closed with any reason ends with exit code 0. Scrapy counts a crawl as failed
-    (``bootstrap_failed``) if it raised, with a traceback, or if its crawler holds no spider at its
-    end, which is the case if the spider could not be made. All handlers of ``spider_closed`` get
-    the spider as an argument, as always.
+    A closed spider ends with exit code 0, whatever the reason. Scrapy counts a crawl as failed
+    (``bootstrap_failed``) if it raised, with a traceback, or if its crawler has no spider in the
+    end. So the spider is removed; handlers of ``spider_closed`` still get it as an argument.
     """
 
     def forget_spider() -> None:
         crawler.spider = None
 
-    # Connected last, so it is called last. While the handlers of one signal run, none is added.
+    # Connected last, so called last. No handler is added to a signal whose handlers are running.
     for signal in (signals.spider_closed, signals.engine_stopped):
         crawler.signals.connect(forget_spider, signal, weak=False)
 
@@ -202,11 +201,9 @@ CALLS = frozenset(
 
 
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:
-    """The same index; ``count`` is called with the name of the counter and 1 for each call.
+    """Wrap an index so that ``count`` gets its calls, round trips and compared SimHash records.
 
-    Calls that the index makes of itself are not counted. Round trips are counted as well, apart
-    from calls: many calls may share one, and one call may need several. So are the SimHash records
-    that the Hamming kernel compares.
+    The index's calls to itself are not counted. Calls may share a round trip, or need several.
     """
     index.watch_round_trips(lambda: count("index/round-trips", 1))
     index.watch_scans(lambda records: count("index/scanned", records))
@@ -223,9 +220,9 @@ class _Counted:
         if name not in CALLS:
             return found
 
-        def call(*arguments: Any, **named: Any) -> Any:  # it refers to no self, which keeps it
+        def call(*arguments: Any, **named: Any) -> Any:  # no reference to self: self holds it
             count("index/calls", 1)
             return found(*arguments, **named)
 
-        setattr(self, name, call)  # made once
+        setattr(self, name, call)  # so that it is made once
         return call

@@ -1,4 +1,4 @@
-"""Options from Scrapy's settings."""
+"""Options and crawl id from Scrapy's settings, and checks that need Scrapy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_INDEX = "dedup/index.db"
 
 
 def options_from_settings(settings: BaseSettings) -> Options:
-    """Every ``DEDUP_*`` setting, checked.
+    """Read and check every ``DEDUP_*`` setting.
 
     Without ``DEDUP_INDEX_URL`` the index is a SQLite file in the project's data directory, or in
     ``.scrapy`` of the working directory if there is no ``scrapy.cfg``.
@@ -43,18 +43,17 @@ def _default_url() -> str:
         fix = f"the project's data folder can't be made ({error.strerror}); name a file elsewhere"
         raise OptionsError("DEDUP_INDEX_URL", None, fix) from None
     except NotConfigured:
-        # A settings module without a scrapy.cfg, as scrapyd runs it.
+        # There is a settings module but no scrapy.cfg, as under scrapyd.
         path = Path(".scrapy", DEFAULT_INDEX)
     return f"sqlite:{path}"
 
 
 def crawl_id(options: Options, spider: Spider | None) -> str:
-    """The id of the crawl that begins: the one given, that of the job, or one made of the time.
+    """The id of the crawl that begins: ``DEDUP_CRAWL_ID``, else the job's, else from the time.
 
-    Scrapy Cloud has the id of a job in the environment, scrapyd gives it to the spider as an
-    argument.
+    A job has its id in the environment (Scrapy Cloud) or as an argument of the spider (scrapyd).
     """
-    # Two crawls may begin within a second.
+    # Random at the end, since two crawls may begin within a second.
     made = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(2)}"
     job = os.environ.get("SCRAPY_JOB") or getattr(spider, "_job", None) or made
     return options.crawl_id or str(job)
@@ -84,15 +83,15 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
 
 
 def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:
-    """The error if the crawl has another pipeline of the plugin on the same index.
+    """Return an error if the crawl has another pipeline of the plugin on the same index.
 
-    Each item would wait in the second one for the claim that it has in the first one.
+    In the second pipeline, each item would wait for the claim that it got in the first.
 
     :param own: the plugin's own class of pipelines
     """
     try:
         first = pipeline.crawler.get_item_pipeline(own)
-    except RuntimeError:  # it is opened without an engine, as in tests
+    except RuntimeError:  # there is no engine, as in tests
         return None
     if first is None or first is pipeline:
         return None
