@@ -1,19 +1,18 @@
 """``scrapy dedup files`` against text-dedup and datatrove, on the same file of synthetic pages.
 
 Run ``python -m benchmarks.batch 10000 100000 1000000``. Pages have about 500 characters; a fifth of
-them are light edits of earlier ones, with 3 of 235 words replaced. Each tool runs in processes of
-its own, with two workers, and writes the pages that it keeps. A tool that takes longer than
-``--limit`` minutes is ended, and not asked for more pages.
+them are light edits of earlier ones, with 3 of 235 words replaced. Each tool runs in its own
+processes, with two workers, and writes the pages that it keeps. A tool that takes longer than
+``--limit`` minutes is killed and gets no larger file.
 
-The peers want older releases of packages that the project uses (rich 13, urllib3 1, trafilatura
-2.0), so they get a virtual environment of their own, made in ``build/peers`` by the first run.
-How they are set up is in ``benchmarks/batch_peers.py``.
+The peers need older releases of packages that the project uses (rich 13, urllib3 1, trafilatura
+2.0), so the first run creates a virtual environment for them in ``build/peers``. Their set-up is in
+``benchmarks/batch_peers.py``.
 
-Memory is that of all processes of a tool together at its highest: RSS, in which memory that they
-share counts in each, and PSS, in which it counts once. CPU is the processor time of all of them,
-which says more than the clock on a machine that others use too; the ratio is that of CPU times. Of
-each group of like pages all but one are to be dropped; tools differ in which one they keep, and any
-will do.
+Memory is the peak of all processes of a tool together: RSS, which counts shared memory in each
+process, and PSS, which counts it once. CPU is the processor time of all processes, more reliable
+than the clock on a shared machine; ratios are of CPU times. In each group of duplicates all pages
+but one should be dropped; tools differ in which one they keep, and any will do.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from benchmarks.spark_pages import Score, Truth, score
 
 FOLDER = Path("build/batch")
 PEERS = Path("build/peers")
-# xxhash 4 takes bytes only, which datatrove does not give it.
+# xxhash 4 accepts only bytes, and datatrove passes other types.
 _PACKAGES = ("text-dedup==0.4.0", "datatrove==0.10.1", "tokenizers", "orjson", "xxhash<4")
 _OURS = "scrapy dedup files"
 _TOOLS = (_OURS, "text-dedup", "datatrove")
 _WORDS = 235  # in a page
-_RECENT = 2000  # pages that an edit may begin with
+_RECENT = 2000  # latest originals that edits are made from
 
 
 def write_pages(path: Path, pages: int, seed: int = 5) -> Truth:
-    """A file of JSON lines; returns which of them are edits of which."""
+    """Write a file of JSON lines; return which pages are edits of which."""
     rng = random.Random(seed)
     characters = [chr(0x4E00 + i) for i in range(2500)]
     words = [a + b for a in rng.sample(characters, 200) for b in rng.sample(characters, 40)]
@@ -75,7 +74,7 @@ def write_pages(path: Path, pages: int, seed: int = 5) -> Truth:
 
 
 def peers() -> Path:
-    """The Python of the peers' environment, which is made if it is not there."""
+    """Return the Python of the peers' environment, which is created if missing."""
     python, complete = PEERS / "bin/python", PEERS / ".complete"
     if not complete.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(PEERS)], check=True)
@@ -86,7 +85,7 @@ def peers() -> Path:
 
 @attrs.frozen
 class Result:
-    """What a tool took for a file, and what it found."""
+    """The cost of a tool for a file, and its score."""
 
     run: Run
     dropped: int
@@ -94,7 +93,7 @@ class Result:
 
 
 def measure(tool: str, source: Path, truth: Truth, workers: int, limit: float) -> Result | None:
-    """Run a tool; None: it was ended at the limit of seconds."""
+    """Run a tool; return None if it was killed at the limit in seconds."""
     folder = FOLDER / tool.replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -117,7 +116,7 @@ def measure(tool: str, source: Path, truth: Truth, workers: int, limit: float) -
 
 
 def kept_urls(tool: str, folder: Path) -> Iterator[str]:
-    """Addresses of the pages that a tool kept."""
+    """Yield the addresses of the pages that a tool kept."""
     if tool == "text-dedup":
         import pyarrow as pa
 
@@ -163,7 +162,7 @@ def report(console: Console, pages: int, found: dict[str, Result]) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    """Write the pages, run all tools, print a table for each number of pages."""
+    """Write the pages, run all tools, and print a table for each number of pages."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

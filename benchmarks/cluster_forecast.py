@@ -1,7 +1,7 @@
-"""A cluster at 10^9 and 10^10 pages, by simulation.
+"""Simulates a cluster with 10^9 and 10^10 pages.
 
-``python -m benchmarks.cluster_forecast`` prints the tables of ``docs/scale.md`` and draws its plot;
-nothing is measured, see :mod:`benchmarks.cluster_costs` and :mod:`benchmarks.cluster_validation`.
+``python -m benchmarks.cluster_forecast`` prints the tables of ``docs/scale.md`` and draws its plot.
+See :mod:`benchmarks.cluster_costs` and :mod:`benchmarks.cluster_validation` for measurements.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD
 
 FOLDER = Path("build/benchmarks")
-TARGET = 0.7  # of the busiest master's time
+TARGET = 0.7  # largest utilisation of the busiest master
 MASTERS = (8, 32, 128)
 SIZES = (1e9, 1e10)
 SKETCH = Layout(bands=8, anchors=0)  # DEDUP_EVIDENCE = "sketch"
-RAM = 64e9  # bytes of a master's machine
-USED = 0.6  # share of it that the data may take: the rest for copies on write, buffers, fragments
-DISK = 500e6  # bytes a second
+RAM = 64e9  # bytes of RAM per master
+USED = 0.6  # share of RAM for data; the rest is for copy-on-write, buffers and fragmentation
+DISK = 500e6  # bytes per second
 DETECTION = 15.0  # seconds: cluster-node-timeout
-ELECTION = 1.5  # seconds until the others agree, and clients have the new map
+ELECTION = 1.5  # seconds until the others agree and clients have the new map
 _SIMULATED, _FEW = 3_000, 500  # pages
 
 
-# What is computed
+# Computed values
 
 
 def page_bytes(costs: Costs, layout: Layout, pages: float) -> float:
-    """Memory of a page in all masters together: its row and text, and its records."""
+    """Return the memory of a page over all masters: its row and text, and its records."""
     per_bucket = pages / PREFIXES
     factor = float(np.interp(per_bucket, LENGTHS[2:], costs.factor[1:]))
     kept = 0.0
@@ -55,12 +55,12 @@ def page_bytes(costs: Costs, layout: Layout, pages: float) -> float:
 
 
 def least_masters(costs: Costs, layout: Layout, pages: float) -> int:
-    """Masters that hold so many pages."""
+    """Return the number of masters needed for this many pages."""
     return math.ceil(page_bytes(costs, layout, pages) * pages / (RAM * USED))
 
 
 def in_full(layout: Layout) -> dict[str, float]:
-    """Pages from which on a table takes no more records."""
+    """Return the number of pages from which a table takes no more records."""
     narrow = PREFIXES * (BUCKET_LIMIT // BAND_RECORD)
     found: dict[str, float] = {
         "SimHash": PREFIXES * (BUCKET_LIMIT // SIMHASH_RECORD),
@@ -74,12 +74,12 @@ def in_full(layout: Layout) -> dict[str, float]:
 def at_target(
     scenario: Scenario, costs: Costs, pages: int = _SIMULATED
 ) -> tuple[Scenario, Outcome, float]:
-    """The load at which the busiest master is at work for 70 % of the time.
+    """Find the load at which the busiest master is busy for 70 % of the time.
 
-    All shards get equally much in the long run, so the busiest master is that with most shards.
-    Batches change little with the number of processes; a few steps are enough.
+    Shards get equal loads in the long run, so the busiest master is the one with most shards.
+    Batches hardly change with the number of processes, so a few steps are enough.
 
-    :returns: the scenario with as many processes as decide so much, what happened, pages a second
+    :returns: the scenario with enough processes for that load, its outcome, and pages per second
     """
     share = np.bincount(owners(scenario)).max() / scenario.shards
     most, processes = scenario.rate, 1
@@ -96,15 +96,15 @@ def at_target(
 
 @attrs.frozen
 class Recovery:
-    """Seconds until a master is there again, in three ways."""
+    """Seconds until a master is available again, in three ways."""
 
     failover: float  # its replica takes over
-    reload: float  # it starts again with its file
-    resync: float  # a new replica gets all data; meanwhile there is none
+    reload: float  # it restarts and loads its file
+    resync: float  # a new replica gets all data
 
 
 def recovery(costs: Costs, scenario: Scenario) -> Recovery:
-    """How long it takes, by the share of the pages that one master has."""
+    """Return the recovery times, from the share of pages that one master holds."""
     size = page_bytes(costs, scenario.layout, scenario.pages) * scenario.pages / scenario.masters
     load = size / min(DISK, costs.load)
     transfer = size / min(scenario.master_link, DISK, costs.load)
@@ -112,12 +112,12 @@ def recovery(costs: Costs, scenario: Scenario) -> Recovery:
 
 
 def after_outage(scenario: Scenario, costs: Costs, seconds: float) -> tuple[float, float]:
-    """How long pages still wait longer once a master is back, and the share decided meanwhile.
+    """Simulate an outage of a master.
 
-    Soon all pages that the processes may have under way wait for the master. So a longer outage
-    lets no longer queues behind.
+    Soon all pages in flight wait for it, so a longer outage does not leave longer queues behind.
 
-    :returns: seconds until the queues are as before, share of the usual decisions
+    :returns: seconds from its return until latencies are as before, and the share of the usual rate
+        at which pages were decided meanwhile
     """
     began, after = 1.0, 3.0
     away = attrs.evolve(scenario, outage=(0, began, seconds))
@@ -126,7 +126,7 @@ def after_outage(scenario: Scenario, costs: Costs, seconds: float) -> tuple[floa
     usual = np.quantile(outcome.latencies[done < began], 0.99)
     late = outcome.arrivals[(outcome.latencies > 2 * usual) & (done > began + seconds)]
     until = float(late.max()) - began - seconds if len(late) else 0.0
-    # The last second: until then pages that do not need the master are decided.
+    # The last second: before that, pages that do not need the master are decided.
     meanwhile = (done > began + seconds - 1) & (done < began + seconds)
     return max(0.0, until), float(meanwhile.sum() / (scenario.rate * scenario.processes))
 
@@ -135,7 +135,7 @@ def after_outage(scenario: Scenario, costs: Costs, seconds: float) -> tuple[floa
 
 
 def forecast(costs: Costs) -> Table:
-    """The table of docs/scale.md."""
+    """Return the table of docs/scale.md."""
     table = Table(title="The busiest master at 70 %")
     for name in (
         *("pages", "masters", "decisions a second", "p50 ms", "p99 ms", "processes"),
@@ -173,7 +173,7 @@ def forecast(costs: Costs) -> Table:
 
 
 def choices(costs: Costs) -> Table:
-    """Decisions a second on 32 masters with other settings."""
+    """Return decisions per second on 32 masters with other settings."""
     sizes = (1e6, 1e7, 1e8, 1e9)
     table = Table(title="32 masters at 70 %: decisions a second")
     for name in ("", *(f"10^{math.log10(size):.0f}" for size in sizes)):
@@ -201,8 +201,8 @@ def choices(costs: Costs) -> Table:
 
 
 def plot(costs: Costs, file: Path) -> None:
-    """Decisions a second as the index grows."""
-    import matplotlib as mpl  # only a plot needs it
+    """Plot decisions per second as the index grows."""
+    import matplotlib as mpl  # only the plot needs it
 
     mpl.use("svg")
     mpl.rcParams.update({"svg.hashsalt": "dedup", "svg.fonttype": "none"})

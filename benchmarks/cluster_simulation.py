@@ -1,14 +1,14 @@
-"""A cluster simulated event by event, from what each message costs.
+"""Event-driven simulation of a cluster, from the costs of its messages.
 
-Client processes get pages, gather them into batches as
-:class:`~dedup_middleware.index.batching.Batcher` does, and take them through the exchanges of
+Client processes get pages, collect them into batches as
+:class:`~dedup_middleware.index.batching.Batcher` does, and pass them through the exchanges of
 :mod:`dedup_middleware.index.cluster.propose`. Each exchange is one pipeline to every master that it
 needs, see :mod:`benchmarks.cluster_traffic`. A master is a queue with one server, whose service
-time is that of the calls in the pipeline; replies queue up at the network cards of master and
-client. A master may be away for some time: what is sent to it then is served afterwards.
+time is that of the calls in the pipeline; replies queue at the network cards of master and client.
+A master may be out of service for some time: messages sent to it meanwhile are served afterwards.
 
-What it leaves out: retries, generations, floods, slots on their way, like pages on their way at the
-same time, and all that masters do besides (append-only file, replicas).
+Not simulated: retries, generations, floods, slot migration, similar pages in flight at the same
+time, and everything else that masters do (append-only file, replicas).
 """
 
 from __future__ import annotations
@@ -28,33 +28,32 @@ from dedup_middleware.index.cluster.index import most_buckets
 from dedup_middleware.index.cluster.spread import FIRST_TABLES
 from dedup_middleware.model.buckets import ANCHOR_TABLES, SIMHASH_TABLES
 
-# As in the index: batches of proposals, ids, candidates whose records are asked for.
+# As in the index: batches of proposals, ids, candidates whose records are fetched.
 _BATCH, _LANES, _CROWD = 128, 2, 20
 _BLOCK, _MOST = 64, 64
 
 
 @attrs.define(eq=False)
 class Page:
-    """A page on its way."""
+    """A page in flight."""
 
     kind: int
     arrived: float
-    known: bool = False  # it has met a page that is another one
-    home: int = 0  # shard of its record, once it is announced
+    known: bool = False  # it has met a candidate that is a different page
+    home: int = 0  # shard of its record, once announced
 
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What happened.
+    """The result of a simulation.
 
-    :param seconds: simulated
-    :param busy: seconds of work that each master has taken in
-    :param sent: bytes that each master has sent, and ``got`` those that it has received
-    :param asked: seconds of work that the exchanges asked for, those not yet there included
-    :param arrivals: of each decision when its page came, and ``latencies`` how long it took
-    :param received: bytes of replies to all clients
-    :param batches: of proposals
-    :param held: pages that came while a process had all it may have under way
+    :param seconds: simulated time
+    :param busy: seconds of work that each master has accepted
+    :param sent: bytes sent by each master; ``got``: bytes received
+    :param asked: seconds of work that the exchanges requested, including work not yet received
+    :param arrivals: for each decision the arrival time of its page; ``latencies``: how long it took
+    :param batches: number of batches of proposals
+    :param held: pages that arrived while a process had its limit of pages in flight
     """
 
     seconds: float
@@ -69,16 +68,16 @@ class Outcome:
 
     @property
     def decisions(self) -> int:
-        """Pages that are decided."""
+        """Number of decided pages."""
         return len(self.latencies)
 
     @property
     def busiest(self) -> float:
-        """Share of the time in which the busiest master was at work."""
+        """Share of time in which the busiest master was busy."""
         return float(self.busy.max() / self.seconds)
 
     def latency(self, share: float) -> float:
-        """Seconds within which such a share of the pages is decided; without the first fifth."""
+        """Return a quantile of latencies in seconds, without the first fifth of time."""
         settled = self.latencies[self.arrivals > self.seconds / 5]
         return float(np.quantile(settled, share)) if len(settled) else 0.0
 
@@ -93,16 +92,16 @@ class _Process:
         self.waiting: deque[Page] = deque()
         self.under_way = 0
         self.in_flight = 0
-        self.free = 0.0  # when its processor is free
-        self.link = 0.0  # when its network card is free
-        self.ids: list[int] = []  # home shards of the ids that it has reserved
+        self.free = 0.0  # time at which its processor is free
+        self.link = 0.0  # time at which its network card is free
+        self.ids: list[int] = []  # home shards of its reserved ids
 
 
 class Simulation:
-    """One run.
+    """One simulation.
 
-    :param pages: how many are decided before it ends
-    :param until: second in which it ends at the latest
+    :param pages: number of decisions after which it ends
+    :param until: latest end in seconds
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Simulation:
         self._bytes = np.zeros((scenario.masters, 2))
         self._done: list[tuple[float, float]] = []
         self._batches = self._held = 0
-        self._asked = 0.0  # seconds of work that the exchanges asked for
+        self._asked = 0.0  # seconds of work that the exchanges requested
 
     def run(self) -> Outcome:
         """Simulate until enough pages are decided."""
@@ -220,13 +219,13 @@ class Simulation:
                 self._submit(process, self._page())
 
     def _propose(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
-        """The exchanges of a batch, which is proposed in groups, one after the other."""
+        """Yield the exchanges of a batch, which is proposed in consecutive groups."""
         most = most_buckets(self._scenario.shards) // len(self._scenario.layout.tables)
         for start in range(0, len(pages), most):
             yield from self._group(process, pages[start : start + most], again)
 
     def _group(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
-        """The exchanges of a group; what has met another page by chance is proposed again."""
+        """Yield the exchanges of a group; chance candidates put a page into ``again``."""
         traffic = self.traffic
         fresh = [page for page in pages if not page.known]
         copies = [page for page in fresh if page.kind != NEW]
@@ -243,7 +242,7 @@ class Simulation:
                 yield traffic.look(len(met)) + traffic.visits(at_once, first=False)
                 yield traffic.visits(left, first=False)
             again += strangers
-        out = {id(page) for page in (*copies, *again)}  # of earlier groups as well
+        out = {id(page) for page in (*copies, *again)}  # also those of earlier groups
         new = [page for page in pages if id(page) not in out]
         if not new:
             return
@@ -268,10 +267,10 @@ class Simulation:
             yield traffic.at_homes("release", spent)
 
     def _by_chance(self, pages: list[Page], *, first: bool) -> list[Page]:
-        """New pages that have met an unrelated one in a table other than those of SimHashes."""
+        """Draw the new pages that meet unrelated ones outside the SimHash tables."""
         tables = self._scenario.layout.tables
         met = self.traffic.prices.met
-        anchors = met[list(ANCHOR_TABLES)].mean() * (tables < 0).sum() / 2  # two tables each time
+        anchors = met[list(ANCHOR_TABLES)].mean() * (tables < 0).sum() / 2  # two per exchange
         others = tables[(tables >= 0) & ~np.isin(tables, SIMHASH_TABLES)]
         others = others[np.isin(others, FIRST_TABLES) == first]
         chance = -np.expm1(-(anchors + met[others].sum()))
@@ -281,7 +280,7 @@ class Simulation:
     def _exchange(
         self, process: _Process, load: Load, then: Callable[..., None], *arguments: Any
     ) -> None:
-        """Send a pipeline to each master, and go on when all have answered."""
+        """Send a pipeline to each master, and continue when all have replied."""
         needed, costs = self.traffic.pipelines(load)
         if not len(needed):
             self._at(self._now, then, *arguments)

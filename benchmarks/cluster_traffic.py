@@ -1,6 +1,6 @@
-"""What the exchanges of a simulated cluster ask of its masters, from what each message costs.
+"""The load that exchanges of a simulated cluster put on its masters, from the cost of each message.
 
-Buckets are drawn at random; their shards lie on masters by the slots of their hash tags.
+Buckets are drawn at random; their shards are assigned to masters by the slots of their hash tags.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from dedup_middleware.model.records import BAND_RECORD, BAND_SUFFIX_BITS, SIMHAS
 
 PREFIXES = 1 << 16  # buckets of a table
 SLOTS = 16_384
-_NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)  # where copies have another key, and all is returned
+_NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)  # copies have other keys, or all is returned
 NEW, EDITED, EXACT = range(3)
 Array = NDArray[np.float64]
 
 
 @attrs.frozen
 class Layout:
-    """Buckets of a page: one in the table of keys, four of SimHashes, and these."""
+    """The buckets of a page: one in the key table, four in the SimHash tables, and these."""
 
     bands: int = 2
     anchors: int = 15
 
     @property
     def tables(self) -> NDArray[np.int64]:
-        """Table of each bucket; that of an anchor is -1, since it differs from page to page."""
+        """Return the table of each bucket; -1 for an anchor, whose table differs by page."""
         bands = range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + self.bands)
         return np.array([KEY_TABLE, *SIMHASH_TABLES, *bands, *[-1] * self.anchors])
 
     def records(self, table: int, pages: float) -> float:
-        """Records in a bucket, unless it is full."""
+        """Return the number of records in a bucket if it is not limited."""
         share = self.anchors / len(ANCHOR_TABLES) if table in ANCHOR_TABLES else 1
         return pages * share / PREFIXES
 
 
 @attrs.frozen
 class Scenario:
-    """What is simulated.
+    """The parameters of a simulation.
 
     :param pages: in the index
-    :param rate: pages a second of each process; 0: it always has ``in_flight`` pages under way
-    :param mix: shares of new pages, edited and exact copies
-    :param hits: of these kinds the share of buckets in which the stored page is found
-    :param settling: of these kinds the share that looks like an exact copy after the first read
-    :param settled: whether those that are exact copies need no further read
-    :param balanced: every master has equally many shards; else as their tags fall
-    :param latency: seconds of a message on its way
-    :param master_link: bytes a second, also ``client_link``
-    :param client_cpu: seconds of a process's processor for a page
-    :param outage: master, first second, and seconds for which it does not serve
+    :param rate: pages per second for each process; 0: it always has ``in_flight`` pages in flight
+    :param mix: shares of new pages, edited copies and exact copies
+    :param hits: by kind of page, the share of buckets in which the stored page is found
+    :param settling: by kind, the share that looks like an exact copy after the first read
+    :param settled: whether exact copies among those need no further read
+    :param balanced: whether every master has equally many shards; otherwise by their hash tags
+    :param latency: seconds that a message travels
+    :param master_link: bytes per second, as is ``client_link``
+    :param client_cpu: seconds of a process's processor per page
+    :param outage: master, start in seconds, and duration of its outage
     """
 
     masters: int
@@ -89,7 +89,7 @@ class Scenario:
 
 
 def owners(scenario: Scenario) -> NDArray[np.int64]:
-    """The master of each shard; all have equally many slots, one after the other."""
+    """Return the master of each shard; masters have equal and consecutive slot ranges."""
     shards = range(scenario.shards)
     if scenario.balanced:
         return np.array([shard * scenario.masters // scenario.shards for shard in shards])
@@ -100,7 +100,7 @@ def owners(scenario: Scenario) -> NDArray[np.int64]:
 
 
 def near_by_chance(distance: int, bits: int = 48) -> float:
-    """Share of unrelated SimHashes of one bucket that are candidates.
+    """Return the share of unrelated SimHashes in a bucket that are candidates.
 
     >>> round(near_by_chance(12), 5)
     0.00036
@@ -114,7 +114,7 @@ def near_by_chance(distance: int, bits: int = 48) -> float:
 
 
 class Prices:
-    """What a bucket of each table costs at one size of the index, and what it meets by chance."""
+    """The costs and chance candidates of a bucket by table, for one size of the index."""
 
     def __init__(self, costs: Costs, layout: Layout, pages: float, distance: int) -> None:
         tables = sorted(
@@ -122,7 +122,7 @@ class Prices:
         )
         self.read = np.zeros((tables[-1] + 1, 3))
         self.announce = np.zeros((tables[-1] + 1, 3))
-        self.met = np.zeros(tables[-1] + 1)  # candidates by chance, of a bucket
+        self.met = np.zeros(tables[-1] + 1)  # chance candidates per bucket
         for table in tables:
             wide = table in SIMHASH_TABLES
             records = layout.records(table, pages)
@@ -140,12 +140,12 @@ class Prices:
 
 
 def at_length(every: list[Cost], records: float, limit: int) -> Array:
-    """Cost of a bucket of so many records: interpolated, but for one that is full."""
+    """Return the cost of a bucket by its number of records, interpolated unless it is full."""
     if records >= limit:
         return every[FULL].array()
     columns = np.array([one.array() for one in every[:FULL]])
     found = [np.interp(records, LENGTHS, column) for column in columns.T]
-    if records > LENGTHS[-1]:  # on in a straight line
+    if records > LENGTHS[-1]:  # extrapolated linearly
         slope = (columns[-1] - columns[-2]) / (LENGTHS[-1] - LENGTHS[-2])
         found = list(columns[-1] + slope * (records - LENGTHS[-1]))
     return np.array(found)
@@ -153,17 +153,17 @@ def at_length(every: list[Cost], records: float, limit: int) -> Array:
 
 @attrs.define(eq=False)
 class Load:
-    """What one exchange asks of each master: float64[masters, 3] as in :class:`.Cost`."""
+    """The load of an exchange on each master: float64[masters, 3] as in :class:`.Cost`."""
 
     costs: Array
 
     @classmethod
     def none(cls, masters: int) -> Load:
-        """Nothing."""
+        """Return no load."""
         return cls(np.zeros((masters, 3)))
 
     def add(self, masters: NDArray[np.int64], costs: Array) -> None:
-        """Add one cost for each of some masters, which may be named more than once."""
+        """Add costs to masters; a master may occur more than once."""
         for column in range(3):
             more = np.bincount(masters, costs[..., column], len(self.costs))
             self.costs[:, column] += more
@@ -173,7 +173,7 @@ class Load:
 
 
 class Traffic:
-    """The calls of exchanges, for pages whose buckets and homes are drawn at random."""
+    """The calls in exchanges for pages with random buckets and home shards."""
 
     def __init__(self, scenario: Scenario, costs: Costs, rng: np.random.Generator) -> None:
         self.prices = Prices(costs, scenario.layout, scenario.pages, scenario.distance)
@@ -184,9 +184,9 @@ class Traffic:
         self._template = scenario.layout.tables
 
     def visits(self, kinds: Sequence[int], *, first: bool | None, announced: bool = False) -> Load:
-        """Calls of ``visit.lua``.
+        """Return the load of calls of ``visit.lua``.
 
-        :param kinds: of each page its kind
+        :param kinds: the kind of each page
         :param first: the tables of the first read, or all others; None: all
         """
         load = Load.none(self._scenario.masters)
@@ -213,7 +213,7 @@ class Traffic:
         load.add(self.owners[shards], np.tile(cost.array(), (len(shards), 1)))
 
     def at_homes(self, script: str, homes: NDArray[np.int64]) -> Load:
-        """Calls of a script on the home shards of some pages, one for each shard."""
+        """Return the load of calls at home shards: one per shard, for release one per page."""
         load = Load.none(self._scenario.masters)
         if len(homes):
             call, page = self._costs.homes[script]
@@ -222,10 +222,10 @@ class Traffic:
         return load
 
     def look(self, pages: int) -> Load:
-        """Records of pages that were met."""
+        """Return the load of reading the records of this many candidates."""
         return self.at_homes("look", self._rng.integers(self._scenario.shards, size=pages))
 
     def pipelines(self, load: Load) -> tuple[NDArray[np.int64], Array]:
-        """Masters that an exchange needs, and what its pipeline costs each."""
+        """Return the masters that an exchange needs, and the cost of its pipeline for each."""
         (needed,) = np.nonzero(load.costs.any(axis=1))
         return needed, load.costs[needed] + self._costs.exchange.array()

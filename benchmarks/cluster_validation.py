@@ -1,11 +1,11 @@
-"""What decisions cost the servers of small clusters, measured and simulated side by side.
+"""Costs of decisions for the servers of small clusters, measured and simulated side by side.
 
 ``python -m benchmarks.cluster_validation [--stored 40000] [--decided 1000]``: clusters of 1, 3 and
-6 masters on this machine decide made-up texts by the public interface, a hundred at a time from one
-process; and new pages whose buckets are as long as those of an index of 10^9 pages. Next to each
-figure stands what :mod:`benchmarks.cluster_simulation` says of the same pages, with costs that are
-measured in the same run. An index of fewer pages is another thing: a hash of up to 512 short
-fields is a list, which the server searches from its beginning.
+6 masters on this machine decide generated texts through the public interface, a hundred at a time
+from one process, and new pages whose buckets are as long as those of an index of 10^9 pages. Beside
+each figure is that of :mod:`benchmarks.cluster_simulation` for the same pages, with costs measured
+in the same run. Smaller indexes behave differently: a hash of up to 512 short fields is a list,
+which the server searches from the start.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import BAND_RECORD, SIMHASH_RECORD, joined
 
 _IN_FLIGHT = 100
-_LONG = 1e9  # pages in an index whose buckets are imitated
-_PREFIXES, _FEW = 128, 4  # of each table, and pages in flight: so that few share a bucket in a call
+_LONG = 1e9  # pages in the imitated index
+_PREFIXES, _FEW = 128, 4  # prefixes per table, pages in flight: few share a bucket
 
 
 def long_pages(count: int, prefixes: int, seed: int) -> list[Entry]:
-    """Made-up pages of the default layout whose buckets are among the first of each table."""
+    """Generate pages of the default layout with buckets among the first of each table."""
     options = Options()
     rng = np.random.default_rng(seed)
     (pages,) = pages_of(options, count)
@@ -66,7 +66,7 @@ def long_pages(count: int, prefixes: int, seed: int) -> list[Entry]:
 
 
 async def _enter(index: Index, entries: Sequence[Entry]) -> int:
-    """Announce and commit pages that are new whatever they meet."""
+    """Announce and commit pages as new, whatever they meet."""
     queue = iter(entries)
 
     async def worker() -> int:
@@ -84,7 +84,7 @@ async def _enter(index: Index, entries: Sequence[Entry]) -> int:
 
 
 def _lengthen(place: cluster.Place, index: Index, pages: float, prefixes: int) -> None:
-    """Give every bucket as many records as an index of so many pages has in it."""
+    """Fill every bucket with as many records as in an index of ``pages`` pages."""
     rng = np.random.default_rng(1)
     spread = index.spread  # type: ignore[attr-defined]
     ends = [(i + 1) * 16_384 // len(place.servers) for i in range(len(place.servers))]
@@ -102,7 +102,7 @@ def _lengthen(place: cluster.Place, index: Index, pages: float, prefixes: int) -
 
 @attrs.frozen
 class Compared:
-    """Of a page: us of all servers and of the busiest, bytes that the client sends and gets."""
+    """Per page: us of all servers and of the busiest, bytes that the client sends and gets."""
 
     total: float
     busiest: float
@@ -111,7 +111,7 @@ class Compared:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Compared:
-        """What the simulation says."""
+        """Return the simulated costs."""
         count = outcome.decisions
         return cls(
             1e6 * outcome.busy.sum() / count,
@@ -122,7 +122,7 @@ class Compared:
 
 
 class _Watch:
-    """What the servers of a place take."""
+    """Measures the servers of a place."""
 
     def __init__(self, place: cluster.Place) -> None:
         self._place = place
@@ -146,7 +146,7 @@ class _Watch:
         )
 
     def stop(self, pages: int) -> tuple[Compared, float]:
-        """What a page took, and seconds of the client's processor."""
+        """Return the costs per page, and the client's processor seconds per page."""
         client = (time.process_time() - self._client) / pages
         took = time.perf_counter() - self._began
         spent = (self._now() - self._before - self._idle * took) / pages
@@ -155,7 +155,7 @@ class _Watch:
 
 
 async def validate(costs: Costs, stored: int, decided: int) -> Table:
-    """Servers' time a page, measured and simulated, in one run."""
+    """Return a table of server time per page, measured and simulated in one run."""
     table = Table(title="Measured / simulated: us of the servers, bytes of the client, a page")
     for name in (
         "masters, parts",
@@ -201,7 +201,7 @@ _Found = tuple[str, float, Compared, float]
 
 
 async def _decided(place: cluster.Place, stored: int, decided: int) -> list[_Found]:
-    """Pages of each kind, by the public interface."""
+    """Decide pages of each kind through the public interface."""
     options = attrs.evolve(place.options, hash_key=shared.HASH_KEY, namespace="dedup")
     found: list[_Found] = []
     index = open_index(options)
@@ -227,7 +227,7 @@ async def _decided(place: cluster.Place, stored: int, decided: int) -> list[_Fou
 
 
 async def _entered(place: cluster.Place, pages: float, count: int) -> _Found:
-    """New pages in buckets as long as those of a large index."""
+    """Enter new pages into buckets as long as those of a large index."""
     options = attrs.evolve(place.options, namespace="long", timeout=600.0)
     index = open_index(options)
     method = choose_method(options)
@@ -247,7 +247,7 @@ async def _entered(place: cluster.Place, pages: float, count: int) -> _Found:
 
 
 def main() -> None:
-    """Measure, simulate, print."""
+    """Measure, simulate, and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--stored", type=int, default=40_000)
     parser.add_argument("--decided", type=int, default=1_000)

@@ -1,16 +1,15 @@
-"""``scrapy crawl news`` with and without the plugin: throughput, by the clock and by CPU time.
+"""``scrapy crawl news`` with and without the plugin: throughput by wall-clock and by CPU time.
 
-Run ``python -m benchmarks.crawl --rounds 5``. A server in a process of its own has 2,000 article
-pages on loopback, listed in a news sitemap: about 45 kB of HTML each, with menus, teasers, scripts
-and styles, and 12 to 40 sentences of body text; ``--copies`` of them are light edits of earlier
-ones. The crawl reads its pages as it always does (decoding, metadata, links, extraction), stores
-them in SQLite and a feed, without pauses; the plugin has its defaults and an index in a file. Both
-crawls alternate, each in a new process with new files.
+Run ``python -m benchmarks.crawl --rounds 5``. A server in its own process has 2,000 article pages
+on loopback, listed in a news sitemap: about 45 kB of HTML each, with menus, teasers, scripts and
+styles, and 12 to 40 sentences of body text; a share ``--copies`` are light edits of earlier ones.
+The crawl reads its pages as usual (decoding, metadata, links, extraction) and stores them in SQLite
+and a feed, without delays; the plugin has its default settings and an index in a file. Both crawls
+alternate, each in a new process with new files.
 
-Throughput is that of article pages over the time of the crawl from its first request to the end,
-and over all processor time of the process, its start included. The ratio is that of the two crawls
-of a round. ``--cold`` adds crawls of 20 pages: one with an empty cache of compiled kernels, one
-with a full cache, and one without the plugin.
+Throughput is article pages per second from the first request to the end of the crawl, and per CPU
+second of the whole process. Ratios are between the two crawls of a round. ``--cold`` adds crawls of
+20 pages: with an empty cache of compiled kernels, with a full one, and without the plugin.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ _SETTINGS = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": "16",
     "LOG_LEVEL": "INFO",
 }
-_FEW = 20  # pages of a crawl that is made for its start
-_LINKS = 60  # in the menu and among the teasers, each
+_FEW = 20  # pages of a crawl that only measures the start
+_LINKS = 60  # links each in the menu and the teasers
 _STAT = re.compile(r"'([\w/]+)': ([\d.]+)")
 
 
 def articles(count: int, copies: float, seed: int = 7) -> Iterator[tuple[str, str]]:
-    """Titles and texts; a share of them are edits of earlier ones."""
+    """Yield titles and texts; a share of them are edits of earlier ones."""
     rng = random.Random(seed)
     texts: list[str] = []
     for number, line in enumerate(documents(count, seed)):
@@ -61,7 +60,7 @@ def articles(count: int, copies: float, seed: int = 7) -> Iterator[tuple[str, st
 
 
 def render(number: int, title: str, text: str, titles: list[str], seed: int = 7) -> bytes:
-    """A page with what surrounds an article on a news site."""
+    """Render a page with the surroundings of an article on a news site."""
     rng = random.Random(seed * 1_000_003 + number)
 
     def links(name: str) -> str:
@@ -93,7 +92,7 @@ def render(number: int, title: str, text: str, titles: list[str], seed: int = 7)
 
 
 def serve(count: int, copies: float) -> None:
-    """Serve the pages, print the address, go on until standard input is closed."""
+    """Serve the pages and print the address, until standard input is closed."""
     made = list(articles(count, copies))
     titles = [title for title, _ in made]
     pages = {
@@ -113,7 +112,7 @@ def serve(count: int, copies: float) -> None:
             self.wfile.write(page or b"")
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     address = f"http://127.0.0.1:{server.server_port}"
@@ -138,7 +137,7 @@ def serve(count: int, copies: float) -> None:
 
 @attrs.frozen
 class Crawl:
-    """One crawl: article pages, seconds from the first request on, CPU seconds of the process."""
+    """One crawl: article pages, seconds from the first request, CPU seconds of the process."""
 
     pages: int
     dropped: int
@@ -150,9 +149,9 @@ class Crawl:
 def crawl(address: str, *, plugin: bool, pages: int = 0, cache: Path | None = None) -> Crawl:
     """Crawl the pages with a new index.
 
-    :param pages: how many, 0: all
-    :param cache: folder of compiled kernels, other than the usual one
-    :raises SystemExit: it failed
+    :param pages: number of pages, 0: all
+    :param cache: folder of compiled kernels instead of the usual one
+    :raises SystemExit: the crawl failed
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -180,7 +179,7 @@ def crawl(address: str, *, plugin: bool, pages: int = 0, cache: Path | None = No
 
 
 def spread(values: list[float], digits: int) -> str:
-    """Median, smallest and largest."""
+    """Format median, minimum and maximum."""
     return (
         f"{statistics.median(values):,.{digits}f} "
         f"({min(values):,.{digits}f}-{max(values):,.{digits}f})"
@@ -188,7 +187,7 @@ def spread(values: list[float], digits: int) -> str:
 
 
 def measure(address: str, rounds: int, *, cold: bool) -> tuple[Table, Table]:
-    """Crawls in turn: a table of both and one of their ratios."""
+    """Alternate both crawls; return a table of them and one of their ratios."""
     table = Table(title="median (least-most)")
     for name in ("crawl", "pages", "dropped", "pages/s", "pages/CPU s", "CPU s", "peak MB"):
         table.add_column(name, justify="left" if name == "crawl" else "right")
@@ -206,7 +205,7 @@ def measure(address: str, rounds: int, *, cold: bool) -> tuple[Table, Table]:
         with tempfile.TemporaryDirectory() as cache:
             first = crawl(address, plugin=True, pages=_FEW, cache=Path(cache))
         add("with the plugin, nothing compiled", [first])
-    crawl(address, plugin=True, pages=_FEW)  # compiles what is not compiled yet
+    crawl(address, plugin=True, pages=_FEW)  # compiles missing kernels
     if cold:
         add("the same, compiled", [crawl(address, plugin=True, pages=_FEW)])
         add("without", [crawl(address, plugin=False, pages=_FEW)])
@@ -228,7 +227,7 @@ def measure(address: str, rounds: int, *, cold: bool) -> tuple[Table, Table]:
 
 
 def main() -> None:
-    """Serve, crawl, print the tables."""
+    """Serve, crawl, and print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""Resident memory of a crawl, with the plugin and without it.
+"""Resident memory of a crawl, with and without the plugin.
 
 Usage: ``python -m benchmarks.crawl_memory [--rounds N]``
 
-A spider yields 40 made-up pages of HTML, half of them copies; the index is in memory. Each crawl is
-a process of its own, whose memory is read from ``/proc/self/smaps_rollup`` (Linux) when its spider
-is closed. Without the extension module of kernels numba compiles them, here in an earlier crawl.
+A spider yields 40 generated HTML pages, half of them copies; the index is in memory. Each crawl is
+its own process, whose memory is read from ``/proc/self/smaps_rollup`` (Linux) when the spider
+closes. Without the extension module numba compiles the kernels, here in an earlier crawl.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ process.start()
 
 
 def crawl(cache: str, *, plugin: bool, compile_kernels: bool = False) -> tuple[float, float]:
-    """Megabytes of a crawl at its end: resident, and private."""
+    """Return the megabytes of a crawl at its end: resident, and private."""
     environment = {key: value for key, value in os.environ.items() if key != "DEDUP_COMPILE"}
     if compile_kernels:
         environment["DEDUP_COMPILE"] = "1"

@@ -1,17 +1,17 @@
-"""Check-then-insert with ready fingerprints: ours, and the same of datasketch, rensa and FAISS.
+"""Check-then-insert with ready fingerprints: ours, and that of datasketch, rensa and FAISS.
 
-Ours is the whole of a decision: propose (read, scan, claim), judging by the sketches of its
-candidates, commit. Each peer does what it offers: datasketch query and insert with the same
-eight bands of three minima, and so the same candidates; rensa's deduplicator and FAISS's
-IndexBinaryMultiHash (four tables of 16 bits of the SimHash, within 3 bits) with signatures of their
-own kind.
+Ours is the whole decision: propose (read, scan, claim), judge the candidates by their sketches,
+commit. Each peer does what it offers: datasketch queries and inserts with the same eight bands of
+three minima, and so finds the same candidates; rensa's deduplicator and FAISS's
+IndexBinaryMultiHash (four tables of 16 bits of the SimHash, within 3 bits) use their own
+signatures.
 
-Of a copy, datasketch's query names candidates and judges none. On Redis it is therefore measured
-twice: as it is, and ``verified``: the minima of each page are kept on the same server, those of
-the candidates fetched in one command and compared. 24 minima are all there is to compare, where our
-sketch has 512 bits: this judges less well than ours and costs less than it would with as many. One
-page is under way at a time: AsyncMinHashLSH, which may have more, was slower with 64 than with one.
-A third row lets it insert every page it has queried, copies too.
+For a copy, datasketch's query returns candidates without judging them. On Redis it is therefore
+measured a second time, ``verified``: each page's minima are kept on the same server, and those of
+candidates are fetched in one command and compared. With 24 minima where our sketch has 512 bits,
+this judges less well than ours, and costs less than with as many. One page is in flight at a time:
+AsyncMinHashLSH, which allows more, was slower with 64 than with one. In a third row it inserts
+every page after its query, copies too.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined
 
-IN_FLIGHT = 100  # pages that one process decides at the same time: Scrapy's CONCURRENT_ITEMS
+IN_FLIGHT = 100  # pages that a process decides at once: Scrapy's CONCURRENT_ITEMS
 SCAN_DISTANCE = 12
 _LEASE = 60.0
-_SKETCH = CONTENT.itemsize - 64  # where the sketch begins
+_SKETCH = CONTENT.itemsize - 64  # offset of the sketch
 _JACCARD = 2 / 3
-_DIFFERENT = 85  # differing bits of 512 in the sketches of pages with such a Jaccard index
+_DIFFERENT = 85  # of 512 sketch bits, as many as differ at that Jaccard index
 
 
 async def decide(index: Index, entry: Entry) -> bool:
-    """Whether the page was new; it is stored if so."""
+    """Decide a page and store it if it is new; return whether it was new."""
     known = NOTHING_KNOWN
     judged = NO_PAGES
     while True:
@@ -72,7 +72,7 @@ def _has_copy(near: PageRecords, content: bytes) -> bool:
 
 
 async def decide_all(index: Index, entries: Sequence[Entry], in_flight: int = IN_FLIGHT) -> int:
-    """Number of new pages; so many at a time as a spider has in flight."""
+    """Decide pages, ``in_flight`` at a time as a spider does; return the number of new ones."""
     queue = iter(entries)
 
     async def worker() -> int:
@@ -82,9 +82,9 @@ async def decide_all(index: Index, entries: Sequence[Entry], in_flight: int = IN
 
 
 def seconds(work: Callable[[], int]) -> tuple[float, int]:
-    """CPU seconds of some decisions in all threads of this process, and how many were new.
+    """Return the CPU seconds of decisions in all threads of this process, and how many were new.
 
-    Others may be using the machine; what they take must not count.
+    CPU time does not count other programs on the machine.
     """
     started = time.process_time()
     new = work()
@@ -92,7 +92,7 @@ def seconds(work: Callable[[], int]) -> tuple[float, int]:
 
 
 def datasketch_index(pages: Fingerprints, port: int | None = None) -> MinHashLSH:
-    """datasketch with pages in it, in memory or on a Redis server."""
+    """Return a datasketch index with these pages, in memory or on a Redis server."""
     config = None
     if port is not None:
         server = {"host": "127.0.0.1", "port": port}
@@ -105,13 +105,13 @@ def datasketch_index(pages: Fingerprints, port: int | None = None) -> MinHashLSH
 
 
 class Minima:
-    """The minima of pages, with datasketch's index on a Redis server, a key a page."""
+    """The minima of pages, one key per page, beside datasketch's index on a Redis server."""
 
     def __init__(self, port: int) -> None:
         self._client = redis.Redis(port=port)
 
     def keep(self, names: Sequence[str], hashes: Sequence[MinHash]) -> None:
-        """Store those of some pages."""
+        """Store the minima of pages."""
         self._client.mset(
             {
                 f"minima:{name}": minhash.hashvalues.tobytes()
@@ -120,7 +120,7 @@ class Minima:
         )
 
     def has_copy(self, names: Sequence[str], minhash: MinHash) -> bool:
-        """Whether one of the pages shares as many minima as pages with such a Jaccard index."""
+        """Whether one of these pages shares as many minima as copies do."""
         raw: list[bytes | None] = self._client.mget([f"minima:{name}" for name in names])  # type: ignore[assignment]
         kept = [np.frombuffer(one, np.uint32) for one in raw if one]
         return any((one == minhash.hashvalues).mean() >= _JACCARD for one in kept)
@@ -134,10 +134,10 @@ def decide_datasketch(
     *,
     always: bool = False,
 ) -> int:
-    """Number of new pages by datasketch: query, then insert.
+    """Query and insert pages with datasketch; return the number of new ones.
 
     :param minima: if given, candidates are compared by these
-    :param always: insert copies too
+    :param always: whether to insert copies too
     """
     new = 0
     for name, minhash in zip(names, hashes, strict=True):
@@ -153,7 +153,7 @@ def decide_datasketch(
 
 
 class Rensa:
-    """rensa's deduplicator, which decides and enters in one call."""
+    """rensa's deduplicator, which decides and inserts in one call."""
 
     def __init__(self, pages: Fingerprints) -> None:
         self._peer = rensa.RMinHashDeduplicator(
@@ -162,12 +162,12 @@ class Rensa:
         decide_rensa(self, pages)
 
     def add(self, name: str, minhash: object) -> bool:
-        """Whether the page was new."""
+        """Insert a page unless it is a duplicate; return whether it was new."""
         return bool(self._peer.add(name, minhash))
 
 
 def rensa_hashes(pages: Fingerprints) -> list[object]:
-    """Signatures of rensa: it hashes the minima of a page as if they were its shingles."""
+    """Return rensa's signatures: it hashes the minima of a page as its shingles."""
     made = []
     for row in pages.minima:
         one = rensa.RMinHash(num_perm=128, seed=42)
@@ -177,7 +177,7 @@ def rensa_hashes(pages: Fingerprints) -> list[object]:
 
 
 def decide_rensa(peer: Rensa, pages: Fingerprints, hashes: Sequence[object] | None = None) -> int:
-    """Number of new pages by rensa."""
+    """Decide pages with rensa; return the number of new ones."""
     return sum(
         peer.add(pages.address(i), one)
         for i, one in enumerate(rensa_hashes(pages) if hashes is None else hashes)
@@ -185,14 +185,14 @@ def decide_rensa(peer: Rensa, pages: Fingerprints, hashes: Sequence[object] | No
 
 
 def faiss_index(pages: Fingerprints) -> faiss.IndexBinaryMultiHash:
-    """FAISS with pages in it: four tables of 16 bits of the SimHash."""
+    """Return a FAISS index with these pages: four tables of 16 bits of the SimHash."""
     peer = faiss.IndexBinaryMultiHash(64, 4, 16)
     peer.add(_rows(pages))
     return peer
 
 
 def decide_faiss(peer: faiss.IndexBinaryMultiHash, pages: Fingerprints) -> int:
-    """Number of new pages by FAISS: range search within 3 bits, then add, page by page."""
+    """Range search within 3 bits, then add, page by page; return the number of new ones."""
     new = 0
     rows = _rows(pages)
     for i in range(len(rows)):

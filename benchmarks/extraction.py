@@ -1,18 +1,18 @@
-"""Compare extraction libraries with ours: body F1 and mean time a page.
+"""Compare extraction libraries with ours: body F1 and mean time per page.
 
     python -m benchmarks.extraction DATA [--sample N] [--only NAME ...] [--sets NAME ...]
 
-``DATA`` holds four folders, each optional: ``extraction-en`` (human article bodies),
-``extraction-forum`` (human main content), ``extraction-multilingual`` (snippets that must and must
-not appear) and ``pages-zh`` (raw Chinese pages, no truth). Libraries that are not installed are
-left out. Every page is decoded once, by ``decode``, outside the time that is measured.
+``DATA`` holds four optional folders: ``extraction-en`` (human-labelled article bodies),
+``extraction-forum`` (human-labelled main content), ``extraction-multilingual`` (snippets that must
+and must not appear) and ``pages-zh`` (raw Chinese pages without labels). Libraries that are not
+installed are left out. Every page is decoded once by ``decode`` before the time is measured.
 
-The line below each table says how many pages are shown to lexbor's HTML5 parser rather than read
-without one, how many of them have the text of the tree that it makes of the whole page, and what
-trimming, parsing and writing out cost.
+The line below each table says how many pages are passed to lexbor's HTML5 parser rather than read
+without one, how many of them have the same text as its tree of the whole page, and what trimming,
+parsing and serialising cost.
 
-F1 follows scrapinghub/article-extraction-benchmark: shingles of four tokens, counts normalised a
-page, F1 of mean precision and mean recall. A token is a word, or one Chinese character.
+F1 follows scrapinghub/article-extraction-benchmark: shingles of four tokens, counts normalised per
+page, F1 of mean precision and mean recall. A token is a word or one Chinese character.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _SIZE = 4
 
 @attrs.frozen
 class Sample:
-    """One page of a data set: its text and what is known about it."""
+    """A page of a data set: its HTML and what is known about it."""
 
     name: str
     html: str
@@ -51,7 +51,7 @@ class Sample:
 
 
 def load(data: Path, name: str) -> Iterator[Sample]:
-    """Read one of the four data sets."""
+    """Yield the pages of one of the four data sets."""
     folder = data / name
 
     def page(file: str) -> str:
@@ -82,14 +82,14 @@ def load(data: Path, name: str) -> Iterator[Sample]:
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
-    """Shingles of four tokens with their counts; a shorter text is one shingle."""
+    """Count the shingles of four tokens; a shorter text is one shingle."""
     tokens = _TOKEN.findall(text)
     count = max(1, len(tokens) - _SIZE + 1)
     return Counter(tuple(tokens[i : i + _SIZE]) for i in range(count)) if tokens else Counter()
 
 
 def precision_recall(truth: str, found: str) -> tuple[float, float]:
-    """Precision and recall of one page, as the article extraction benchmark defines them."""
+    """Return precision and recall of one page, as the article extraction benchmark defines them."""
     expected, got = shingles(truth), shingles(found)
     hits = sum((expected & got).values())
     wrong, missed = sum(got.values()) - hits, sum(expected.values()) - hits
@@ -105,7 +105,7 @@ def f1(precision: float, recall: float) -> float:
 
 
 def score_bodies(samples: list[Sample], found: list[str]) -> dict[str, float]:
-    """F1 of mean precision and mean recall over pages with a known body."""
+    """Return F1 of mean precision and mean recall over pages with a known body."""
     pairs = [precision_recall(s.truth, text) for s, text in zip(samples, found, strict=True)]
     precision = statistics.fmean(pair[0] for pair in pairs)
     recall = statistics.fmean(pair[1] for pair in pairs)
@@ -113,7 +113,7 @@ def score_bodies(samples: list[Sample], found: list[str]) -> dict[str, float]:
 
 
 def score_snippets(samples: list[Sample], found: list[str]) -> dict[str, float]:
-    """F1 and accuracy over snippets that must and must not appear."""
+    """Return F1 and accuracy over snippets that must and must not appear."""
     hit = miss = false = right = 0
     for sample, text in zip(samples, found, strict=True):
         flat = " ".join(text.split())
@@ -127,7 +127,7 @@ def score_snippets(samples: list[Sample], found: list[str]) -> dict[str, float]:
 
 
 def score_blind(samples: list[Sample], found: list[str]) -> dict[str, float]:
-    """Without truth: pages with a body, share of text that other pages of the site repeat."""
+    """Without truth: return pages with a body, and the share of text on other pages too."""
     seen: dict[str, Counter[str]] = {}
     for sample, text in zip(samples, found, strict=True):
         seen.setdefault(sample.group, Counter()).update({line.strip() for line in text.split("\n")})
@@ -178,7 +178,7 @@ def _readability() -> Extractor:
 
     def run(html: str) -> str:
         node = fromstring(Document(html).summary(html_partial=True))
-        # Text of neighbouring blocks must not stick together.
+        # Text of adjacent blocks must not be joined.
         return "\n".join(str(text) for text in node.itertext())
 
     return run
@@ -239,7 +239,7 @@ def _ours(mode: Mode) -> Extractor:
 
 
 def extractors() -> dict[str, Extractor]:
-    """Every extractor whose library is installed, by the name in the table."""
+    """Return every extractor whose library is installed, by its name in the table."""
     plain = {"include_comments": False}
     rows: list[tuple[str, str, Callable[[], Extractor]]] = [
         ("ours, balanced", "trafilatura", lambda: _ours("balanced")),
@@ -269,7 +269,7 @@ def extractors() -> dict[str, Extractor]:
 
 
 def run(extractor: Extractor, samples: list[Sample]) -> tuple[list[str], float, int]:
-    """Texts, mean milliseconds a page, pages on which the library raised."""
+    """Return texts, mean milliseconds per page, and pages on which the library raised."""
     found, spent, failed = [], 0.0, 0
     for sample in samples:
         start = time.thread_time()
@@ -283,7 +283,7 @@ def run(extractor: Extractor, samples: list[Sample]) -> tuple[list[str], float, 
 
 
 def beside_parser(samples: list[Sample]) -> str:
-    """How many pages the parser sees, and whether what it is not shown matters."""
+    """Describe how many pages the parser sees, and whether the omitted parts matter."""
     import numpy as np
     from resiliparse.parse.html import HTMLTree
 
@@ -314,7 +314,7 @@ def beside_parser(samples: list[Sample]) -> str:
 
 
 def main() -> None:
-    """Print one Markdown table a data set."""
+    """Print a Markdown table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("data", type=Path, help="folder that holds the data sets")
     parser.add_argument("--sample", type=int, default=0, help="pages a set, spread evenly (0: all)")

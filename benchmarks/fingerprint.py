@@ -51,7 +51,7 @@ _SMALL = "the of and to in a is that for it with as was on be by this are from a
 
 
 def english(words: int, seed: int) -> str:
-    """Sentences of small words and of words that were never seen before."""
+    """Generate sentences of short words and words that never occurred before."""
     draw = random.Random(seed)
     found = []
     for place in range(words):
@@ -64,7 +64,7 @@ def english(words: int, seed: int) -> str:
 
 
 def shingled(tokens: list[str]) -> list[str]:
-    """Shingles as users of the peers make them."""
+    """Return shingles as the peers' users make them."""
     return [" ".join(tokens[i : i + WIDTH]) for i in range(max(1, len(tokens) - WIDTH + 1))]
 
 
@@ -83,7 +83,7 @@ def by_datasketch(tokens: list[str]) -> MinHash:
 
 
 def over(pages: list[str], action: Callable[[str], object]) -> Callable[[], None]:
-    """The action on all pages, so that no cache knows the next one."""
+    """Apply an action to all pages in turn, so that caches do not help."""
 
     def run() -> None:
         for page in pages:
@@ -93,7 +93,7 @@ def over(pages: list[str], action: Callable[[str], object]) -> Callable[[], None
 
 
 def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
-    """Text to fingerprint and to MinHash of 128; the peers make no SimHash and keep stop words."""
+    """Yield jobs from text to fingerprint and MinHash; peers make no SimHash, keep stop words."""
     fingerprinter = Fingerprinter(Options())
     signer = TextSigner(Shingler(), PERMUTATIONS)
 
@@ -158,7 +158,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
 
 
 def threads_job(pages: list[str]) -> Job:
-    """The same work by one thread and by two, each with half of it."""
+    """Compare one thread with two that each do half of the work."""
     fingerprinter = Fingerprinter(Options())
     documents = [Document(key="https://one.example/1", text=page * 10) for page in pages]
 
@@ -185,7 +185,7 @@ def threads_job(pages: list[str]) -> Job:
 
 
 def html_job(pages: list[bytes]) -> Job:
-    """HTML to verdict, page after page into an index that is empty at first."""
+    """Decide HTML pages one after the other, with an index that is empty at first."""
 
     async def decided(dedup: Deduplicator, numbers: range) -> None:
         for number in numbers:
@@ -216,7 +216,7 @@ def html_job(pages: list[bytes]) -> Job:
 
 
 def read_pages(folder: Path) -> list[bytes]:
-    """The pages of a folder by name, unpacked."""
+    """Return the pages of a folder by name, decompressed."""
     found = []
     for path in sorted(folder.rglob("*.html*")):
         data = path.read_bytes()

@@ -1,12 +1,11 @@
-"""Synthetic fingerprints: the same pages for our indexes and for every peer.
+"""Synthetic fingerprints, the same pages for our indexes and for every peer.
 
-Distribution. Sizes are log-normal around 400 shingles, as those of news pages are. Minima of
-different pages are independent, so pages that are not copies share a band as rarely as real ones
-without a common template do. A copy is an edited page: its Jaccard index with the original is
-uniform between 0.85 and 1; each minimum stays with that probability, and each bit of the SimHash
-turns over with probability arccos(c) / pi (Charikar 2002), where c = 2J / (1 + J) is the cosine of
-two sets of one size. Bands and sketches are computed from the minima. An exact copy has the text of
-a page, and so all its numbers, under another key.
+Sizes are log-normal around 400 shingles, as in news pages. Minima of different pages are
+independent, so unrelated pages share a band as rarely as real ones without a common template. A
+copy is an edited page: its Jaccard index with the original is uniform between 0.85 and 1; each
+minimum stays with that probability, and each bit of the SimHash flips with probability arccos(c) /
+pi (Charikar 2002), where c = 2J / (1 + J) is the cosine of two sets of one size. Bands and sketches
+are computed from the minima. An exact copy has the same numbers and another key.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 BANDS, ROWS = 8, 3
 PERMUTATIONS = BANDS * ROWS
-LOWEST = 0.85  # Jaccard index of a copy with its original
+LOWEST = 0.85  # least Jaccard index of a copy with its original
 _SKETCH = 512
 _FIRST_BAND = SIMHASH_TABLES[-1] + 1
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
@@ -43,7 +42,7 @@ Words = NDArray[np.uint64]
 
 @attrs.frozen(eq=False)
 class Fingerprints:
-    """n pages by columns: uint32[n, 24] minima, uint64[n] SimHashes and keys, CONTENT[n]."""
+    """Columns of n pages: uint32[n, 24] minima, uint64[n] SimHashes and keys, CONTENT[n]."""
 
     minima: NDArray[np.uint32]
     simhashes: Words
@@ -55,7 +54,7 @@ class Fingerprints:
 
     @property
     def bands(self) -> Words:
-        """uint64[n, 8]: each three minima hashed to 64 bits."""
+        """uint64[n, 8]: hashes of three minima each."""
         minima = self.minima.astype(np.uint64).reshape(len(self), BANDS, ROWS)
         mixed = np.zeros((len(self), BANDS), np.uint64)
         for row in range(ROWS):
@@ -64,11 +63,11 @@ class Fingerprints:
         return np.asarray(mixed * np.uint64(_MIX[0]), np.uint64)
 
     def address(self, i: int) -> str:
-        """Address of a page, 80 characters."""
+        """Return the address of a page, 80 characters."""
         return f"https://www.example.com/{int(self.keys[i]):056d}"
 
     def entries(self) -> list[Entry]:
-        """As an index takes them one by one."""
+        """Return the pages as entries, to decide them one by one."""
         bands = self.bands.tolist()
         hashes = self.simhashes.tolist()
         keys = self.keys.tolist()
@@ -89,7 +88,7 @@ class Fingerprints:
         ]
 
     def pages(self) -> Pages:
-        """As an index takes them in bulk."""
+        """Return the pages in the form for bulk loading."""
         count = len(self)
         columns = [self.keys >> np.uint64(24)]
         columns += [
@@ -110,8 +109,8 @@ class Fingerprints:
         )
 
     def minhashes(self) -> list[MinHash]:
-        """As datasketch takes them."""
-        from datasketch import MinHash  # it loads SciPy, which the pages themselves do not need
+        """Return the pages as datasketch's signatures."""
+        from datasketch import MinHash  # loads SciPy, which only datasketch needs
 
         return [
             MinHash(num_perm=PERMUTATIONS, scheme="affine32", hashvalues=row) for row in self.minima
@@ -119,7 +118,7 @@ class Fingerprints:
 
 
 def fresh(count: int, seed: int) -> Fingerprints:
-    """Pages of their own."""
+    """Generate unrelated pages."""
     rng = np.random.default_rng(seed)
     content = np.zeros(count, CONTENT)
     content["size"] = rng.lognormal(np.log(400), 0.7, count).clip(8, 50_000)
@@ -133,7 +132,7 @@ def fresh(count: int, seed: int) -> Fingerprints:
 
 
 def copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Fingerprints:
-    """Edited copies of some pages, under keys of their own."""
+    """Generate edited copies of some pages, under their own keys."""
     rng = np.random.default_rng(seed)
     chosen = np.asarray(which)
     other = fresh(len(chosen), seed + 1)
@@ -154,7 +153,7 @@ def copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Fingerprints
 
 
 def exact_copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Fingerprints:
-    """The same texts as some pages, under keys of their own."""
+    """Generate exact copies of some pages, under their own keys."""
     chosen = np.asarray(which)
     keys = fresh(len(chosen), seed).keys
     content = pages.content[chosen].copy()
@@ -163,7 +162,7 @@ def exact_copies(pages: Fingerprints, which: Sequence[int], seed: int) -> Finger
 
 
 def mixed(parts: Sequence[Fingerprints], seed: int) -> Fingerprints:
-    """The pages of all parts in random order."""
+    """Return the pages of all parts in random order."""
     order = np.random.default_rng(seed).permutation(sum(map(len, parts)))
     return Fingerprints(
         np.concatenate([one.minima for one in parts])[order],

@@ -1,21 +1,21 @@
-"""What pages of an attacker do to honest ones, by setting.
+"""What an attacker's pages do to honest ones, by setting.
 
     python -m benchmarks.hostile_pages [FILE ...] [--articles 40] [--digests 37] [--sentences 60]
 
-*Falsified copies*: a page that repeats an article and falsifies a part of it is stored first; then
-the article itself comes. Falsified are sentences in a row, replaced by such of another article
-(``passage``), or single words. *Digest pages*: a page of eight articles, one behind the other, is
-stored first; then each of the articles comes. Printed is how many of the articles are dropped.
+*Falsified copies*: a page that repeats an article with a falsified part is stored first, then the
+article itself. Falsified are consecutive sentences, replaced by those of another article
+(``passage``), or single words. *Digest pages*: a page of eight consecutive articles is stored
+first, then each of the articles. Printed is how many articles are dropped.
 
-*One more sentence*: an article is stored first; then the article comes with a sentence of another
-one. Printed is how many of them are dropped, by the words of the sentence without stop words.
+*One more sentence*: an article is stored first, then the same with a sentence of another one.
+Printed is how many are dropped, by the number of words of the sentence without stop words.
 
-*Changed places*: a forecast in words for eight regions is stored first; then the same comes in
-which the weather of some regions has changed places. *Scrambled*: all runs of so many words of an
-article, in random order, are stored first; then the article itself comes. Every sequence of three
-words is stored in both cases, and what the page says is not.
+*Changed places*: a forecast in words for eight regions is stored first, then the same with the
+weather of some regions exchanged. *Scrambled*: all runs of n words of an article, in random order,
+are stored first, then the article. In both cases every sequence of three words is stored, but what
+the page says is not.
 
-FILEs hold documents, one JSON object a line, as for the evaluation; without them articles are made
+FILEs hold documents, one JSON object per line, as for the evaluation; by default articles are made
 up. The hash key is fixed, so every run prints the same.
 """
 
@@ -57,7 +57,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 READ = ("balanced, the default", "strict", "measure = novelty", "measure = jaccard")
 BANDS = (2, 4, 8, 16, 32)
 DIGEST = 8  # articles on a page
-LENGTHS = (1, 8, 13, 19, 25, 33)  # words of a sentence, from each of them on
+LENGTHS = (1, 8, 13, 19, 25, 33)  # numbers of words in a sentence, each up to the next
 REGIONS = (
     *("northern valleys", "eastern coast", "western islands", "southern plains"),
     *("central highlands", "lake district", "river delta", "border villages"),
@@ -78,21 +78,21 @@ NIGHTS = (
     "Nights will be noticeably cooler again",
 )
 FORECASTS = 20
-CHANGED = (2, 3, 4, 8)  # regions whose weather changes places
-RUNS = (3, 4, 5, 8)  # words in a row that a scrambled page leaves together
-_SHORTEST = 400  # characters of an article that is taken from a file
+CHANGED = (2, 3, 4, 8)  # numbers of regions whose weather is exchanged
+RUNS = (3, 4, 5, 8)  # lengths of the word runs that a scrambled page keeps
+_SHORTEST = 400  # characters of an article that is read from a file, at least
 
 console = Console(width=110)
 
 
 def falsified(text: str, other: str, share: float, seed: int) -> str:
-    """A text in which a passage with this share of its letters is one of another text.
+    """Return a text in which a passage with this share of its letters comes from another text.
 
-    Whole sentences in a row: of all falsifications this leaves most of the text as it was.
+    The passage is of consecutive whole sentences: no other falsification leaves more text intact.
     """
     parts = ["".join(sentence) for sentence in split_sentences(text)]
     wanted = share * len(text)
-    behind = np.cumsum([len(part) for part in reversed(parts)])[::-1]  # letters from each one on
+    behind = np.cumsum([len(part) for part in reversed(parts)])[::-1]  # letters up to the end
     first = random.Random(seed).randrange(max(1, int((behind >= wanted).sum())))
     last, length = first, 0
     while last < len(parts) and length < wanted:
@@ -103,7 +103,7 @@ def falsified(text: str, other: str, share: float, seed: int) -> str:
 
 
 async def dropped(options: Options, first: Sequence[str], then: Sequence[str]) -> int:
-    """How many texts are duplicates once others are stored."""
+    """Store texts, then decide others; return how many of these are duplicates."""
     async with Deduplicator(options) as dedup:
         for n, text in enumerate(first):
             verdict = await dedup.decide(Document(key=f"https://attacker.example/{n}", text=text))
@@ -119,12 +119,12 @@ async def dropped(options: Options, first: Sequence[str], then: Sequence[str]) -
 
 
 def options_of(**settings: Any) -> Options:
-    """Options with a fixed key of the hashes."""
+    """Return options with a fixed hash key."""
     return Options(index_url="memory:", hash_key="1", **settings)
 
 
 def print_falsified(articles: Sequence[str]) -> None:
-    """The table of falsified copies."""
+    """Print the table of falsified copies."""
     others = [*articles[1:], articles[0]]
     table = Table(title=f"of {len(articles)} honest articles, dropped behind a copy that falsifies")
     table.add_column("setting")
@@ -146,7 +146,7 @@ def print_falsified(articles: Sequence[str]) -> None:
 
 
 def print_digests(articles: Sequence[str]) -> None:
-    """The table of digest pages."""
+    """Print the table of digest pages."""
     some = articles[: len(articles) // DIGEST * DIGEST]
     digests = ["\n".join(some[i : i + DIGEST]) for i in range(0, len(some), DIGEST)]
     table = Table(
@@ -166,7 +166,7 @@ def print_digests(articles: Sequence[str]) -> None:
 
 
 def print_sentences(articles: Sequence[str]) -> None:
-    """The table of articles with one more sentence."""
+    """Print the table of articles with one more sentence."""
     fingerprint = Fingerprinter(options_of())
     counts: Counter[tuple[str, int, bool]] = Counter()
     for n, text in enumerate(articles):
@@ -191,7 +191,7 @@ def print_sentences(articles: Sequence[str]) -> None:
 
 
 def forecast(weather: Sequence[tuple[str, str]]) -> str:
-    """A forecast in words for all regions."""
+    """Return a forecast in words for all regions."""
     return " ".join(
         f"In the {region} {sky}. {night}."
         for region, (sky, night) in zip(REGIONS, weather, strict=True)
@@ -199,7 +199,7 @@ def forecast(weather: Sequence[tuple[str, str]]) -> str:
 
 
 def changed_places(number: int, seed: int) -> tuple[str, str]:
-    """A forecast, and the same in which the weather of so many regions has moved on by one."""
+    """Return a forecast, and the same with the weather of ``number`` regions rotated by one."""
     rng = random.Random(seed)
     pairs = [(sky, night) for sky in SKIES for night in NIGHTS]
     weather = rng.sample(pairs, len(REGIONS))
@@ -211,7 +211,7 @@ def changed_places(number: int, seed: int) -> tuple[str, str]:
 
 
 def scrambled(text: str, length: int, seed: int) -> str:
-    """All runs of so many words of a text, in random order."""
+    """Return all runs of ``length`` words of a text, in random order."""
     words = text.split()
     runs = [" ".join(words[i : i + length]) for i in range(len(words) - length + 1)]
     random.Random(seed).shuffle(runs)
@@ -219,7 +219,7 @@ def scrambled(text: str, length: int, seed: int) -> str:
 
 
 def print_familiar(count: int) -> None:
-    """The tables of pages whose sequences of words are all stored."""
+    """Print the tables of pages all of whose word sequences are stored."""
 
     def changed(name: str, number: int) -> int:
         pairs = [changed_places(number, seed) for seed in range(count)]
@@ -241,9 +241,9 @@ def print_familiar(count: int) -> None:
 def print_counts(
     title: str, columns: Mapping[str, int], count_of: Callable[[str, int], int]
 ) -> None:
-    """A table with a row for each of some settings.
+    """Print a table with a row for each setting.
 
-    :param columns: their headings, and the number that each is for
+    :param columns: headings, each with the number that it stands for
     :param count_of: called with the name of the settings and such a number
     """
     table = Table(title=title)

@@ -1,14 +1,14 @@
-"""Decisions a second of every index, against datasketch, rensa and FAISS in the same run.
+"""Decisions per second of every index, against datasketch, rensa and FAISS in the same run.
 
-    python -m benchmarks.index            # small: about 3 minutes
-    python -m benchmarks.index --full     # to 1,000,000 pages, growth to 10,000,000: about an hour
+    python -m benchmarks.index # small: about 3 minutes
+    python -m benchmarks.index --full # to 1,000,000 pages, growth to 10,000,000: about an hour
     python -m benchmarks.index --only redis
 
-All figures are medians over the rounds. Client and server run on this machine. To a server on
-another machine a page makes two round trips (propose, commit), which up to 64 pages share. What
-is compared is described in :mod:`benchmarks.deciding`, how the pages are made in
-:mod:`benchmarks.fingerprints`. The peers' figures on Redis are those of an index of
-``--peer-pages``: datasketch takes 4 to 5 KB a page there, and hardly slows down as it grows.
+All figures are medians over the rounds. Client and server run on this machine. With a server on
+another machine, a page takes two round trips (propose, commit), which up to 64 pages share.
+:mod:`benchmarks.deciding` describes what is compared, :mod:`benchmarks.fingerprints` how pages are
+made. The peers' figures on Redis are for an index of ``--peer-pages``: datasketch takes 4 to 5 KB
+per page there, and hardly slows down as it grows.
 """
 
 from __future__ import annotations

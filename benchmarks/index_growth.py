@@ -1,4 +1,4 @@
-"""What a decision costs as the index grows, in a plot and a table."""
+"""The cost of a decision as the index grows, as a plot and a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLDER = Path("build/benchmarks")
 
 
 def measure(sizes: list[int], decisions: int, rounds: int, progress: Progress) -> Table:
-    """One index that grows, in memory and on Redis; the plot goes into ``build/benchmarks``."""
+    """Grow an index in memory and one on Redis; the plot is written to ``build/benchmarks``."""
     table = Table(title="Growth: us a decision of a new page, 100 in flight, one process")
     for name in ("pages", "memory:", "redis:"):
         table.add_column(name, justify="right")

@@ -21,13 +21,13 @@ Decide = Callable[[Fingerprints], tuple[float, int]]
 
 
 def mixed(seed: int, count: int, stored: Fingerprints) -> tuple[Fingerprints, Fingerprints]:
-    """Half of the pages to decide are new, half are copies of stored ones."""
+    """Return the pages to decide: half are new, half are copies of stored ones."""
     which = [(i * 7919 + seed) % len(stored) for i in range(count // 2)]
     return fresh(count // 2, 20_000_000 + seed), copies(stored, which, seed)
 
 
 def measure(sizes: list[int], decisions: int, rounds: int, progress: Progress) -> Table:
-    """One table: pages a CPU second of everybody, and the share of copies that each finds."""
+    """Return a table of pages per CPU second, and of the share of copies found, for each index."""
     table = Table(title="In one process: check-then-insert, pages a CPU second (copies found)")
     names = ["pages", "memory:", "sqlite:", "datasketch", "rensa", "FAISS multi-hash"]
     for name in names:
@@ -84,7 +84,7 @@ def _runners(size: int, folder: Path, tick: Callable[[], None]) -> dict[str, Dec
 
 
 def _all(size: int) -> Fingerprints:
-    """All pages of an index, in the parts in which it is filled."""
+    """Return all pages of an index, in the parts in which it is filled."""
     import numpy as np
 
     parts = [indexed(start, min(50_000, size - start)) for start in range(0, size, 50_000)]

@@ -1,10 +1,10 @@
-"""Decisions a second on one Redis server, from one process and from four, against datasketch.
+"""Decisions per second on one Redis server, from one process and from four, against datasketch.
 
-Ours and datasketch take turns, each with a server of its own, so that both meet the machine as it
-is. A ``mixed`` stream is half new pages, a quarter edited copies and a quarter exact ones.
+Ours and datasketch take turns, each with its own server, so that both meet the same conditions. A
+``mixed`` stream is half new pages, a quarter edited and a quarter exact copies.
 
-``CPU`` is the processor time of a page in us, of the clients and the server together, ours and that
-of datasketch: its ratio holds whatever else the machine does.
+``CPU`` is processor time per page in us, of clients and server together, ours and datasketch's: its
+ratio holds whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ KINDS = ("unique", "mixed", "copy", "exact copy")
 OURS, *PEERS = WHO = ["ours", "query + insert", "query, insert if new", "the same, verified"]
 ALWAYS, VERIFIED = PEERS[0], PEERS[-1]
 _PARAMETERS = {"bands": "8"}
-PART = 50_000  # pages loaded at a time
+PART = 50_000  # pages loaded at once
 _WARM = 64
 
 
 def indexed(start: int, count: int) -> Fingerprints:
-    """Pages of the index: the same for the same numbers."""
+    """Return pages of the index: the same numbers give the same pages."""
     return fresh(count, 1_000 + start)
 
 
 def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
-    """Pages to decide: new ones, or copies of pages in an index of some size."""
+    """Return pages to decide: new ones, or copies of pages in an index of this size."""
     if kind == "unique":
         return fresh(count, 10_000_000 + seed)
     if kind == "mixed":
@@ -58,7 +58,7 @@ def sample(kind: str, seed: int, count: int, size: int) -> Fingerprints:
 
 
 async def fill(index: Index, size: int, tick: Callable[[int], None], loaded: int = 0) -> None:
-    """Load pages up to a size, a part at a time."""
+    """Load pages in parts up to a size."""
     for start in range(loaded, size, PART):
         part = indexed(start, min(PART, size - start))
         await index.load(part.pages())
@@ -67,7 +67,7 @@ async def fill(index: Index, size: int, tick: Callable[[int], None], loaded: int
 
 @attrs.frozen
 class Work:
-    """What one process does."""
+    """The work of one process."""
 
     url: str
     port: int
@@ -79,9 +79,9 @@ class Work:
 
 
 def run(work: Work, barrier: Any, times: Any) -> None:
-    """Decide some pages at the same time as the other processes; tells when, CPU, what came out."""
+    """Decide pages at the same time as other processes; report time, CPU and results."""
     pages = sample(work.kind, work.seed, work.count, work.size)
-    warm = fresh(_WARM, 90_000_000 + work.seed)  # kernels and connections, before the clock starts
+    warm = fresh(_WARM, 90_000_000 + work.seed)  # load kernels and connect before the clock starts
     if work.who != OURS:
         lsh = _datasketch(work.port)
         minima = deciding.Minima(work.port) if work.who == VERIFIED else None
@@ -117,7 +117,7 @@ def _datasketch(port: int) -> Any:
 
 @attrs.frozen
 class Measured:
-    """Pages a second, CPU of a page in us, and the share of pages that were found new."""
+    """Pages per second, CPU per page in us, and the share of pages found new."""
 
     rate: float
     cpu: float
@@ -125,13 +125,13 @@ class Measured:
 
 
 def together(works: list[Work]) -> Measured:
-    """What some processes did together."""
+    """Run processes together and return their total."""
     context = multiprocessing.get_context("spawn")
     barrier, times = context.Barrier(len(works)), context.Queue()
     processes = [context.Process(target=run, args=(one, barrier, times)) for one in works]
     for process in processes:
         process.start()
-    # The server's time from here on is that of the warm-up, which is little, and of the decisions.
+    # The server's time from here on is that of decisions, and of the short warm-up.
     with redis.Redis(port=works[0].port) as client:
         before = _server_cpu(client)
         measured = [times.get(timeout=600) for _ in works]
@@ -140,7 +140,7 @@ def together(works: list[Work]) -> Measured:
         process.join()
     taken = max(one[1] for one in measured) - min(one[0] for one in measured)
     count = sum(one.count for one in works)
-    # A page of the warm-up is taken to cost the server as much as any other.
+    # A warm-up page is assumed to cost the server as much as any other.
     server *= count / (count + _WARM * len(works))
     cpu = sum(one[2] for one in measured) + server
     return Measured(count / taken, 1e6 * cpu / count, sum(one[3] for one in measured) / count)
@@ -152,7 +152,7 @@ def _server_cpu(client: redis.Redis) -> float:
 
 
 def median(measured: list[Measured]) -> Measured:
-    """The medians of some rounds; the share found new is that of the last."""
+    """Return the medians over rounds; the share found new is that of the last round."""
     return Measured(
         statistics.median(one.rate for one in measured),
         statistics.median(one.cpu for one in measured),
@@ -161,7 +161,7 @@ def median(measured: list[Measured]) -> Measured:
 
 
 def floor(server: RedisServer, pages: int = 3200) -> float:
-    """Pages a second of the least there is: 4 GETs of 1 KB a page, 64 pages a pipeline."""
+    """Return an upper bound of pages per second: 4 GETs of 1 KB per page, 64 pages per pipeline."""
     client: redis.Redis = server.client()
     for i in range(256):
         client.set(f"floor{i}", b"x" * 1024)
@@ -178,7 +178,7 @@ def floor(server: RedisServer, pages: int = 3200) -> float:
 
 
 def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> list[str]:
-    """Round trips of a page alone, commands of a page under load, and its server CPU."""
+    """Return round trips of a single page; commands and server CPU per page under load."""
     client: Any = server.client()
     measured = []
     for in_flight, seed in ((1, 77), (deciding.IN_FLIGHT, 78)):
@@ -202,11 +202,11 @@ def commands(server: RedisServer, kind: str, size: int, count: int = 640) -> lis
     return [f"{measured[0]:.2f}", f"{measured[1]:.3f}", f"{inside:.1f}", f"{micros:.0f}"]
 
 
-_SLOW = 1000  # us from which on the server takes note of a call
+_SLOW = 1000  # us from which the server logs a call
 
 
 def watch_calls(client: Any) -> None:
-    """Let the server take note of long script calls from now on."""
+    """Make the server log long script calls from now on."""
     client.config_set("slowlog-log-slower-than", _SLOW)
     client.config_set("slowlog-max-len", 100_000)
     client.slowlog_reset()
@@ -214,9 +214,9 @@ def watch_calls(client: Any) -> None:
 
 
 def script_calls(client: Any) -> list[str]:
-    """Number of script calls since then, their mean, the longest one and the second longest, in ms.
+    """Return number, mean, longest and second longest of the script calls since then, in ms.
 
-    Times are by the clock: on a busy machine they hold what the server had to wait for a core.
+    Times are by the clock and include waiting for a core on a busy machine.
     """
     stats = client.info("commandstats").get("cmdstat_evalsha", {"calls": 0, "usec_per_call": 0.0})
     slow = client.slowlog_get(100_000)
@@ -232,7 +232,7 @@ _ADMIN = ("evalsha", "eval", "info", "config|resetstat", "client|setinfo", "sele
 def measure(
     sizes: list[int], peer_size: int, decisions: int, rounds: int, progress: Progress
 ) -> list[Table]:
-    """Tables of the Redis index."""
+    """Return the tables of the Redis index."""
     speed = Table(
         title=f"Redis: decisions a second in turns, datasketch's index holds {peer_size:,} pages"
     )
@@ -292,7 +292,7 @@ def measure(
 
 
 def _cells(measured: list[Measured], ours: list[Measured] | None = None) -> list[str]:
-    """Medians; the ratio of each round, its median, least and most."""
+    """Format medians, and the median, minimum and maximum of the ratios by round."""
     own = median(measured)
     faster = cheaper = ""
     if ours is not None:
@@ -327,7 +327,7 @@ def _works(
 
 
 def _fill_peers(server: RedisServer, size: int, progress: Progress) -> float:
-    """Enter pages into datasketch's index; returns its bytes a page, minima left out."""
+    """Insert pages into datasketch's index; return its bytes per page without minima."""
     client: Any = server.client()
     before = client.info("memory")["used_memory"]
     job = progress.add_task(f"datasketch on Redis, {size:,} pages: filling", total=2 * size)

@@ -1,12 +1,12 @@
-"""Bytes a page of the shared indexes, part by part.
+"""Bytes per page of the shared indexes, part by part.
 
 Usage: ``python benchmarks/index_size.py [--pages 100000 1000000] [--kinds redis sqlite]``
 
-Every index is filled with random pages whose address has 80 characters, as large crawls have them,
-and then measured as a whole: Redis by its ``used_memory`` before and after, SQLite by its file
-after a checkpoint. The parts of a Redis index are what ``MEMORY USAGE`` says of a sample of each
-kind of key, the parts of a file are the lengths of its columns; what is left is the server's own
-hash table, or the pages and the rows of the file.
+Each index is filled with random pages whose addresses have 80 characters, as in large crawls, and
+measured as a whole: Redis by ``used_memory`` before and after, SQLite by its file after a
+checkpoint. Parts of a Redis index are ``MEMORY USAGE`` of a sample of each kind of key, parts of a
+file the lengths of its columns; the rest is the server's own hash table, or the overhead of pages
+and rows in the file.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from dedup_middleware.signature.ribbon import filter_size
 from tests.servers import RedisServer, running_redis
 
 ADDRESS = 80
-SHINGLES = 280  # of a page: the median; those of Chinese news have as many on average
-ANCHORS = 15  # the mean of a week of Chinese news
+SHINGLES = 280  # per page: the median, which is also the mean of Chinese news
+ANCHORS = 15  # mean over a week of Chinese news
 PART = 100_000  # pages loaded at once
-SAMPLE = 300  # keys of a kind
+SAMPLE = 300  # keys of each kind
 LIMITS = {"default": 450.0, "SimHash tables only": 130.0}
 PARTS = ("key table", "SimHash tables", "bands", "page records", "addresses", "the rest", "all")
 
 
 @attrs.frozen
 class Setting:
-    """What is compared."""
+    """A configuration to compare."""
 
     name: str
     options: Mapping[str, object]
@@ -68,7 +68,7 @@ SETTINGS = (
 
 
 def pages_of(options: Options, total: int) -> Iterator[Pages]:
-    """Random pages, some at a time."""
+    """Yield random pages in parts."""
     bands = 0 if options.method == "simhash" else options.band_count
     tables = [KEY_TABLE, *SIMHASH_TABLES, *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + bands)]
     evidence = choose_method(options).keeps_payload
@@ -105,7 +105,7 @@ def pages_of(options: Options, total: int) -> Iterator[Pages]:
 
 
 async def fill(index: Index, options: Options, total: int) -> None:
-    """Make the index and put pages in."""
+    """Create the index and fill it."""
     method = choose_method(options)
     record = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
     await index.open({RECORD: record.parameter})
@@ -114,7 +114,7 @@ async def fill(index: Index, options: Options, total: int) -> None:
 
 
 def kind_of(name: bytes) -> str:
-    """Part of the index that a key belongs to, by what follows the namespace."""
+    """Return the part of the index that a key belongs to, by the name after the namespace."""
     end = name.index(b"}") + 1
     rest, held = name[end:], held_by(name, name[:end])
     if held is not None:
@@ -127,7 +127,7 @@ def kind_of(name: bytes) -> str:
 
 
 def redis_parts(server: RedisServer, base: int, total: int) -> dict[str, float]:
-    """Bytes a page, by part."""
+    """Return bytes per page by part."""
     with server.client() as client:
         used = int(client.info("memory")["used_memory"]) - base
         names: dict[str, list[bytes]] = {}
@@ -138,7 +138,7 @@ def redis_parts(server: RedisServer, base: int, total: int) -> dict[str, float]:
             chosen = random.Random(1).sample(members, min(SAMPLE, len(members)))
             pipe = client.pipeline(transaction=False)
             for name in chosen:
-                pipe.memory_usage(name, samples=0)  # all fields of a hash
+                pipe.memory_usage(name, samples=0)  # sample all fields of a hash
             sizes = [size for size in pipe.execute() if size]
             found[kind] += sum(sizes) / len(sizes) * len(members) / total
     found["all"] = used / total
@@ -147,7 +147,7 @@ def redis_parts(server: RedisServer, base: int, total: int) -> dict[str, float]:
 
 
 def sqlite_parts(file: Path, total: int) -> dict[str, float]:
-    """Bytes a page, by part."""
+    """Return bytes per page by part."""
     db = sqlite3.connect(file)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     found = dict.fromkeys(PARTS, 0.0)
@@ -165,7 +165,7 @@ def sqlite_parts(file: Path, total: int) -> dict[str, float]:
 
 
 async def measure(kind: str, setting: Setting, total: int) -> dict[str, float]:
-    """Bytes a page of one index, by part."""
+    """Return bytes per page of one index by part."""
     with tempfile.TemporaryDirectory() as folder:
         if kind == "sqlite":
             file = Path(folder) / "index.db"

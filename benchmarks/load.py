@@ -2,11 +2,10 @@
 
 Usage: ``python -m benchmarks.load [--pages 1000000] [--sample 20000] [--kinds memory redis]``
 
-Every step runs in a process of its own, one after the other. ``CPU`` is the processor time of that
-process and of the server together, so that "on one core" are the pages a minute that would be left
-if both had to share one; ``time`` is what passed on this machine. The peer inserts a sample of the
-same pages, with the same eight bands of three minima, in an ``insertion_session``, into memory and
-into the same Redis server.
+Steps run one after the other, each in its own process. ``CPU`` is the processor time of that
+process and the server together, so "on one core" is the number of pages per minute if both shared
+one core; ``time`` is wall-clock time. The peer inserts a sample of the same pages, with the same
+eight bands of three minima, in an ``insertion_session``, into memory and the same server.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from dedup_middleware.tools.portable.portable_file import arrow
 from tests.servers import RedisServer, running_redis
 
 _PARAMETERS = {"bands": f"{BANDS}x{ROWS}"}
-_PART = 50_000  # pages made at a time
-_BLOCK = 500_000  # pages loaded at a time
+_PART = 50_000  # pages generated at once
+_BLOCK = 500_000  # pages loaded at once
 PEER = "datasketch insert"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @attrs.frozen
 class Cost:
-    """What a step took: seconds that passed, seconds of processors, bytes of memory."""
+    """The cost of a step: wall-clock seconds, processor seconds, bytes of memory."""
 
     seconds: float
     cpu: float
@@ -57,20 +56,20 @@ Row = tuple[str, int, Cost]
 
 @attrs.frozen
 class Place:
-    """An index, and the server it is on."""
+    """An index and its server."""
 
     kind: str
     url: str
     server: int | None = None
 
     async def opened(self) -> Index:
-        """The index, open."""
+        """Return the index, open."""
         index = open_index(Options(index_url=self.url, timeout=120, namespace="load"))
         await index.open(_PARAMETERS)
         return index
 
     def cpu(self) -> float:
-        """Seconds of processors that this process and the server have taken so far."""
+        """Return the processor seconds of this process and the server so far."""
         own = time.process_time()
         if self.server is None:
             return own
@@ -79,7 +78,7 @@ class Place:
 
 
 class Clock:
-    """Adds up what happens inside ``with`` blocks."""
+    """Adds up the cost of ``with`` blocks."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -94,7 +93,7 @@ class Clock:
         self._cpu += self._place.cpu()
 
     def cost(self) -> Cost:
-        """All of it, and the most memory this process had."""
+        """Return the total, and the peak memory of this process."""
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return Cost(self._seconds, self._cpu, memory)
 
@@ -179,7 +178,7 @@ def _datasketch(place: Place, count: int, _path: Path) -> list[Cost]:
 
 
 def _apart(work: Callable[[Place, int, Path], list[Cost]], *arguments: object) -> list[Cost]:
-    """Run a step in a process of its own."""
+    """Run a step in its own process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         costs = pool.apply(work, arguments)
     for cost in costs:
@@ -188,7 +187,7 @@ def _apart(work: Callable[[Place, int, Path], list[Cost]], *arguments: object) -
 
 
 def measure(kind: str, count: int, sample: int, folder: Path, server: RedisServer) -> list[Row]:
-    """Step, number of pages and cost, of each step with one back end."""
+    """Return step, number of pages and cost, for each step with one back end."""
     urls = {"memory": "memory:", "sqlite": f"sqlite:{folder}/index.db", "redis": server.url}
     place = Place(kind, urls[kind], server.pid if kind == "redis" else None)
     path = folder / f"{kind}.parquet"

@@ -2,16 +2,15 @@
 
 Usage: ``python -m benchmarks.maintenance [--pages 100000 1000000] [--kinds redis sqlite]``
 
-The pages are of ten hosts, a hundred were committed in each second. ``one by one``: the same call
-for a single page, for a sample of the pages. ``SCAN + UNLINK``: an index that keeps a key a page,
-named by its address, from which the keys of a host are removed with ``redis-py``, 1,000 a call: on
-the same server, in another database; its pattern can ask for less than the function that
-``forget_addresses`` takes. ``ratio``: pages a second of CPU against that peer.
+The pages are from ten hosts, and a hundred were committed each second. ``one by one``: the same
+call with single pages, for a sample. ``SCAN + UNLINK``: an index with one key per page, named by
+address, from which the keys of a host are removed with ``redis-py``, 1,000 per call, on the same
+server in another database; its pattern is less expressive than the function for
+``forget_addresses``. ``ratio``: pages per CPU second, relative to that peer.
 
-``CPU`` is the processor time of this process and of the server together. ``longest call`` is what
-``SLOWLOG`` says, ``others wait`` the longest time in which a second process got no answer to a
-PING; the first row says how long that was while nothing went on. Both hold whatever else the
-machine does.
+``CPU`` is the processor time of this process and the server together. ``longest call`` is from
+``SLOWLOG``, ``others wait`` is the longest time that a second process waited for the reply to a
+PING, in the first row on an idle server. Both include delays by other work on the machine.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from dedup_middleware.index.verification import verify
 from tests.servers import RedisServer, running_redis
 
 HOSTS = 10
-RATE = 100  # pages a second
+RATE = 100  # pages per second
 BEGIN = 1_750_000_000
-_PART = 100_000  # pages made at a time
+_PART = 100_000  # pages generated at once
 _SCAN = 1_000
-_SLOW = 500  # us from which on a call is listed
+_SLOW = 500  # us from which a call is logged
 _TICKS = os.sysconf("SC_CLK_TCK")
 ONE_BY_ONE, SCAN_UNLINK = "one by one", "SCAN + UNLINK"
 COLUMNS = ("step", "pages", "time", "CPU", "pages/s of CPU", "longest call", "others wait", "ratio")
@@ -54,7 +53,7 @@ COLUMNS = ("step", "pages", "time", "CPU", "pages/s of CPU", "longest call", "ot
 
 @attrs.frozen
 class Result:
-    """What a step took; ``call`` and ``wait`` in seconds, 0 where there is no server."""
+    """The cost of a step; ``call`` and ``wait`` in seconds, 0 without a server."""
 
     step: str
     pages: int
@@ -65,17 +64,17 @@ class Result:
 
     @property
     def rate(self) -> float:
-        """Pages a second of CPU."""
+        """Pages per CPU second."""
         return self.pages / max(self.cpu, 1 / _TICKS)
 
 
 def address(number: int) -> bytes:
-    """80 characters."""
+    """Return an address of 80 characters."""
     return f"https://host-{number % HOSTS}.example.com/{number:054d}".encode()
 
 
 async def fill(index: Index, count: int) -> None:
-    """Enter pages whose hosts and times are known."""
+    """Enter pages with known hosts and times."""
     await index.open({"bands": f"{BANDS}x{ROWS}"})
     for start in range(0, count, _PART):
         size = min(_PART, count - start)
@@ -88,7 +87,7 @@ async def fill(index: Index, count: int) -> None:
 
 
 def pinging(port: int, pipe: Connection) -> None:
-    """Ask a server for signs of life until stopped; send the longest time without one."""
+    """Ping a server until stopped; send the longest time without a reply."""
     with redis.Redis(port=port) as client:
         client.ping()
         pipe.send(0.0)
@@ -102,9 +101,9 @@ def pinging(port: int, pipe: Connection) -> None:
 
 
 class Watch:
-    """Measures steps, and what they mean for others on the same server.
+    """Measures steps, and how long they block others on the same server.
 
-    :param server: None: the index is a file
+    :param server: None if the index is a file
     """
 
     def __init__(self, server: RedisServer | None) -> None:
@@ -120,9 +119,9 @@ class Watch:
     async def step(
         self, name: str, work: Callable[[], Awaitable[Any]], pages: int | None = None
     ) -> Result:
-        """Run a step.
+        """Run and measure a step.
 
-        :param pages: that it is about; None: as many as it returns
+        :param pages: number of pages concerned; None: the number that the step returns
         """
         mine, other = multiprocessing.Pipe()
         process = None
@@ -150,12 +149,12 @@ class Watch:
 
 
 async def forget_singly(index: Index, numbers: list[int]) -> int:
-    """Forget pages one after the other."""
+    """Forget pages one by one."""
     return sum([await index.forget([number]) for number in numbers])
 
 
 async def look_up(index: Index, count: int, size: int) -> int:
-    """Look pages up by their keys, one after the other."""
+    """Look up pages by key, one by one."""
     keys = fresh(min(_PART, size), 0).keys[:count].tolist()
     found = [await index.lookup(key) for key in keys]
     assert all(len(one) == 1 for one in found)
@@ -163,7 +162,7 @@ async def look_up(index: Index, count: int, size: int) -> int:
 
 
 def scan_and_unlink(client: redis.Redis, host: int) -> int:
-    """Remove the keys of a host from an index with a key a page."""
+    """Remove the keys of a host from an index with one key per page."""
     removed, cursor = 0, 0
     while True:
         pattern = f"https://host-{host}.*"
@@ -174,7 +173,7 @@ def scan_and_unlink(client: redis.Redis, host: int) -> int:
 
 
 def fill_plain(client: redis.Redis, count: int) -> None:
-    """An index with a key a page."""
+    """Fill an index with one key per page."""
     for start in range(0, count, 10_000):
         numbers = range(start, min(count, start + 10_000))
         client.mset({address(number): b"" for number in numbers})
@@ -183,7 +182,7 @@ def fill_plain(client: redis.Redis, count: int) -> None:
 async def measure(
     index: Index, count: int, sample: int, server: RedisServer | None
 ) -> list[Result]:
-    """All steps with one index."""
+    """Run all steps on one index."""
     watch = Watch(server)
     await fill(index, count)
     results = [await watch.step("nothing", lambda: asyncio.sleep(2), 0)] if server else []
@@ -212,7 +211,7 @@ async def measure(
 
 
 def shown(title: str, results: list[Result]) -> Table:
-    """Results as a table."""
+    """Format results as a table."""
     table = Table(title=title)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "step" else "right")

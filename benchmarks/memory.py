@@ -1,4 +1,4 @@
-"""Memory and time of a command with all its processes."""
+"""Measures memory and time of a command with all its processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PR_SET_CHILD_SUBREAPER = 36  # Linux
 
 
 def resident(parent: int) -> tuple[int, int]:
-    """Bytes of memory of a process and all its descendants: RSS, and PSS.
+    """Return the memory of a process and its descendants in bytes: RSS and PSS.
 
-    Pages that processes share, such as those of files and of a forked parent, count in the RSS of
-    each; in the PSS they count once. A child that has not begun its program yet uses the memory of
-    its parent and is left out: Java starts programs so, and would count twice.
+    Pages shared by processes, such as those of files and of a forked parent, count in the RSS of
+    each, and once in the PSS. A child that has not yet executed its program shares its parent's
+    memory and is left out: Java starts programs so, and would count twice.
     """
     found = _processes()
     children: dict[int, list[int]] = {}
@@ -41,7 +41,7 @@ def resident(parent: int) -> tuple[int, int]:
 
 
 def _proportional(number: int) -> int:
-    """PSS of a process in bytes; 0 if it has ended meanwhile."""
+    """Return the PSS of a process in bytes; 0 if it has ended."""
     try:
         text = Path(f"/proc/{number}/smaps_rollup").read_text()
     except OSError:
@@ -51,7 +51,7 @@ def _proportional(number: int) -> int:
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
-    """Parent, bytes of memory and bytes of addresses of each process of this machine."""
+    """Return for each process its parent, resident bytes and bytes of address space."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -69,8 +69,8 @@ def _children() -> set[int]:
 
 @attrs.frozen
 class Run:
-    """A command from its start to its end: seconds by the clock, processor seconds of all its
-    processes, and most bytes of memory they had together: RSS, and PSS, see :func:`resident`."""
+    """A finished command: wall-clock seconds, processor seconds of all its processes, and their
+    peak memory together in bytes (RSS and PSS, see :func:`resident`)."""
 
     seconds: float
     cpu: float
@@ -88,14 +88,14 @@ def run(
 ) -> Run | None:
     """Run a command and watch its processes.
 
-    :param log: file that gets what it prints
-    :param limit: seconds after which it is ended
+    :param log: file for its output
+    :param limit: seconds after which it is killed
     :param environment: added to that of this process
-    :param every: seconds between two looks at the memory
-    :returns: what it took; None: it was ended at the limit
+    :param every: seconds between readings of memory
+    :returns: its cost, or None if it was killed at the limit
     :raises SystemExit: it failed
     """
-    # Processes that outlive their parents, such as fork servers, come to us with their times.
+    # Adopt processes that outlive their parents, such as fork servers, to count their times.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = _children()
     with log.open("wb") as out:

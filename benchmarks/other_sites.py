@@ -1,13 +1,12 @@
-"""A report in the pages of other sites: is it found there?
+"""Whether a report is found in the pages of other sites.
 
     python -m benchmarks.other_sites FOLDER [--reports 3] [--show]
 
-FOLDER holds ``html/<id>.html.gz`` and ``ground-truth.json`` ({id: {articleBody, url}}), as the
-article-extraction-benchmark has them. A page whose body stands in paragraphs becomes the page of
-another site: its paragraphs are replaced by those of a report, what else its own article says is
-taken out, and all the rest stays as the site wrote it. The text of the report is stored first; then
-comes each page, as HTML. Printed is how many are dropped; ``--show`` adds the lines of those that
-are not.
+FOLDER holds ``html/<id>.html.gz`` and ``ground-truth.json`` ({id: {articleBody, url}}), like the
+article-extraction-benchmark. A page whose body is in paragraphs becomes the page of another site:
+its paragraphs are replaced by those of a report, other text of its own article is removed, and the
+rest stays as the site wrote it. The report's text is stored first, then each page comes as HTML.
+Printed is how many are dropped; ``--show`` adds the text lines of the others.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from rich.progress import track
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.text.extract import extract
 
-_LEAST_SHARE, _LEAST_PARAGRAPHS = 0.8, 4  # of the body that is in paragraphs
-_SHORTEST = 40  # characters of a paragraph that is replaced
+_LEAST_SHARE, _LEAST_PARAGRAPHS = 0.8, 4  # of the body in paragraphs
+_SHORTEST = 40  # characters of a paragraph that is replaced, at least
 _REPORT_WORDS = range(250, 700)
 _OTHER_TAGS = frozenset(("script", "style", "title", "head", "meta"))
 console = Console(width=120)
 
 
 def plain(text: str) -> str:
-    """The text with single spaces."""
+    """Collapse white space to single spaces."""
     return " ".join(text.split())
 
 
 @attrs.frozen
 class Site:
-    """A page: its tree, its body, the texts of the paragraphs of the body, its address."""
+    """A page: its tree, its body, the texts of the body's paragraphs, its address."""
 
     root: lxml.html.HtmlElement
     body: str
@@ -51,7 +50,7 @@ class Site:
     url: str
 
     def with_report(self, report: list[str]) -> str:
-        """The page with the paragraphs of a report in place of its own."""
+        """Return the page with its paragraphs replaced by those of a report."""
         root = copy.deepcopy(self.root)
         own = set(self.paragraphs)
         places = [p for p in root.iter("p") if plain(p.text_content()) in own]
@@ -79,12 +78,12 @@ class Site:
         return str(lxml.html.tostring(root, encoding="unicode"))
 
     def _is_own(self, text: str | None) -> bool:
-        """Whether a text is of the page's own article."""
+        """Whether a text belongs to the page's own article."""
         return text is not None and len(plain(text)) > 3 and plain(text) in self.body
 
 
 def sites(folder: Path) -> list[Site]:
-    """The pages whose body stands in paragraphs."""
+    """Return the pages whose body is in paragraphs."""
     found = []
     truth = json.loads((folder / "ground-truth.json").read_text(encoding="utf-8"))
     for name, page in sorted(truth.items()):
@@ -100,7 +99,7 @@ def sites(folder: Path) -> list[Site]:
 
 
 async def judge(pages: list[Site], report: list[str], *, show: bool) -> collections.Counter[str]:
-    """How often each reason is given for a page with the report."""
+    """Count the reasons of the verdicts on pages with the report."""
     reasons: collections.Counter[str] = collections.Counter()
     whole = plain(" ".join(report))
     async with Deduplicator(Options(index_url="memory:", hash_key="1")) as dedup:
@@ -123,7 +122,7 @@ async def judge(pages: list[Site], report: list[str], *, show: bool) -> collecti
 
 
 def main() -> None:
-    """Print how many pages are dropped, and for what the others stay."""
+    """Print how many pages are dropped, and why the others are kept."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

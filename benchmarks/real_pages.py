@@ -1,12 +1,12 @@
-"""Crawl a folder of real pages, then a second host that carries the same pages in other clothes.
+"""Crawl a folder of real pages, then a second host with the same pages in another template.
 
     python -m benchmarks.real_pages FOLDER
 
 FOLDER holds ``html/*.html.gz`` and ``index.jsonl`` with ``file`` and ``kind`` of each page. The
 first host serves the original bytes without a charset in the header. The second one serves each
-page again: re-encoded, its navigation taken out, its body wrapped in another template. Printed
-are: how many article pages gave a body, every page of the first host that was dropped with what
-it was dropped against, and how many pages of the second host were dropped against their original.
+page re-encoded, without its navigation, its body in another template. Printed are: how many article
+pages yielded a body, every dropped page of the first host and its match, and how many pages of the
+second host were dropped for their original.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Page:
 
 
 def load(folder: Path) -> list[Page]:
-    """The pages in the order of the index."""
+    """Return the pages in the order of the index."""
     rows = [json.loads(line) for line in (folder / "index.jsonl").open(encoding="utf-8")]
     return [
         Page(row["file"].split("/")[-1].split(".")[0], row["kind"], _bytes(folder, row["file"]))
@@ -71,7 +71,7 @@ def _bytes(folder: Path, name: str) -> bytes:
 
 
 def redress(page: Page, number: int) -> tuple[bytes, str]:
-    """The page in another encoding and template, without its navigation."""
+    """Return the page in another encoding and template, without its navigation."""
     text = decode(page.body).text
     tree = lxml.html.document_fromstring(re.sub(r"^\s*<\?xml[^>]*>", "", text) or "<html/>")
     title = (tree.findtext(".//title") or "").strip()
@@ -97,7 +97,7 @@ def redress(page: Page, number: int) -> tuple[bytes, str]:
 
 
 class Host:
-    """One of the two hosts, on a port of its own."""
+    """One of the two hosts, on its own port."""
 
     def __init__(self, pages: dict[str, bytes]) -> None:
         links = "".join(f"<li><a href='/a/{name}.html'>{name}</a></li>" for name in pages)
@@ -113,20 +113,20 @@ class Host:
                 self.wfile.write(body or b"")
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Say nothing."""
+                """Print nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class Recorder:
-    """A Scrapy extension: writes what became of each item to the file in ``RECORD``."""
+    """A Scrapy extension that writes the result for each item to the file in ``RECORD``."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._file = Path(crawler.settings["RECORD"]).open("a", encoding="utf-8")  # noqa: SIM115
@@ -136,7 +136,7 @@ class Recorder:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Recorder:
-        """Called by Scrapy."""
+        """Create the extension; called by Scrapy."""
         return cls(crawler)
 
     def _scraped(self, item: Any, response: Any) -> None:
@@ -163,7 +163,7 @@ class Recorder:
 
 
 def crawl(url: str, out: Path) -> dict[str, dict[str, Any]]:
-    """Crawl a host on the index in ``out``; what became of each page, by its name."""
+    """Crawl a host with the index in ``out``; return the result for each page by its name."""
     record = out / f"{url.rsplit(':', 1)[1].strip('/')}.jsonl"
     record.touch()
     subprocess.run(
@@ -186,7 +186,7 @@ def _name(url: str) -> str:
 
 
 def main() -> int:
-    """Run both crawls and print what came of them."""
+    """Run both crawls and print their results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path)
     pages = load(parser.parse_args().folder)
@@ -202,7 +202,7 @@ def main() -> int:
 
 
 def report(pages: list[Page], originals: dict[str, Any], copies: dict[str, Any]) -> None:
-    """Print the figures and every page that needs a look."""
+    """Print the figures and every page worth a look."""
     kinds = {page.name: page.kind for page in pages}
     articles = [name for name, kind in kinds.items() if "list" not in kind and "forum" not in kind]
     bodies = [name for name in articles if originals.get(name, {}).get("chars", 0) > 0]
@@ -230,7 +230,7 @@ def report(pages: list[Page], originals: dict[str, Any], copies: dict[str, Any])
 
 
 def _matches(originals: dict[str, Any], copies: dict[str, Any], name: str) -> bool:
-    """Whether the copy was dropped against its original, or against what that one duplicates."""
+    """Whether the copy was dropped for its original, or for the match of that."""
     row = copies[name]
     if row["stored"] or row.get("match") is None:
         return False

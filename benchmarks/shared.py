@@ -1,17 +1,17 @@
-"""Pages through the public API on one Redis server, against datasketch on a server of its own.
+"""Pages through the public API on one Redis server, against datasketch on its own server.
 
 Usage: ``python -m benchmarks.shared [--pages 100000] [--decisions 3000] [--rounds 5]``
 
-A page is a text of 1,000 Chinese characters, drawn from jieba's dictionary by frequency. Its
-fingerprint is made before the clock starts. Ours is ``Deduplicator.decide_fingerprint`` and
-``commit``, 100 pages in flight, with the default settings and with ``DEDUP_EVIDENCE=sketch``: the
-page is compared, judged and claimed. datasketch does ``query`` and ``insert`` of every page, and
-again with copies ``insert`` of what is new only, with eight bands of three minima; it names
-candidates and judges none, and its records have no address and nothing to judge by. An edited copy
-has 1 % of its words replaced.
+A page is a text of 1,000 Chinese characters, drawn from jieba's dictionary by frequency.
+Fingerprints are made before the clock starts. Ours is ``Deduplicator.decide_fingerprint`` and
+``commit``, 100 pages in flight, with the default settings and with ``DEDUP_EVIDENCE=sketch``: pages
+are compared, judged and claimed. datasketch does ``query`` and ``insert`` for every page, and in
+another row ``insert`` only for new ones, with eight bands of three minima; it returns candidates
+without judging them, and its records have no address and no evidence. In edited copies 1 % of the
+words differ.
 
-All take turns in each round. ``CPU`` is the processor time of a page in us, of client and server
-together, and the ratios are those of it: they hold whatever else the machine does.
+All take turns in each round. ``CPU`` is processor time per page in us, of client and server
+together; its ratios hold whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HASH_KEY = "5eed"
 
 @attrs.frozen
 class Taken:
-    """Pages a second by the clock, us of processor time a page, and how many were new."""
+    """Pages per second by the clock, us of processor time per page, and number of new pages."""
 
     rate: float
     cpu: float
@@ -59,7 +59,7 @@ class Taken:
 
 
 def fingerprints(kind: str, count: int, seed: int, evidence: str) -> list[Fingerprint]:
-    """The pages of a round; copies are of its new pages."""
+    """Return the pages of a round; copies are of its new pages."""
     make = Fingerprinter(options(evidence), int(HASH_KEY, 16))
     pages = []
     texts = (synthetic(LENGTH, 1 + seed * count + i) for i in range(count))
@@ -71,13 +71,13 @@ def fingerprints(kind: str, count: int, seed: int, evidence: str) -> list[Finger
 
 
 def options(evidence: str, server: RedisServer | None = None) -> Options:
-    """The default settings but for the evidence."""
+    """Return default options with this evidence."""
     url = "memory:" if server is None else server.url
     return Options(index_url=url, evidence=evidence, hash_key=HASH_KEY)
 
 
 async def fill(server: RedisServer, evidence: str, size: int) -> None:
-    """Load random pages with records, evidence and addresses of the usual size."""
+    """Load random pages with records, evidence and addresses of usual sizes."""
     chosen = options(evidence, server)
     index = open_index(chosen)
     async with Deduplicator(chosen, index=index):
@@ -107,7 +107,7 @@ async def decide(server: RedisServer, pages: Sequence[Fingerprint], evidence: st
 def decide_by_datasketch(
     peer: MinHashLSH, server: RedisServer, pages: list[Fingerprint], *, all_pages: bool
 ) -> Taken:
-    """Query each page, and insert it if nothing was found, or in any case."""
+    """Query each page, and insert it if nothing was found, or always."""
     hashes = [
         MinHash(PERMUTATIONS, hashvalues=page.minhash[:PERMUTATIONS], scheme="affine32")
         for page in pages
@@ -141,7 +141,7 @@ def _clock(server: RedisServer, count: int) -> Iterator[dict[str, Any]]:
 
 
 def measure(size: int, decisions: int, rounds: int, progress: Progress) -> Table:
-    """The table of all kinds of pages."""
+    """Return the table of all kinds of pages."""
     taken_by: dict[tuple[str, str], list[Taken]] = {}
     job = progress.add_task("rounds", total=rounds * len(KINDS) + 3)
     with contextlib.ExitStack() as stack:
@@ -167,7 +167,7 @@ def measure(size: int, decisions: int, rounds: int, progress: Progress) -> Table
                     pages = fingerprints(kind, decisions, number, evidence)
                     taken = asyncio.run(decide(servers[evidence], pages, evidence))
                     taken_by.setdefault((kind, evidence), []).append(taken)
-                # Copies are inserted by the last one only; new pages are in either way.
+                # Only the last one inserts copies; all insert new pages.
                 for who in (PEER,) if kind == KINDS[0] else (SPARING, PEER):
                     taken = decide_by_datasketch(peer, servers[PEER], pages, all_pages=who == PEER)
                     taken_by.setdefault((kind, who), []).append(taken)

@@ -2,10 +2,10 @@
 
 Usage: ``python -m benchmarks.signature [--pages N ...] [--scans] [--rounds N]``
 
-Peers come from PyPI: ``pip install datasketch faiss-cpu rensa rich``. Every round times
-each candidate once, one after the other, so that a change of the machine's speed
-hits all of them; a ratio is the median over the rounds of the peer's time divided
-by ours. Before anything is timed, the results of peers that compute the same are compared.
+Peers come from PyPI: ``pip install datasketch faiss-cpu rensa rich``. Every round times each
+candidate once, one after the other, so that a change of the machine's speed affects all; a ratio is
+the median over rounds of the peer's time divided by ours. Results of peers that compute the same
+are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from dedup_middleware.signature import minhash, simhash
 Words = NDArray[np.uint64]
 Action = Callable[[], object]
 
-FEATURES = 400  # shingles of a page of about 1,000 Chinese characters
-SHORTEST = 0.02  # seconds a candidate is timed in a round, repeated as often as needed
-QUERIES = 16_384  # pages looked up: more than a cache holds the buckets of
+FEATURES = 400  # shingles of a page with about 1,000 Chinese characters
+SHORTEST = 0.02  # least seconds that a candidate is timed in a round, repeated if necessary
+QUERIES = 16_384  # pages looked up: their buckets exceed any cache
 DECIDED = 256
 _MET, _MISSED = "[green]met", "[red]missed"
 
 
 @attrs.frozen
 class Candidate:
-    """Something to time; ``per`` is how many units an action does.
+    """An action to time; ``per`` is its number of units.
 
-    ``at_least`` is the ratio that this peer must take, ``at_most`` the microseconds that ours may.
-    ``records`` is what a unit compares. ``own_clock`` does the action and returns the
-    seconds that count, where some of its work is not to be timed. ``clock`` is processor time,
-    which other programs hardly change; what several threads gain needs another one.
+    ``at_least`` is the least ratio for this peer, ``at_most`` the most microseconds for ours.
+    ``records`` is how many a unit compares. ``own_clock`` runs the action and returns the seconds
+    that count, if part of its work must not be timed. ``clock`` is processor time by default, which
+    other programs hardly affect; the gain of several threads needs another clock.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Candidate:
 
 @attrs.frozen
 class Job:
-    """One row of ours, and the peers it is compared with."""
+    """A row of ours, and the peers to compare it with."""
 
     name: str
     ours: Candidate
@@ -79,7 +79,7 @@ class Job:
 
 
 def seconds(candidate: Candidate, times: int) -> float:
-    """Mean duration of an action."""
+    """Return the mean duration of an action."""
     start = candidate.clock()
     for _ in range(times):
         candidate.action()
@@ -87,8 +87,8 @@ def seconds(candidate: Candidate, times: int) -> float:
 
 
 def repeats(candidate: Candidate) -> int:
-    """How often an action must run to take long enough for the clock."""
-    candidate.action()  # loads its kernel
+    """Return how often an action must run to be long enough for the clock."""
+    candidate.action()  # loads the kernel
     times = 1
     while (taken := seconds(candidate, times) * times) < SHORTEST / 4:
         times = max(times * 2, int(times * SHORTEST / max(taken, 1e-9) / 4))
@@ -96,7 +96,7 @@ def repeats(candidate: Candidate) -> int:
 
 
 def measure(job: Job, rounds: int) -> list[list[float]]:
-    """Microseconds a unit: a list of rounds for ours, then for each peer."""
+    """Return microseconds per unit: a list over rounds for ours, then for each peer."""
     candidates = (job.ours, *job.peers)
     times = [0 if one.own_clock else repeats(one) for one in candidates]
     found: list[list[float]] = [[] for _ in candidates]
@@ -109,23 +109,23 @@ def measure(job: Job, rounds: int) -> list[list[float]]:
 
 
 def spread(values: list[float]) -> str:
-    """The quartiles."""
+    """Format the quartiles."""
     low, _, high = statistics.quantiles(values, n=4)
     return f"{figure(low)} .. {figure(high)}"
 
 
 def figure(value: float) -> str:
-    """Three digits, or whole thousands."""
+    """Format with three digits, or in whole thousands."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def rate(candidate: Candidate, microseconds: float) -> str:
-    """Millions of records compared a second, where that is counted."""
+    """Format millions of records compared per second, if counted."""
     return "" if candidate.records is None else figure(candidate.records / microseconds)
 
 
 def rows(job: Job, found: list[list[float]]) -> Iterator[tuple[str, ...]]:
-    """The job's lines of the table."""
+    """Yield the job's rows of the table."""
     ours, goal = found[0], job.ours.at_most
     taken = statistics.median(ours)
     target = "" if goal is None else f"{goal:g} us"
@@ -160,17 +160,17 @@ def rows(job: Job, found: list[list[float]]) -> Iterator[tuple[str, ...]]:
 
 
 def random_words(size: int, seed: int = 1) -> Words:
-    """Fingerprints without any structure."""
+    """Return random fingerprints."""
     return np.random.default_rng(seed).integers(0, 1 << 64, size, dtype=np.uint64)
 
 
 def as_bytes(codes: Words) -> NDArray[np.uint8]:
-    """The same fingerprints as FAISS takes them."""
+    """Convert fingerprints to FAISS's format."""
     return codes.view(np.uint8).reshape(-1, 8)
 
 
 def minhash_job() -> Job:
-    """MinHash of features, a page a call as in a crawl."""
+    """MinHash of features, one page per call as in a crawl."""
     features = random_words(FEATURES * 16).reshape(16, FEATURES)
     hasher = minhash.MinHasher(128)
     one = features[0]
@@ -193,7 +193,7 @@ def minhash_job() -> Job:
 
 
 def simhash_job() -> Job:
-    """SimHash with the hashes ready."""
+    """SimHash of ready hashes."""
     features = random_words(FEATURES)
     weights = np.random.default_rng(2).integers(1, 9, FEATURES).astype(np.uint32)
     places = np.arange(64, dtype=np.uint64)
@@ -230,10 +230,10 @@ def sketch_job() -> Job:
 
 
 def scan_job(size: int) -> Job:
-    """Candidates of a page in an index in memory, as a decision finds them, and whole decisions.
+    """Finding candidates in an in-memory index, as a decision does, and whole decisions.
 
-    Ours and IndexBinaryMultiHash look into the same four tables of 16 bits of the SimHash and find
-    the same pages; IndexBinaryFlat compares a page with all others.
+    Ours and IndexBinaryMultiHash search the same four tables of 16 bits of the SimHash and find the
+    same pages; IndexBinaryFlat compares a page with all others.
     """
     index = MemoryIndex()
     asyncio.run(index.open({"bands": "8"}))
@@ -244,7 +244,7 @@ def scan_job(size: int) -> Job:
     multi, flat = faiss.IndexBinaryMultiHash(64, 4, 16), faiss.IndexBinaryFlat(64)
     multi.add(stored)
     flat.add(stored)
-    # Two bits turned, as of near-duplicates: three tables find the page that they were made of.
+    # Two bits are flipped, as in near-duplicates: three tables find the original.
     simhashes = parts[0].simhashes[:QUERIES] ^ np.uint64(1 << 60 | 1 << 5)
     asked = as_bytes(simhashes)
     places = [BucketKeys.of(simhash_bucket_keys(simhash)) for simhash in simhashes.tolist()]
@@ -265,7 +265,7 @@ def scan_job(size: int) -> Job:
 
     def searched(peer: Any, queries: NDArray[np.uint8] = asked) -> None:
         for i in range(len(queries)):
-            # FAISS's radius is the first distance that is too far.
+            # FAISS's radius is exclusive.
             peer.range_search(queries[i : i + 1], SCAN_DISTANCE + 1)
 
     for i, one in enumerate(places):
@@ -317,7 +317,7 @@ def scan_job(size: int) -> Job:
 
 
 def jobs(sizes: Sequence[int], *, scans_only: bool) -> Iterator[Job]:
-    """All jobs, each built when it is its turn."""
+    """Yield all jobs, each built when needed."""
     if not scans_only:
         yield minhash_job()
         yield simhash_job()
@@ -327,7 +327,7 @@ def jobs(sizes: Sequence[int], *, scans_only: bool) -> Iterator[Job]:
 
 
 def machine() -> str:
-    """What was measured where."""
+    """Describe the machine and the versions."""
     features = llvm.get_host_cpu_features()
     counts = any(name.replace("-", "") == "avx512vpopcntdq" and on for name, on in features.items())
     peers = ", ".join(
@@ -351,7 +351,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.rounds < 2:
         parser.error("--rounds must be at least 2: a spread needs two values")
-    # One thread for everyone; rensa's pool asks when it first starts.
+    # One thread for all; rensa's pool reads the number when it first starts.
     faiss.omp_set_num_threads(1)
     os.environ["RAYON_NUM_THREADS"] = "1"
     console = Console(width=140)

@@ -2,14 +2,13 @@
 
     python -m benchmarks.single_facts [LANGUAGE ...] [--show] [--held-out]
 
-``benchmarks/facts`` holds made-up pages for each language. A *fact* is a word or a numeral of such
-a page and another one for it (a weekday, a unit, a town, some and all, rose and fell): a page with
-the one is stored, then comes the page with the other, and the reverse. A *reprint* is a page with a
-line of another site before or behind it (a date line, a byline, "5 min read"), with another
-spelling of a word, or a cut. Printed is how many facts went unnoticed, and how many reprints were
-kept, on short pages and on the same with five more paragraphs; ``--show`` adds each of them.
-``--held-out`` takes the facts of ``benchmarks/facts/held-out``: no word of the lists was chosen
-with one of them in view.
+``benchmarks/facts`` holds generated pages for each language. A *fact* is a word or a numeral of
+such a page and a replacement (a weekday, a unit, a town, some and all, rose and fell): a page with
+one is stored, then comes the page with the other, and the reverse. A *reprint* is a page with
+another site's line before or after it (a date line, a byline, "5 min read"), with another spelling
+of a word, or a cut. Printed is how many facts went unnoticed and how many reprints were kept, on
+short pages and on the same with five more paragraphs; ``--show`` adds each of them. ``--held-out``
+takes the facts of ``benchmarks/facts/held-out``, of which no word was used for the lists.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ console = Console(width=120)
 class Pair:
     """A stored page and a new one.
 
-    ``kind`` is ``FACT`` or ``REPRINT``; ``length`` is ``SHORT`` or ``LONG``; ``what`` says in what
-    they differ.
+    ``kind`` is ``FACT`` or ``REPRINT``, ``length`` ``SHORT`` or ``LONG``; ``what``: the difference.
     """
 
     kind: str
@@ -53,13 +51,13 @@ class Pair:
 
 
 def languages(*, held_out: bool = False) -> list[str]:
-    """The languages that there are pages of."""
+    """Return the languages for which there are pages."""
     folder = HELD_OUT if held_out else FOLDER
     return [*sorted(path.stem for path in folder.glob("*.json")), TRADITIONAL]
 
 
 def load(language: str, *, held_out: bool = False) -> dict[str, Any]:
-    """The pages of a language and what is changed in them; see the files.
+    """Return the pages of a language and their changes, as described in the files.
 
     :param held_out: other pages and facts, with the same lines and paragraphs around them
     :raises ImportError: ``zh-Hant`` without OpenCC
@@ -78,7 +76,7 @@ def load(language: str, *, held_out: bool = False) -> dict[str, Any]:
 
 
 def pairs(given: dict[str, Any]) -> Iterator[Pair]:
-    """The pairs of a language."""
+    """Yield the pairs of a language."""
     pages, paragraphs = given["pages"], given["paragraphs"]
 
     def versions(page: str) -> dict[str, str]:
@@ -112,7 +110,7 @@ def pairs(given: dict[str, Any]) -> Iterator[Pair]:
 
 
 async def judge(pair: Pair, key: str = "5eed") -> Verdict:
-    """The verdict on the new page, with a hash key."""
+    """Return the verdict on the new page, with this hash key."""
     async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
         stored = Document(key="https://one.example/1", text=pair.stored)
         await dedup.commit(await dedup.decide(stored))
@@ -122,9 +120,9 @@ async def judge(pair: Pair, key: str = "5eed") -> Verdict:
 def measure(
     given: dict[str, Any], note: Callable[[Pair, Verdict], None]
 ) -> Counter[tuple[str, str, bool]]:
-    """Pairs of a language by kind, length, and whether the verdict is wrong.
+    """Count the pairs of a language by kind, length, and whether the verdict is wrong.
 
-    :param given: what :func:`load` gives
+    :param given: pages from :func:`load`
     :param note: called with each pair whose verdict is wrong
     """
     counts: Counter[tuple[str, str, bool]] = Counter()

@@ -44,15 +44,15 @@ _MODULES = {
     "text-dedup": "spark_textdedup",
     "datatrove": "spark_datatrove",
 }
-_ELSEWHERE = ("text-dedup", "datatrove")  # in the environment of benchmarks.batch
-_WIDTH = 120  # of a table, also in a file
+_ELSEWHERE = ("text-dedup", "datatrove")  # run in the environment of benchmarks.batch
+_WIDTH = 120  # of tables, also in files
 _JOBS = ("ours", "mllib", "text-dedup", "datatrove")
 
 
 @attrs.frozen
 class Measured:
-    """What a job took and found: seconds of its work, processor seconds and bytes of memory of all
-    its processes, bytes shuffled (None: it shuffles nothing)."""
+    """The cost and result of a job: seconds of its work, processor seconds and bytes of memory of
+    all its processes, bytes shuffled (None: it has no shuffle)."""
 
     seconds: float
     cpu: float
@@ -115,7 +115,7 @@ def _compare(
 
 
 def measure(name: str, pages: Path, truth: Truth, limit: float) -> Measured | None:
-    """Run a job; None: it was ended at the limit of seconds.
+    """Run a job; return None if it was killed at the limit in seconds.
 
     :raises SystemExit: it failed
     """

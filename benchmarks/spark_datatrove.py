@@ -1,11 +1,11 @@
-"""MinHash of datatrove on the pages of the Spark benchmark, in an environment of its own.
+"""MinHash of datatrove on the pages of the Spark benchmark, in its own environment.
 
     python -m benchmarks.spark_datatrove PAGES FOLDER
 
 The four steps of its pipeline on the local executor, two tasks at a time, with its defaults: 14
-buckets of 8 hashes, 5-grams. Each character is a word, as in its own tokenizer for Chinese, which
-needs spaCy and takes longer; spaces that its normalisation puts in place of punctuation are left
-out. Files are read in larger parts than its five lines.
+buckets of 8 hashes, 5-grams. Each character is a word, as in its tokenizer for Chinese, which needs
+spaCy and is slower; spaces with which its normalisation replaces punctuation are removed. Files are
+read in parts larger than its default of five lines.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _LINES = 10_000
 
 
 class Characters(WordTokenizer):
-    """Every character is a word."""
+    """A tokenizer that makes every character a word."""
 
     def word_tokenize(self, text: str) -> list[str]:
-        """Characters but spaces."""
+        """Return all characters except spaces."""
         return list(text.replace(" ", ""))
 
     def sent_tokenize(self, text: str) -> list[str]:
-        """The whole text."""
+        """Return the whole text."""
         return [text]
 
     def span_tokenize(self, text: str) -> list[tuple[int, int]]:
-        """The whole text."""
+        """Return the span of the whole text."""
         return [(0, len(text))]
 
 

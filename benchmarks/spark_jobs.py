@@ -1,8 +1,8 @@
-"""The batch job on the pages of the Spark benchmark, in processes of its own.
+"""Our batch job on the pages of the Spark benchmark, in its own processes.
 
     python -m benchmarks.spark_jobs PAGES FOLDER [METHOD]
 
-Prints JSON: seconds, and bytes shuffled. The places of the dropped pages go into a file.
+Prints JSON: seconds, and bytes shuffled. The places of the dropped pages are written to a file.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SMALL_PAGES = {
 
 
 def shuffled_bytes(session: SparkSession) -> int:
-    """Bytes that all tasks have written for a shuffle so far."""
+    """Return the shuffle bytes written by all tasks so far."""
     store: Any = session._jsparkSession.sparkContext().statusStore()
     executors = store.executorList(True)
     return sum(int(executors.apply(i).totalShuffleWrite()) for i in range(executors.size()))
 
 
 def main(pages: str, folder: str, method: str = "content") -> None:
-    """Run the job, which writes all its tables, and say what it took."""
-    # What docs/spark.md recommends for pages of this size.
+    """Run the job, which writes all its tables, and print its cost."""
+    # As docs/spark.md recommends for pages of this size.
     session = local_session("local[2]", SMALL_PAGES)
     options = Options(method=method, hash_key="5")
     job = Job(output=f"{folder}/result")

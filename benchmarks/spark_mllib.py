@@ -1,12 +1,12 @@
-"""MinHashLSH of Spark MLlib on the pages of the Spark benchmark, in processes of its own.
+"""MinHashLSH of Spark MLlib on the pages of the Spark benchmark, in its own processes.
 
     python -m benchmarks.spark_mllib PAGES FOLDER
 
-5-grams of characters, all pairs with a Jaccard index of 0.8 at the least; of a pair the later page
-is dropped. A table holds one minimum, and pages that share any are compared, so that few tables
-are best: four miss 0.2 % of the pairs at 0.8.
+5-grams of characters, all pairs with a Jaccard index of at least 0.8; the later page of a pair is
+dropped. A table holds one minimum, and pages that share any are compared, so few tables are best:
+four miss 0.2 % of the pairs at 0.8.
 
-Nothing of the project is imported: with Scrapy's interfaces in the process the parameters of MLlib
+Nothing of the project is imported: with Scrapy's interfaces in the process, MLlib's parameters
 can't be read (``zope.interface`` declares what ``typing.Generic`` provides).
 """
 
@@ -36,7 +36,7 @@ _SETTINGS = {
 
 
 def main(pages: str, folder: str) -> None:
-    """Run it and say what it took."""
+    """Run it and print its cost."""
     builder = SparkSession.builder.master("local[2]")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""Pages for the Spark benchmark: texts multiplied by the edit generator, duplicates planted."""
+"""Generates pages for the Spark benchmark from texts, with planted duplicates."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from dedup_middleware.evaluation.stream import COPIES, OTHERS
 from research.madeup import documents
 
 _SHARE = 0.2  # of planted duplicates
-_OTHERS = 0.05  # of planted pages that are others: the same words, other figures
-_PART = 20_000  # pages in a file, at the most
-_FILES = 8  # at the least, so that all cores have work
-_BACK = 50_000  # pages between an original and its copy, at the most
+_OTHERS = 0.05  # share of planted other pages: the same words with other figures
+_PART = 20_000  # most pages in a file
+_FILES = 8  # least number of files, so that all cores have work
+_BACK = 50_000  # most pages between an original and its copy
 _LEAST, _MOST = 8, 16  # sentences of a page
 _SHORTEST, _LONGEST = 10, 120  # characters of a sentence
 
 
 @attrs.frozen
 class Page:
-    """A page; ``story`` is the place of the page that it is a copy of, or its own; ``kind`` how
-    it was edited, empty if it was not; ``origin`` the place of the page that was edited, or its
-    own."""
+    """A page. ``story``: place of the page that it copies, or its own; ``kind``: how it was edited,
+    empty for an original; ``origin``: place of the page that was edited, or its own."""
 
     place: int
     text: str
@@ -41,7 +40,7 @@ class Page:
 
 
 def source_texts(paths: Iterable[Path]) -> list[str]:
-    """Texts of files of JSON lines, or of all in a folder; without any, invented ones."""
+    """Return the texts of JSON lines files or of folders; invented ones by default."""
     files = [
         file
         for path in paths
@@ -53,10 +52,10 @@ def source_texts(paths: Iterable[Path]) -> list[str]:
 
 
 def pages(texts: Sequence[str], count: int, seed: int = 1) -> Iterator[Page]:
-    """Pages of sentences of many texts, light edits of them, and the same with other figures.
+    """Yield pages of sentences from many texts, light edits, and copies with other figures.
 
-    Each sentence of a page comes from another text, and none is long, so that two pages that are
-    no copies have a few sentences in common at the most: all duplicates are planted ones.
+    Each sentence of a page is short and from another text, so pages that are no copies share few
+    sentences at most: all duplicates are planted.
     """
     rng = random.Random(seed)
     sentences = [
@@ -76,7 +75,7 @@ def pages(texts: Sequence[str], count: int, seed: int = 1) -> Iterator[Page]:
             kinds = COPIES if lot < _SHARE else OTHERS
             kind, intensity = kinds[place % len(kinds)]
             text = edit(original.text, kind, intensity, place)
-            # Some pages have no figure that could be another.
+            # Some pages have no figure to change.
             if lot < _SHARE or text != original.text:
                 story = original.story if lot < _SHARE else place
                 yield Page(place, text, story, kind, original.place)
@@ -92,8 +91,8 @@ def pages(texts: Sequence[str], count: int, seed: int = 1) -> Iterator[Page]:
 
 @attrs.frozen
 class Truth:
-    """What was planted, by place: the story, the kind of edit (empty for an original) and the
-    place of the page that was edited, which for a copy is its story."""
+    """What was planted, by place: the story, the kind of edit (empty for an original), and the
+    place of the edited page, which for a copy is its story."""
 
     stories: Sequence[int]
     kinds: Sequence[str]
@@ -103,7 +102,7 @@ class Truth:
 
 
 def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, Truth]:
-    """The pages as Parquet, and what was planted; existing files are used again.
+    """Write the pages as Parquet, or reuse files; return their folder and what was planted.
 
     Columns are ``place``, ``url`` and ``text``.
     """
@@ -135,11 +134,10 @@ def write(folder: Path, texts: Sequence[str], count: int) -> tuple[Path, Truth]:
 
 @attrs.frozen
 class Score:
-    """How many of the planted duplicates were dropped, and what else was.
+    """How many planted duplicates were dropped, and what else was.
 
-    ``planted``, ``right`` and ``dropped`` count pages; ``others`` the wrongly dropped ones
-    because they differ from another one in figures alone, which most tools do not look at.
-    ``missed``: by the kind of edit.
+    ``planted``, ``right`` and ``dropped`` count pages; ``others`` counts pages wrongly dropped that
+    differ from another one only in figures, which most tools ignore. ``missed``: by kind of edit.
     """
 
     planted: int
@@ -160,20 +158,20 @@ class Score:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of the two."""
+        """Harmonic mean of precision and recall."""
         return 2 * self.right / max(1, self.dropped + self.planted)
 
     @property
     def f1_without_others(self) -> float:
-        """The same if pages with other figures counted neither way."""
+        """F1 if pages with other figures did not count."""
         return 2 * self.right / max(1, self.dropped - self.others + self.planted)
 
 
 def score(dropped: Iterable[int], truth: Truth) -> Score:
-    """Of the places that were dropped.
+    """Score the places that were dropped.
 
-    Tools differ in which page of a story they keep, and any will do: all but one of its pages are
-    to be dropped, and if the last one goes too, one drop was wrong.
+    Tools differ in which page of a story they keep, and any will do: all pages but one should be
+    dropped, and if the last one is dropped too, one drop was wrong.
     """
     gone = set(dropped)
     sizes = Counter(truth.stories)

@@ -1,12 +1,12 @@
-"""MinHash of text-dedup on the pages of the Spark benchmark, in an environment of its own.
+"""MinHash of text-dedup on the pages of the Spark benchmark, in its own environment.
 
     python -m benchmarks.spark_textdedup PAGES FOLDER
 
-Its tokens are the text between characters that are neither letters nor digits, which are whole
-clauses in Chinese. Here each character is a token, so that its n-grams are those of the other
-tools. The options are those with which it was fastest and found most: hashes of 32 bits by
-xxh3, and 128 of them with bands for 0.6, since its 250 for 0.7 find less and take longer. Its
-script for Spark needs GraphFrames, a Java package that PyPI does not have.
+Its tokens are the text between characters that are neither letters nor digits, which in Chinese are
+whole clauses. Here each character is a token, so that its n-grams are those of the other tools. The
+options are those with which it was fastest and found most: 32-bit hashes by xxh3, 128 of them with
+bands for 0.6; its default of 250 for 0.7 finds less and is slower. Its script for Spark needs
+GraphFrames, a Java package that is not on PyPI.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CORES = "2"
 
 
 def main(pages: str, folder: str, *options: str) -> None:
-    """Run it; its options may be given."""
+    """Run it with its own or given options."""
     files = sorted(str(file) for file in Path(pages).glob("*.parquet"))
     kept, cache = Path(folder) / "kept", Path(folder) / "cache"
-    minhash.NON_ALPHA = re.compile("")  # its workers are forked and have it too
+    minhash.NON_ALPHA = re.compile("")  # forked workers inherit it
     began = time.perf_counter()
     minhash.main(
         [

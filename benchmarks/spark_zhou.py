@@ -1,5 +1,4 @@
-"""The protocol of ZHOU on Spark and in the crawl's deduplicator: the same documents, and the
-verdicts of the two compared one by one."""
+"""The protocol of ZHOU on Spark and in the crawl's deduplicator, with the verdicts compared."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ _MADE_UP = 10_000
 
 
 def _sources(texts: Sequence[Path]) -> list[SourceDocument]:
-    """Documents with their classes; a file without categories is a class of its own."""
+    """Read documents with their classes; a file without categories is one class."""
     if not texts:
         return [
             SourceDocument(
@@ -51,9 +50,9 @@ def _sources(texts: Sequence[Path]) -> list[SourceDocument]:
 
 
 def compare(texts: Sequence[Path], folder: Path) -> Table:
-    """The table of the protocol: each method in the crawl's deduplicator and on Spark.
+    """Return the table of the protocol: each method in the crawl's deduplicator and on Spark.
 
-    :param folder: gets the documents and the results
+    :param folder: for the documents and the results
     :raises InputError: too few documents
     """
     arrivals = zhou_documents(_sources(texts))

@@ -1,13 +1,13 @@
-"""How long a process takes until it can judge, each measured in processes of their own.
+"""How long a process takes until it can judge, each measured in its own processes.
 
 Usage: ``python -m benchmarks.startup [--rounds N]``
 
-The first verdicts are on a text and on a page of HTML, both after ``open``. Cold: a cache directory
-that is empty, so that numba compiles every kernel and every table is built. The extension module is
-measured too, from an empty cache, where the package's folder has it. CPU seconds are those of the
-process: they hold on a machine that does other work too. The seconds of a kernel are those of the
-thread that compiles it or loads it from the cache, without other kernels that it needs. The ratio
-is that to import and first call of pynndescent, which is compiled by numba too.
+The first verdicts are on a text and on an HTML page, both after ``open``. Cold means an empty cache
+directory, so that numba compiles every kernel and every table is built. The extension module is
+measured too, with an empty cache, if the package's folder has it. CPU seconds are those of the
+process and hold on a busy machine. Seconds of a kernel are those of the thread that compiles it or
+loads it from the cache, without the kernels that it calls. The ratio is to import and first call of
+pynndescent, which numba compiles too.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ print(json.dumps([time.perf_counter() - begun, time.process_time() - used]))
 
 
 def printed(cache: str, *arguments: str, numba: str | None = None, extension: bool = False) -> Any:
-    """The last line of a Python process, which is JSON.
+    """Run Python and return its last line of output, which is JSON.
 
-    :param numba: the cache of numba, for what does not use the plugin's
-    :param extension: use the extension module
+    :param numba: numba's own cache, for packages other than the plugin
+    :param extension: whether to use the extension module
     """
     left_out = ("NUMBA_CACHE_DIR", "DEDUP_COMPILE")
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
@@ -112,13 +112,13 @@ def printed(cache: str, *arguments: str, numba: str | None = None, extension: bo
 def seconds(
     script: str, cache: str, numba: str | None = None, *, extension: bool = False
 ) -> tuple[float, float]:
-    """Wall-clock and CPU seconds of a script, start of Python left out."""
+    """Return wall-clock and CPU seconds of a script, without the start of Python."""
     wall, used = printed(cache, CLOCK, script, numba=numba, extension=extension)
     return wall, used
 
 
 def print_kernels(cold: dict[str, float], warm: dict[str, float]) -> None:
-    """CPU seconds of the most expensive kernels, and of all."""
+    """Print the CPU seconds of the most expensive kernels, and of all."""
     table = Table("kernel", "CPU seconds cold", "warm")
     for name in sorted(cold, key=cold.__getitem__, reverse=True)[:20]:
         table.add_row(name, f"{cold[name]:.2f}", f"{warm.get(name, 0):.3f}")
@@ -127,7 +127,7 @@ def print_kernels(cold: dict[str, float], warm: dict[str, float]) -> None:
 
 
 def print_ratio(cold: float, warm: float, rounds: int) -> None:
-    """CPU seconds against those of pynndescent, if it is installed."""
+    """Print CPU seconds relative to pynndescent, if it is installed."""
     if importlib.util.find_spec("pynndescent") is None:
         print("pynndescent is not installed: pip install 'dedup-middleware[bench]'")
         return

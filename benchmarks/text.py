@@ -52,7 +52,7 @@ SIZES = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 @attrs.frozen
 class Row:
-    """Something to time on every page: `action` gets what `prepare` made of the page."""
+    """An action to time on every page; `action` gets the result of `prepare`."""
 
     name: str
     action: Callable[..., object]
@@ -60,7 +60,7 @@ class Row:
     measured: list[float] = attrs.field(factory=list)
 
     def time(self) -> None:
-        """Add the mean microseconds a page of one pass over all pages."""
+        """Time one pass over all pages; add the mean microseconds per page."""
         begun = time.perf_counter()
         for page in self.pages:
             self.action(*page)
@@ -69,13 +69,13 @@ class Row:
 
 @functools.cache
 def _frequencies() -> tuple[list[str], list[int]]:
-    """Words of jieba's dictionary, with the sums of their frequencies up to each."""
+    """Return the words of jieba's dictionary and their cumulative frequencies."""
     found = dictionary.parse(dictionary.jieba_file("dict.txt").read_bytes()).frequencies
     return list(found), list(itertools.accumulate(found.values()))
 
 
 def synthetic(characters: int, seed: int = 1) -> str:
-    """Words of jieba's dictionary by frequency, with some punctuation and numbers."""
+    """Return words of jieba's dictionary by frequency, with some punctuation and numbers."""
     known, sums = _frequencies()
     draw = random.Random(seed)
     words = draw.choices(known, cum_weights=sums, k=characters)
@@ -85,7 +85,7 @@ def synthetic(characters: int, seed: int = 1) -> str:
 
 
 def corpus(path: Path, characters: int) -> str:
-    """The texts of a gzipped JSON Lines file, joined."""
+    """Return the joined texts of a gzipped JSON Lines file."""
     text = ""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for line in file:
@@ -96,8 +96,8 @@ def corpus(path: Path, characters: int) -> str:
 
 
 def rows(pages: list[str]) -> list[Row]:
-    """What is timed; the first three are segmentation alone."""
-    import rjieba  # made-up texts need none
+    """Return the actions to time; the first three are segmentation alone."""
+    import rjieba  # not needed for synthetic texts
 
     shingler, characters = Shingler(), load_characters({}, "")
     _, load_trie = open_dictionary()
@@ -129,7 +129,7 @@ def rows(pages: list[str]) -> list[Row]:
 
 
 def seconds_a_page(text: str, size: int, max_chars: int) -> float:
-    """The median CPU time of a fingerprint of `size` characters, cut from different places."""
+    """Return the median CPU seconds of a fingerprint of `size` characters of the text."""
     fingerprinter = Fingerprinter(Options(max_chars=max_chars))
     spent = []
     for repeat in range(max(3, min(300, 1_000_000 // size))):
@@ -142,7 +142,7 @@ def seconds_a_page(text: str, size: int, max_chars: int) -> float:
 
 
 def linear(console: Console, plot: Path | None) -> None:
-    """Cost a character at several lengths, without a bound and with the default one."""
+    """Measure the cost per character by length, without a limit and with the default."""
     text = synthetic(SIZES[-1] // 10) * 10
     bound = Options().max_chars
     free = [seconds_a_page(text, size, SIZES[-1]) for size in SIZES]
@@ -159,7 +159,7 @@ def linear(console: Console, plot: Path | None) -> None:
 
 
 def draw(path: Path, free: list[float], bounded: list[float], bound: int) -> None:
-    """Plot seconds against characters, both on logarithmic scales."""
+    """Plot seconds against characters, on logarithmic scales."""
     matplotlib.use("svg")
     figure, axes = pyplot.subplots()
     axes.loglog(SIZES, free, marker="o", label="no bound")
@@ -196,7 +196,7 @@ def main() -> None:
             for row in timed:
                 row.time()
     for row in timed:
-        del row.measured[0]  # warms up
+        del row.measured[0]  # the warm-up
     fast, slow = timed[1], timed[2]
     table = Table("1,000 characters", "µs (median)", "rjieba / this", "jieba / this")
     for row in timed:

@@ -1,4 +1,4 @@
-"""Check the arguments of the spider before anything is fetched."""
+"""Checks the arguments of the spider before anything is fetched."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import attrs
 
 from crawler.discovery import split
 
-# An address may contain a comma; a comma before the next scheme separates two addresses.
+# A URL may contain a comma; only a comma before another scheme separates two URLs.
 _SEPARATOR = re.compile(r"[,\s]+(?=https?://)|\s+", re.IGNORECASE)
-# Reason for ending a crawl before it began.
+# Reason for closing a crawl before its start.
 BAD_ARGUMENT = "bad_argument"
 
 
@@ -24,7 +24,7 @@ class ArgumentError(ValueError):
 
 @attrs.frozen
 class Arguments:
-    """Checked arguments. ``start`` empty: the sample site. ``None``: no limit."""
+    """Checked arguments. An empty ``start`` means the sample site; ``None`` means no limit."""
 
     start: tuple[str, ...] = ()
     pages: int | None = None

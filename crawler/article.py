@@ -1,4 +1,4 @@
-"""Read a page for the spider: metadata, body, links, and whether it is an article."""
+"""Reads a page for the spider: metadata, body, links, and whether it is an article."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crawler.metadata import Metadata, find_date, read_metadata, stated_title
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extract import clean, extract, survey
 
-# A page that is not marked as an article counts as one by its text: this many letters in lines of
-# at least this length. Lists of headlines have short lines. A Chinese character counts twice.
+# An unmarked page counts as an article if it has this many letters in lines of at least this
+# length; headlines in lists are shorter. A Chinese character counts twice.
 PROSE = 150
 PROSE_LINE = 25
-# Headlines have no full stop, so a Chinese line with one may be shorter.
+# Headlines have no full stop, so a Chinese line with a full stop may be shorter.
 _SENTENCE_ENDS = "。！？；"
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 # More <article> elements than this are teasers.
@@ -28,7 +28,7 @@ _NO_TEXT = frozenset({"script", "style", "noscript", "template", "title"})
 
 @attrs.frozen
 class ReadPage:
-    """A page, read once. ``text`` is extracted from articles only, and empty for others."""
+    """A parsed page; ``text`` is empty unless it is an article."""
 
     html: str = attrs.field(repr=False)
     is_article: bool
@@ -44,19 +44,19 @@ def read_page(
 ) -> ReadPage:
     """Decode a page, parse it, and extract its body if it is an article.
 
-    :param charset: of the Content-Type header, if any
-    :param listed: a feed or news sitemap lists the page, or it is known as an article otherwise
+    :param charset: from the Content-Type header, if any
+    :param listed: whether a feed or news sitemap lists the page, or it is known to be an article
 
     Takes 10 to 40 ms: call it in a thread.
     """
     html = clean(decode(body, charset).text)
     shape = survey(html)
-    # Crafted pages can make a parser quadratic: then no links and no metadata are read.
+    # Crafted pages can make a parser quadratic: neither links nor metadata are read from them.
     tree = Selector(text=html if shape.has_tree else "", type="html").root
     metadata = read_metadata(tree, url)
     title = text = ""
     is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
-    # A page is extracted at most once, here.
+    # The only extraction of the page.
     if is_article or _may_be_article(tree, url):
         page = extract(html, url=url)
         title, text = page.title, page.text
@@ -75,14 +75,14 @@ def read_page(
 
 
 def _may_be_article(tree: Any, url: str) -> bool:
-    """Whether a page that is not marked as an article may still be one, by its text."""
+    """Whether the text of a page that is not marked as an article may still be one."""
     if names_an_index(url) or sum(1 for _ in tree.iter("article")) > MAX_TEASERS:
         return False
     return text_outside_links(tree) >= PROSE
 
 
 def prose(text: str) -> int:
-    r"""Number of letters of a body in lines long enough to be sentences.
+    r"""Return the number of letters of a body in lines long enough to be sentences.
 
     >>> prose("Council to repair the bridge\nHome\nAbout us")
     28
@@ -103,7 +103,7 @@ def _letters(line: str) -> int:
 
 
 def text_outside_links(tree: Any) -> int:
-    """Characters of a page that are neither in a link nor code."""
+    """Return the number of characters of a page outside links and code."""
     count = 0
     for element in tree.iter():
         if element.tag not in _NO_TEXT and isinstance(element.tag, str):

@@ -1,4 +1,4 @@
-"""Correct the encoding of pages that declare a codec that is not a charset."""
+"""Corrects the encoding of responses that declare a codec that is no charset."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dedup_middleware.text.decode import codec_of, decode
 
 
 class CharsetMiddleware:
-    """Sets the encoding of responses whose charset is no text encoding, ``base64`` for example.
+    """Replaces a charset that is no text encoding, such as ``base64``, by a detected one.
 
-    Scrapy uses the declared name and raises when it needs the text, which its middleware for
-    ``<meta http-equiv="refresh">`` does for every page; the page would be lost.
+    Scrapy would use the declared name and raise when it needs the text, as its middleware for
+    ``<meta http-equiv="refresh">`` does for every page, and the page would be lost.
     """
 
     async def process_response(self, request: Any, response: Response) -> Response:  # noqa: ARG002
@@ -24,5 +24,5 @@ class CharsetMiddleware:
             if codec_of(response.encoding) is not None:
                 return response
         except (LookupError, ValueError):
-            pass  # found while Scrapy looked for the encoding
+            pass  # Scrapy failed to find the encoding
         return response.replace(encoding=decode(response.body).charset)

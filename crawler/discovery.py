@@ -1,6 +1,6 @@
-"""Find the addresses of a site's articles in links, feeds and sitemaps.
+"""Finds the addresses of a site's articles in links, feeds and sitemaps.
 
-Pure functions over text and bytes; hostile input gives fewer addresses, never an exception.
+Pure functions of text and bytes; hostile input yields fewer addresses, never an exception.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from scrapy.utils.sitemap import Sitemap
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
-# Most addresses taken from one page, feed or sitemap; a crafted one can list millions.
+# Most addresses taken from one page, feed or sitemap; a crafted one may list millions.
 MAX_LINKS = 3_000
 MAX_ENTRIES = 1_000
 MAX_SITEMAPS = 20
-# Bytes of a sitemap that are read, once unpacked.
+# Bytes read of a decompressed sitemap.
 MAX_XML = 20 * 1024 * 1024
-# Bytes of a robots.txt that are read, as by the large search engines.
+# Bytes read of a robots.txt, as many as large search engines read.
 MAX_ROBOTS = 500 * 1024
 MAX_ADDRESS = 2_000
 
@@ -38,7 +38,7 @@ _NOT_PAGES = re.compile(
     r"|eot|swf|csv|ics)$",
     re.IGNORECASE,
 )
-# Typical addresses of articles; nearly all contain a date or a long number.
+# Typical addresses of articles; almost all contain a date or a long number.
 _ARTICLE_PATHS = re.compile(
     r"""
       /(?:19|20)\d\d[-/_]?[01]?\d(?:[-/_]?[0-3]?\d)?/.*[^/]     # /2024/05/06/title
@@ -51,7 +51,7 @@ _ARTICLE_PATHS = re.compile(
 )
 _INDEX_PATH = re.compile(r"/(?:index|list|default|home|page)[-_/]?\d*(?:\.\w{3,5})?/?$|^/?$", re.I)
 _SITEMAP_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.I | re.M)
-# One short word without an ending: /sport/
+# One short word without a file ending: /sport/
 _SECTION_PATH = re.compile(r"/[a-z]{1,20}(?:-[a-z]{1,20})?/?", re.I)
 
 
@@ -65,7 +65,7 @@ class Link:
 
 @attrs.frozen
 class SitemapContent:
-    """What a sitemap lists: further sitemaps, pages, and pages marked as news."""
+    """The entries of a sitemap: other sitemaps, pages, and pages marked as news."""
 
     sitemaps: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
@@ -73,10 +73,10 @@ class SitemapContent:
 
 
 def split(url: str) -> SplitResult | None:
-    """The parts of an http(s) address with a host and a valid port; ``None`` if it is none."""
+    """Split an http(s) address with a host and a valid port; return ``None`` for anything else."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises on a port that is none
+        _ = parts.port  # raises if the port is invalid
     except ValueError:
         return None
     usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
@@ -84,7 +84,7 @@ def split(url: str) -> SplitResult | None:
 
 
 def absolute(base: str, reference: str) -> str | None:
-    """The http(s) address that a reference on a page resolves to, without fragment; else ``None``.
+    """Resolve a reference on a page to an http(s) address without fragment, or else ``None``.
 
     >>> absolute("https://a.example/x/", " ../y?b=2&a=1#top ")
     'https://a.example/y?b=2&a=1'
@@ -101,10 +101,10 @@ def absolute(base: str, reference: str) -> str | None:
 
 
 def links(tree: Any, url: str) -> list[Link]:
-    """The distinct links of a page in document order, :data:`MAX_LINKS` at most.
+    """Return the distinct links of a page in document order, at most :data:`MAX_LINKS`.
 
     :param tree: the page as an lxml element
-    :param url: its address; ``<base href>`` takes precedence
+    :param url: address of the page; ``<base href>`` takes precedence
     """
     base = base_address(tree, url)
     found: dict[str, Link] = {}
@@ -120,7 +120,7 @@ def links(tree: Any, url: str) -> list[Link]:
 
 
 def base_address(tree: Any, url: str) -> str:
-    """The base address of relative references; an unusable ``<base>`` is ignored."""
+    """Return the base address of relative references; an unusable ``<base>`` is ignored."""
     for element in tree.iter("base"):
         if href := element.get("href"):
             return absolute(url, href) or url
@@ -128,7 +128,7 @@ def base_address(tree: Any, url: str) -> str:
 
 
 def feeds(tree: Any, url: str) -> list[str]:
-    """Addresses of the RSS and Atom feeds a page announces; comment feeds are left out."""
+    """Return the addresses of RSS and Atom feeds that a page announces, without comment feeds."""
     base = base_address(tree, url)
     found: dict[str, None] = {}
     for element in tree.iter("link"):
@@ -142,25 +142,25 @@ def feeds(tree: Any, url: str) -> list[str]:
 
 
 def feed_entries(body: bytes, url: str) -> list[str]:
-    """Addresses of the articles in an RSS or Atom feed, first :data:`MAX_ENTRIES`; any encoding."""
+    """Return the article addresses of an RSS or Atom feed, the first :data:`MAX_ENTRIES`."""
     references: list[str] = []
     try:
         for _, element in etree.iterparse(BytesIO(body), recover=True, resolve_entities=False):
             if _local_name(element) in {"item", "entry"}:
                 references += filter(None, [_entry_link(element)])
-                # Free the parsed entries, which would accumulate.
+                # Free parsed entries, which would accumulate.
                 element.clear()
             if len(references) >= MAX_ENTRIES:
                 break
     except etree.XMLSyntaxError:
-        # Truncated, or not XML: keep what was parsed before.
+        # Truncated, or not XML: keep what has been parsed.
         pass
     addresses = (absolute(url, reference) for reference in references)
     return list(dict.fromkeys(address for address in addresses if address))
 
 
 def _entry_link(entry: Any) -> str | None:
-    """The address of an entry's article: its ``<link>``, else a ``<guid>`` that is an address."""
+    """Return an entry's article address: ``<link>``, or else a ``<guid>`` that is one."""
     guid = None
     for child in entry:
         name = _local_name(child)
@@ -173,30 +173,30 @@ def _entry_link(entry: Any) -> str | None:
 
 
 def _local_name(element: Any) -> str:
-    """Tag without name space; empty for comments and the like."""
+    """Return a tag without its namespace; empty for comments and the like."""
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def robots_sitemaps(body: bytes, url: str) -> list[str]:
-    """Addresses in the first ``Sitemap:`` lines of a robots.txt."""
+    """Return the addresses in the first ``Sitemap:`` lines of a robots.txt."""
     lines = islice(_SITEMAP_LINE.finditer(body[:MAX_ROBOTS]), MAX_SITEMAPS)
     found = (absolute(url, line[1].decode("utf-8", "replace")) for line in lines)
     return list(dict.fromkeys(address for address in found if address))
 
 
 def sitemap(body: bytes, url: str) -> SitemapContent:
-    """What a sitemap or a sitemap index lists, gzipped or plain, newest first.
+    """Parse a sitemap or a sitemap index, gzipped or plain, newest entries first.
 
-    At most :data:`MAX_SITEMAPS` further sitemaps, those of news first, and :data:`MAX_ENTRIES`
-    pages: the archive of a large site has millions.
+    At most :data:`MAX_SITEMAPS` other sitemaps, news sitemaps first, and :data:`MAX_ENTRIES` pages
+    are returned: the archive of a large site has millions.
     """
     try:
         if body[:2] == b"\x1f\x8b":
             body = gunzip(body, max_size=MAX_XML)
         parsed = Sitemap(body[:MAX_XML])
-        # Ten times what is kept is enough to find the newest; the rest is not even parsed.
+        # Ten times what is kept suffices to find the newest; the rest is not parsed.
         entries = _take(parsed, MAX_ENTRIES * 10)
-    except Exception:  # gzip and lxml raise many kinds on what is no sitemap
+    except Exception:  # gzip and lxml raise many kinds of errors on other content
         return SitemapContent()
     entries.sort(key=lambda entry: entry.get("lastmod") or "", reverse=True)
     if parsed.type == "sitemapindex":
@@ -219,7 +219,7 @@ def _take(entries: Iterable[dict[str, Any]], count: int) -> list[dict[str, Any]]
             if len(taken) >= count:
                 break
     except SyntaxError:
-        # lxml.etree.XMLSyntaxError: truncated; keep what was parsed before.
+        # lxml.etree.XMLSyntaxError: truncated; keep what has been parsed.
         pass
     return taken
 
@@ -230,7 +230,7 @@ def _locations(entries: Iterable[dict[str, Any]], url: str) -> tuple[str, ...]:
 
 
 def names_a_page(url: str) -> bool:
-    """Whether an address can be that of an HTML page, by its ending.
+    """Whether an address may be that of an HTML page, by its ending.
 
     >>> names_a_page("https://a.example/photo.JPG"), names_a_page("https://a.example/1.shtml")
     (False, True)
@@ -239,7 +239,7 @@ def names_a_page(url: str) -> bool:
 
 
 def names_an_article(url: str) -> bool:
-    """Whether an address looks like that of an article: a date, a long number, a long slug.
+    """Whether an address looks like an article's: a date, a long number, or a long slug.
 
     >>> names_an_article("https://a.example/2024/05/06/bridge.html")
     True
@@ -251,7 +251,7 @@ def names_an_article(url: str) -> bool:
 
 
 def is_front(url: str) -> bool:
-    """Whether an address is that of a site's front page."""
+    """Whether an address is that of a front page."""
     parts = urlsplit(url)
     return parts.path in {"", "/"} and not parts.query
 
@@ -270,18 +270,18 @@ def names_an_index(url: str) -> bool:
 
 @attrs.frozen
 class Sites:
-    """The sites a crawl stays on: hosts with their subdomains, and a port where one is given."""
+    """The sites that a crawl stays on: hosts with their subdomains, and a port if given."""
 
     hosts: tuple[tuple[str, int | None], ...]
 
     @classmethod
     def of(cls, addresses: Iterable[str]) -> Sites:
-        """The sites of the start addresses; a leading ``www.`` means the whole domain."""
+        """Return the sites of start addresses; a leading ``www.`` means the whole domain."""
         hosts = [_site(parts) for parts in map(split, addresses) if parts]
         return cls(tuple(dict.fromkeys((host.removeprefix("www."), port) for host, port in hosts)))
 
     def index(self, url: str) -> int | None:
-        """Position of the site that an address belongs to, ``None`` when it is on none."""
+        """Return the position of the site of an address, or ``None`` if it is on no site."""
         parts = split(url)
         if parts is None:
             return None

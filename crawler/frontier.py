@@ -1,4 +1,4 @@
-"""Decide which addresses a crawl requests, and count those it skips by reason."""
+"""Decides which addresses a crawl requests, and counts skipped ones by reason."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from w3lib.url import canonicalize_url
 
 from crawler.discovery import Sites, names_a_page
 
-# Most skipped addresses that are remembered; beyond, one may be counted twice.
+# Most skipped addresses that are remembered; any further ones may be counted twice.
 MAX_SKIPPED = 200_000
 
 
 class Skip(str, Enum):
-    """Why an address gave no article; the stat is ``news/skipped/<value>``."""
+    """Why an address yielded no article; the stat is ``news/skipped/<value>``."""
 
     OFFSITE = "offsite"
     ROBOTS = "robots"
@@ -39,11 +39,11 @@ EXPLANATIONS = {
 
 
 class Frontier:
-    """The addresses of one crawl. Every address is admitted or counted once.
+    """The addresses of one crawl; each is admitted or counted once.
 
     :param sites: the sites of the crawl; others are skipped
-    :param depth: clicks from a start address, ``None`` for any number
-    :param count: called with a reason and +1, or -1 if an address that was too deep by one path is
+    :param depth: largest number of clicks from a start address, ``None`` for any
+    :param count: called with a reason and +1, or -1 if an address that was too deep on one path is
         reached by a shorter one
     """
 
@@ -84,17 +84,17 @@ class Frontier:
         return Skip.PAGES if self.full else None
 
     def leave_out(self, url: str, reason: Skip) -> None:
-        """Count a requested address that gave no article."""
+        """Count a requested address that yielded no article."""
         name = canonicalize_url(url)
         self._pending.discard(name)
         self._skip(name, reason)
 
     def done(self, url: str) -> None:
-        """Count a requested address that gave an article."""
+        """Note that a requested address yielded an article."""
         self._pending.discard(canonicalize_url(url))
 
     def fill(self) -> None:
-        """Skip everything not fetched yet, because the limit of pages is reached."""
+        """Skip everything not fetched yet, because the page limit is reached."""
         self.full = True
         for name in self._pending:
             self._skip(name, Skip.PAGES)

@@ -9,10 +9,10 @@ import attrs
 
 @attrs.define(kw_only=True)
 class Article:
-    """One article page.
+    """One article.
 
-    ``url`` is its key: the canonical address if the page names a trustworthy one, else the
-    address it was fetched from, which is always in ``source_url``. Times are ISO 8601.
+    ``url`` is its key: the canonical address if the page names a trustworthy one, or else the
+    address it was fetched from. The latter is always in ``source_url``. Times are ISO 8601.
     """
 
     url: str
@@ -26,7 +26,7 @@ class Article:
     language: str | None = None
     source_url: str
     fetched: str
-    # The page's own summary; it is compared by DEDUP_METHOD = "rules" and not stored.
+    # The page's own summary, compared by DEDUP_METHOD = "rules" only and not stored.
     description: str | None = None
     # Filled by the plugin when DEDUP_ACTION is "mark".
     dedup: Any = None

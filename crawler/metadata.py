@@ -1,7 +1,7 @@
-"""Title, date, author, site, language and canonical address that a page states about itself.
+"""Reads the title, date, author, site, language and canonical address that a page states.
 
-Sources in this order: JSON-LD (read by extruct), OpenGraph and other ``<meta>`` fields, ``<time>``
-and ``<link>``; htmldate for the date of pages that state none. Hostile pages raise nothing.
+Sources in this order: JSON-LD (by extruct), OpenGraph and other ``<meta>`` fields, ``<time>`` and
+``<link>``; for pages without a date, htmldate. Hostile pages never raise.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from w3lib.url import canonicalize_url
 from crawler.discovery import absolute, base_address, split
 from dedup_middleware.text.extract import clean
 
-# Longest title, name or date.
+# Longest title, name or date, in characters.
 MAX_FIELD = 500
-# Most blocks of JSON-LD on a page, and characters of one; larger ones are application data.
+# Most JSON-LD blocks of a page, and most characters of one; larger ones are application data.
 MAX_BLOCKS = 50
 MAX_BLOCK = 300_000
 # Most JSON-LD nodes that are read.
 MAX_NODES = 2_000
-# Longest page, in characters, whose text is searched for a date; the search is slow on large ones.
+# Longest page, in characters, searched for a date; the search is slow on large pages.
 MAX_DATED = 300_000
 
 ARTICLE_TYPES = frozenset(
@@ -74,10 +74,10 @@ _SPACE = re.compile(r"\s+")
 
 @attrs.frozen
 class Metadata:
-    """Metadata that a page states; ``None`` where it states nothing usable.
+    """Metadata that a page states; ``None`` for what it does not state in usable form.
 
-    ``published`` is ISO 8601, ``canonical`` an absolute address not yet trusted, ``is_article``
-    true if JSON-LD or OpenGraph marks the page as an article.
+    ``published`` is ISO 8601, ``canonical`` an absolute address that is not trusted yet;
+    ``is_article`` is true if JSON-LD or OpenGraph marks the page as an article.
     """
 
     title: str | None = None
@@ -91,7 +91,7 @@ class Metadata:
 
 
 def read_metadata(tree: Any, url: str) -> Metadata:
-    """The metadata of a page.
+    """Read the metadata of a page.
 
     :param tree: the page as an lxml element
     :param url: its address, the base of relative references
@@ -111,20 +111,20 @@ def read_metadata(tree: Any, url: str) -> Metadata:
 
 
 def stated_title(tree: Any) -> str | None:
-    """The title from ``<meta>`` or ``<title>``, for a page without an article title."""
+    """Return the title from ``<meta>`` or ``<title>``, for a page without an article title."""
     element = tree.find(".//title")
     text = element.text_content() if element is not None else None
     return _first([*_pick(_meta_fields(tree), _TITLES), text])
 
 
 def trusted_key(url: str, canonical: str | None, *, any_host: bool = False) -> str:
-    """The key of a page: its canonical address if that can be trusted, else its own.
+    """Return the key of a page: its canonical address if that can be trusted, or else its own.
 
-    Pages of one key are revisits or versions of one page, so a page must not be able to take the
+    Pages with one key are revisits or versions of one page, so a page must not be able to take the
     key of another publisher. Only an address on the same host and port is trusted, by http or
     https: subdomains may belong to different publishers (wordpress.com), and no list of these is
-    complete. A front page is the canonical address of no other page. ``any_host`` is for the sample
-    site, which has fixed canonical addresses and changing ports on the loopback address.
+    complete. A front page is never the canonical address of another page. ``any_host`` is for the
+    sample site, with its fixed canonical addresses and changing ports.
 
     >>> trusted_key("https://one.example/1?utm_source=x", "https://one.example/1")
     'https://one.example/1'
@@ -143,29 +143,29 @@ def trusted_key(url: str, canonical: str | None, *, any_host: bool = False) -> s
 
 
 def _host_and_port(parts: SplitResult) -> tuple[str, int | None]:
-    """Host and port of an address; None for the port that its scheme has by default."""
+    """Return host and port of an address; None for the default port of its scheme."""
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return (parts.hostname or "").rstrip("."), None if parts.port == default else parts.port
 
 
 def find_date(html: str, url: str) -> str | None:
-    """The day of publication by htmldate, for pages that state none; ``YYYY-MM-DD`` or ``None``.
+    """Return the publication day found by htmldate, ``YYYY-MM-DD``, or ``None``.
 
-    Slow (5 to 20 ms a page), so the last resort.
+    A last resort for pages that state none, as it takes 5 to 20 ms per page.
     """
-    import htmldate  # half a second, needed only for pages without a date
+    import htmldate  # takes half a second, needed only for pages without a date
 
     if len(html) > MAX_DATED:
         return None
     try:
         found = htmldate.find_date(html, extensive_search=False, original_date=True, url=url)
-    except Exception:  # a guess on hostile input: whatever it raises, no date
+    except Exception:  # a guess on hostile input may raise anything
         return None
     return str(found) if found else None
 
 
 def _meta_fields(tree: Any) -> dict[str, str]:
-    """``<meta>`` names and properties in lower case, the first of each, with their content."""
+    """Return the first content of each ``<meta>`` name or property, in lower case."""
     fields: dict[str, str] = {}
     for element in tree.iter("meta"):
         for attribute in ("property", "name", "itemprop"):
@@ -180,11 +180,11 @@ def _pick(meta: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def _json_ld(tree: Any) -> Iterator[Any]:
-    """The JSON-LD of a page, parsed block by block: a broken one must not hide the others."""
+    """Yield the JSON-LD of a page, parsed block by block: a broken block must not hide others."""
     blocks = [script for script in tree.iter("script") if _is_json_ld(script)]
     if not blocks:
         return
-    from extruct.jsonld import JsonLdExtractor  # 1.5 s, only when a page has it
+    from extruct.jsonld import JsonLdExtractor  # takes 1.5 s, needed only if a page has JSON-LD
 
     extractor = JsonLdExtractor()
     for script in blocks[:MAX_BLOCKS]:
@@ -201,7 +201,7 @@ def _is_json_ld(script: Any) -> bool:
 
 
 def _nodes(roots: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The objects of JSON-LD breadth-first, including ``@graph`` and ``mainEntity``; bounded."""
+    """Yield JSON-LD objects breadth-first, with ``@graph`` and ``mainEntity``; bounded."""
     queue = list(roots)
     for seen, node in enumerate(queue):
         if seen >= MAX_NODES:
@@ -210,7 +210,7 @@ def _nodes(roots: Iterable[Any]) -> Iterator[dict[str, Any]]:
             queue += node[:MAX_NODES]
         elif isinstance(node, dict):
             yield node
-            # The queue grows during the walk, up to the bound above.
+            # The queue grows during the walk, up to MAX_NODES.
             queue += [node[name] for name in ("@graph", "mainEntity") if name in node]
 
 
@@ -221,7 +221,7 @@ def _is_article(node: Mapping[str, Any]) -> bool:
 
 
 def _names(value: Any) -> list[str]:
-    """Names of people or organisations in JSON-LD: a text, an object, or a list of these."""
+    """Return the names of people or organisations: from a string, an object, or a list of these."""
     values = value[:20] if isinstance(value, list) else [value]
     names = [item.get("name") if isinstance(item, dict) else item for item in values]
     kept = [name for name in names if isinstance(name, str) and _is_name(name)]
@@ -229,14 +229,14 @@ def _names(value: Any) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Whether a value is a name: some sites give the address of a profile instead."""
+    """Whether a value is a name and not, as on some sites, the address of a profile."""
     return not value.strip().lower().startswith(("http://", "https://"))
 
 
 def _first(values: Iterable[Any]) -> str | None:
-    """The first non-empty text, with white space collapsed, cut to the longest field.
+    """Return the first non-empty text, white space collapsed, cut to the largest field length.
 
-    JSON may hold half a character ("\\ud83d"), which neither a database nor a feed takes.
+    JSON may contain lone surrogates ("\\ud83d"), which databases and feeds reject.
     """
     for value in values:
         if isinstance(value, str):
@@ -254,7 +254,7 @@ def _published(tree: Any, meta: Mapping[str, str], article: Mapping[str, Any]) -
 
 
 def iso_date(value: str) -> str | None:
-    """A date as ISO 8601, with time and zone as far as stated; ``None`` if it is not a date.
+    """Return a date as ISO 8601, with time and zone if stated; ``None`` if it is no date.
 
     >>> iso_date("2024年5月6日 08:30")
     '2024-05-06T08:30:00'
@@ -307,5 +307,5 @@ def _canonical(tree: Any, meta: Mapping[str, str], url: str) -> str | None:
 
 
 def host(url: str) -> str:
-    """The host of an address, used as the name of a site that states none."""
+    """Return the host of an address, the name of a site that states none."""
     return urlsplit(url).hostname or url

@@ -1,10 +1,10 @@
-"""The storage pipeline: one row for each version of an article, in SQLite.
+"""The storage pipeline: one row in SQLite for each version of an article.
 
-Another text never replaces a row, so ``settings/base.py`` sets ``DEDUP_VERSIONS = "keep"``: every
-text that the index calls stored keeps its row, even if the page changes or another page takes over
-its address. Storage with one row for each address needs ``"replace"``.
+A row is never replaced by another text, so ``settings/base.py`` sets ``DEDUP_VERSIONS = "keep"``:
+every text that the index calls stored keeps its row, even if its page changes or another page takes
+over its address. Storage with one row per address needs ``"replace"``.
 
-With ``DEDUP_ON_FULLER = "replace"`` rows go whose text adds nothing to an item that was stored.
+With ``DEDUP_ON_FULLER = "replace"`` rows are deleted if their text adds nothing to a stored item.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CREATE TABLE articles (
     PRIMARY KEY (url, version)
 )
 """
-# Whether a version equals a stored one. Without a text the HTML is compared.
+# Finds the stored version equal to a new one. Without a text the HTML is compared.
 _SAME = """
 SELECT version FROM articles WHERE url = ? AND title IS ? AND text IS ?
 AND (coalesce(text, '') <> '' OR html IS ?)
@@ -68,25 +68,25 @@ SELECT coalesce(max(version), 0) + 1, {", ".join("?" * len(FIELDS))} FROM articl
 _UPDATE = f"""
 UPDATE articles SET {", ".join(f"{name} = ?" for name in FIELDS)} WHERE url = ? AND version = ?
 """
-# Seconds for which a write waits for another process that writes to the same file.
+# Seconds for which a write waits for another process that writes to the file.
 _BUSY = 30.0
 
 
 class ArticleStore:
     """The table of articles. Its methods block; any thread may call them.
 
-    :param path: the database file, made with its folder when missing
+    :param path: the database file, created with its folder if missing
     :raises sqlite3.Error, OSError: in the constructor, if the file can't be used
     """
 
     def __init__(self, path: str | Path) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # Calls come from different threads; the lock admits one at a time.
+        # Calls come from several threads; the lock admits one at a time.
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=_BUSY, check_same_thread=False)
         try:
             _use_wal(self._connection)
-            # A committed row must survive a power cut, because the index will call it stored.
+            # Committed rows must survive a power cut, because the index will call them stored.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -100,7 +100,7 @@ class ArticleStore:
         names = {name for (name,) in columns}
         if "version" in names:
             return
-        if names:  # made when an address had one row
+        if names:  # created when addresses had one row each
             self._connection.execute("ALTER TABLE articles RENAME TO articles_without_versions")
         self._connection.execute(_SCHEMA)
         if names:
@@ -113,15 +113,15 @@ class ArticleStore:
     def put(self, row: dict[str, Any]) -> None:
         """Write one article and commit.
 
-        The same title and text under the same ``url`` replace their row. Another title or text is
-        a new version with a row of its own.
+        A version with the same ``url``, title and text is replaced. Another title or text becomes a
+        new version with a row of its own.
 
         :raises sqlite3.Error: the article was not stored
         """
         values = {name: None if row.get(name) is None else str(row[name]) for name in FIELDS}
         url, fields = values["url"], list(values.values())
         with self._lock, self._connection:
-            # One transaction: another process may add a version of the same page in between.
+            # One transaction, as another process may add a version of the page meanwhile.
             self._connection.execute("BEGIN IMMEDIATE")
             same = self._connection.execute(
                 _SAME, (url, values["title"], values["text"], values["html"])
@@ -132,12 +132,12 @@ class ArticleStore:
                 self._connection.execute(_UPDATE, (*fields, url, same[0]))
 
     def remove_held(self, urls: Sequence[str], holder: Document, adds_nothing: Comparison) -> int:
-        """Delete the versions of some articles that add nothing to another one.
+        """Delete the versions of articles that add nothing to another article.
 
-        The index estimates what a page holds; here both texts are known.
+        The index only estimates what a page holds; here both texts are known.
 
-        :param holder: the article that was stored instead of them
-        :returns: the number of rows
+        :param holder: the article that was stored and holds their content
+        :returns: the number of deleted rows
         """
         count = 0
         with self._lock, self._connection:
@@ -161,7 +161,7 @@ class ArticleStore:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    # The time-out has no effect on this change, so processes that make the file at once try again.
+    # The busy time-out does not apply here, so processes that create the file together retry.
     deadline = time.monotonic() + _BUSY
     while True:
         try:
@@ -174,10 +174,10 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 class SqliteStorage:
-    """Stores items that have a ``url``; ``NEWS_DB`` names the file.
+    """Stores items with a ``url`` in the file ``NEWS_DB``.
 
-    The row is committed when ``process_item`` returns: ``item_scraped`` means stored, and the
-    plugin commits its claim on that signal. An error of SQLite reaches Scrapy as ``item_error``,
+    The row is committed when ``process_item`` returns, so ``item_scraped`` means stored, and the
+    plugin commits its claim on that signal. Scrapy reports an error of SQLite as ``item_error``,
     and the plugin releases the claim.
     """
 
@@ -203,7 +203,7 @@ class SqliteStorage:
         return storage
 
     async def open_spider(self) -> None:
-        """Open the database, or end the crawl at its start, because it could store nothing."""
+        """Open the database, or end the crawl at its start, as it could store nothing."""
         try:
             self._store = await run_in_thread(ArticleStore, self._path)
         except (sqlite3.Error, OSError) as error:
@@ -214,7 +214,7 @@ class SqliteStorage:
                 error,
             )
             if self._crawler is not None:
-                fail(self._crawler)  # Scrapy's exit code is 1
+                fail(self._crawler)  # makes Scrapy's exit code 1
             raise CloseSpider("storage_unavailable") from error
 
     async def close_spider(self) -> None:
@@ -224,7 +224,7 @@ class SqliteStorage:
             self._store = None
 
     async def superseded(self, item: Any, keys: Sequence[str]) -> None:
-        """Delete the rows that add nothing to an item that was stored."""
+        """Delete the rows whose text adds nothing to a stored item."""
         if self._store is None:
             return
         adapter = ItemAdapter(item)

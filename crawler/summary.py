@@ -1,4 +1,4 @@
-"""Print a table at the end of a crawl: pages seen, stored, dropped and skipped, and why."""
+"""Prints a table at the end of a crawl: pages seen, stored, dropped and skipped, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import Self
 
-# Most dropped pages that are listed; the others are only counted.
+# Most dropped pages listed; others are only counted.
 MAX_ROWS = 200
 # Most columns of a printed address; longer ones are cut in the middle.
 MAX_ADDRESS = 300
@@ -25,7 +25,7 @@ MAX_ADDRESS = 300
 
 @attrs.frozen
 class DroppedPage:
-    """A page that was not stored because of the page ``match``; similarity from 0 to 1."""
+    """A page dropped because of the page ``match``; similarity from 0 to 1."""
 
     reason: str
     key: str
@@ -35,7 +35,7 @@ class DroppedPage:
 
 @attrs.define
 class Tally:
-    """Counts for the table, updated while the crawl runs; bounded memory."""
+    """Counts for the table, updated during the crawl; memory is bounded."""
 
     stored: int = 0
     failed: int = 0
@@ -46,7 +46,7 @@ class Tally:
 
     @property
     def seen(self) -> int:
-        """Article pages handed to the pipelines."""
+        """Number of article pages passed to the pipelines."""
         return self.stored + self.failed + self.dropped.total()
 
     def drop(self, page: DroppedPage, *, listed: bool) -> None:
@@ -59,7 +59,7 @@ class Tally:
 
 
 class Summary:
-    """Extension that prints the table to standard output when the crawl is over."""
+    """Extension that prints the table to standard output after the crawl."""
 
     def __init__(self, stats: StatsCollector) -> None:
         self.tally = Tally()
@@ -75,7 +75,7 @@ class Summary:
         connect(summary.item_dropped, signals.item_dropped)
         connect(summary.item_error, signals.item_error)
         connect(summary.spider_closed, signals.spider_closed)
-        # The last signal, so that the table follows all log lines.
+        # The last signal, so the table follows all log lines.
         connect(summary.engine_stopped, signals.engine_stopped)
         return summary
 
@@ -90,7 +90,7 @@ class Summary:
     def item_dropped(self, exception: BaseException) -> None:
         """Count an item that the plugin or another pipeline dropped."""
         page, is_revisit = dropped_page(exception)
-        # An unchanged page matches itself: a row would add nothing.
+        # An unchanged page matches itself, so a row would tell nothing.
         self.tally.drop(page, listed=not is_revisit)
 
     def spider_closed(self, reason: str) -> None:
@@ -101,7 +101,7 @@ class Summary:
         """Print the table, unless there was no crawl."""
         if self._reason == BAD_ARGUMENT:
             return
-        from rich.console import Console  # not needed while crawling
+        from rich.console import Console  # not needed during the crawl
 
         prefix = "news/skipped/"
         self.tally.skipped = {
@@ -113,9 +113,9 @@ class Summary:
 
 
 def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
-    """The dropped page that a ``DropItem`` describes, and whether it is a revisit.
+    """Return the dropped page described by a ``DropItem``, and whether it is a revisit.
 
-    Reads the plugin's exception by its attributes; any other one gives its class as the reason.
+    The plugin's exception is read by its attributes; for any other the class is the reason.
     """
     verdict = getattr(exception, "verdict", None)
     key = str(getattr(exception, "key", ""))
@@ -125,7 +125,7 @@ def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:
     page = DroppedPage(
         reason=str(verdict.reason),
         key=key,
-        # An index without addresses names its pages by id.
+        # An index without addresses names pages by id.
         match=None if match is None else str(match.key or f"page {match.number}"),
         similarity=None if match is None else float(match.similarity),
     )
@@ -147,7 +147,7 @@ def print_summary(tally: Tally, console: Console) -> None:
             pad_edge=False,
             padding=(0, 2, 0, 0),
         )
-        # Two lines for each page: two addresses do not fit side by side into 80 columns.
+        # Two lines per page: two addresses do not fit side by side into 80 columns.
         pages.add_column("Why\nsimilar", justify="right", no_wrap=True)
         pages.add_column("dropped page\nstored page it matches", overflow="fold")
         for row in tally.rows:
@@ -174,7 +174,7 @@ def print_summary(tally: Tally, console: Console) -> None:
 
 
 def totals_of(tally: Tally) -> list[tuple[str, int]]:
-    """Lines for article pages: seen, stored, dropped by reason, failed."""
+    """Return lines for article pages: seen, stored, dropped by reason, failed."""
     lines = [("seen", tally.seen), ("stored", tally.stored)]
     lines += [
         (f"dropped, {printable(reason)}", count) for reason, count in tally.dropped.most_common()
@@ -185,7 +185,7 @@ def totals_of(tally: Tally) -> list[tuple[str, int]]:
 
 
 def percent(similarity: float) -> str:
-    """A share in per cent; only equal pages get 100 %.
+    """Format a share in per cent; only equal pages get 100 %.
 
     >>> percent(0.9996), percent(1.0), percent(0.83)
     ('99.9 %', '100 %', '83.0 %')
@@ -196,7 +196,7 @@ def percent(similarity: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that can't move the cursor or colour the terminal, cut in the middle when long.
+    """Return text that can't control the terminal, cut in the middle if long.
 
     >>> printable("https://a.example/\\x1b[31m")
     'https://a.example/?[31m'

@@ -1,1 +1,1 @@
-"""Experiments that repeat what papers report. They are no part of the package for users."""
+"""Experiments that repeat those of papers; not part of the installed package."""

@@ -1,4 +1,4 @@
-"""``python -m research``: repeat the experiments of papers, on documents of your own or made up."""
+"""``python -m research``: repeat experiments of papers, on your own or generated documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dedup_middleware.evaluation.__main__ import (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their arguments."""
+    """Return the parser of all commands."""
     top = argparse.ArgumentParser(prog="python -m research", description=__doc__)
     common, many = common_arguments(), document_arguments()
     commands = top.add_subparsers(dest="command", required=True)
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def experiments() -> Mapping[str, Experiment]:
-    """What each command measures."""
+    """Return the experiment of each command."""
     from research import runs
 
     return {
@@ -98,7 +98,7 @@ def experiments() -> Mapping[str, Experiment]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 1 if something given can't be used."""
+    """Run a command; return 1 if an argument can't be used, else 0."""
     parsed = parser().parse_args(arguments)
 
     def work() -> None:

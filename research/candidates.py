@@ -1,9 +1,9 @@
-"""How often the tables find a near-duplicate at all, before any rule judges it.
+"""Measures how often the tables find a near-duplicate, before any rule judges it.
 
-Pairs of random sets with a known Jaccard index go through the method's own bucket keys and the scan
-of the buckets, so what is measured is what an index does. It is compared with the formula of the
-MinHash bands, ``1 - (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter
-3.4), and with what datasketch's optimiser would choose in place of (B, R).
+Pairs of random sets with a known Jaccard index pass through the method's own bucket keys and bucket
+scan, so this measures what an index does. It is compared with the formula of the MinHash bands, ``1
+- (1 - J**R)**B`` (A. Rajaraman, J. Ullman: Mining of massive datasets, chapter 3.4), and with the
+(B, R) that datasketch's optimiser would choose.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CandidateRow:
     """Recall of candidates at one Jaccard index.
 
     ``found`` by any table, ``by_simhash`` and ``by_bands`` by those alone; ``formula`` for the
-    bands; ``proposed`` is (bands, rows) of datasketch's optimiser for this threshold and
+    bands; ``proposed`` is (bands, rows) of datasketch's optimiser for this threshold,
     ``proposed_recall`` its formula.
     """
 
@@ -51,7 +51,7 @@ class CandidateRow:
 def set_pair(
     size: int, jaccard: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Two sets of ``size`` random features with a Jaccard index as near as whole numbers allow.
+    """Return two sets of ``size`` random features, as near to a Jaccard index as integers allow.
 
     >>> a, b = set_pair(300, 0.5, np.random.default_rng(1))
     >>> len(np.intersect1d(a, b)), len(np.union1d(a, b))
@@ -63,7 +63,7 @@ def set_pair(
 
 
 def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprint:
-    """The fingerprint of a page with these shingles, each once, and no figures."""
+    """Return the fingerprint of a page with these shingles, once each, and no figures."""
     from dedup_middleware.signature.comparison import CLAUSE_BYTES, FIGURE_BYTES
     from dedup_middleware.signature.minhash import MinHasher, bands, sketch
     from dedup_middleware.signature.simhash import simhash
@@ -87,8 +87,8 @@ def fingerprint_of(features: NDArray[np.uint64], options: Options) -> Fingerprin
 
 
 def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> int:
-    """Bit mask of the tables in which a new page finds a stored one; 0: it is no candidate."""
-    # The first bucket key is the document's key.
+    """Return the mask of tables in which a new page finds a stored one; 0: no candidate."""
+    # The first bucket key is that of the document key.
     held = {
         bucket_key.bucket: record(bucket_key, 1) for bucket_key in method.bucket_keys(stored)[1:]
     }
@@ -102,9 +102,9 @@ def tables_that_find(method: Method, new: Fingerprint, stored: Fingerprint) -> i
 
 
 def proposal(jaccard: float, num_perm: int) -> tuple[int, int]:
-    """(bands, rows) that datasketch's optimiser chooses for a threshold.
+    """Return the (bands, rows) that datasketch's optimiser chooses for a threshold.
 
-    A pair that is not found weighs nine times a candidate in vain, which the rule still refuses.
+    A missed pair weighs nine times a false candidate, which the rule still rejects.
     """
     from datasketch import MinHashLSH
 
@@ -122,11 +122,11 @@ def measure(
     proposed_perm: int = 128,
     progress: Callable[[int], None] | None = None,
 ) -> list[CandidateRow]:
-    """Recall at each Jaccard index.
+    """Measure the recall at each Jaccard index.
 
-    :param pairs: generated for each
+    :param pairs: number of generated pairs for each
     :param size: shingles of a page
-    :param proposed_perm: permutations that the optimiser may spend
+    :param proposed_perm: number of permutations for the optimiser
     """
     method = choose_method(options)
     rng = np.random.default_rng(seed)

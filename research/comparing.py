@@ -1,4 +1,4 @@
-"""Methods on many documents: a stream without a crawl, and each document with all others."""
+"""Applies methods to many documents: a stream without a crawl, and one against all others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dedup_middleware.model.documents import Document
 
 
 def gather(comparer: Comparer, stored: Sequence[Any]) -> tuple[int, Any]:
-    """What ``sign`` gave of many documents: their number, and the form in which a method compares
-    many."""
+    """Return the number of signed documents, and their signatures in the form that the method
+    compares at once."""
     if not isinstance(comparer, SignatureComparer):
         return len(stored), tuple(stored)
     payloads = [b"" if one is None else one.payload for one in stored]
@@ -29,7 +29,7 @@ def gather(comparer: Comparer, stored: Sequence[Any]) -> tuple[int, Any]:
 
 
 def duplicates(comparer: Comparer, new: Any, gathered: tuple[int, Any]) -> NDArray[np.bool_]:
-    """Of which of the documents gathered the new one is a near-duplicate, bool[n]."""
+    """Return which of the gathered documents the new one is a near-duplicate of, bool[n]."""
     count, signatures = gathered
     if not isinstance(comparer, SignatureComparer):
         return np.array([comparer.compare(new, one).duplicate for one in signatures], np.bool_)
@@ -39,7 +39,7 @@ def duplicates(comparer: Comparer, new: Any, gathered: tuple[int, Any]) -> NDArr
 
 
 class _Kept:
-    """The documents kept so far, found by the common tables."""
+    """The documents kept so far, found through the usual tables."""
 
     def __init__(self, options: Options) -> None:
         content = options_for(options, Content.name)
@@ -48,15 +48,15 @@ class _Kept:
         self._method = choose_method(content)
 
     def places(self, document: Document) -> list[Any]:
-        """Buckets in which a document is searched for and entered."""
-        # The first bucket key is the document's key, which is independent of its content.
+        """Return the buckets in which a document is searched for and entered."""
+        # Without the first bucket key, that of the document key, which does not depend on content.
         return [
             (bucket_key.bucket, None if bucket_key.is_simhash else bucket_key.suffix)
             for bucket_key in self._method.bucket_keys(self._fingerprinter(document))[1:]
         ]
 
     def candidates(self, places: Iterable[Any]) -> list[int]:
-        """Numbers of the kept documents in these buckets, ascending."""
+        """Return the numbers of the kept documents in these buckets, ascending."""
         return sorted({n for place in places for n in self._places.get(place, ())})
 
     def add(self, places: Iterable[Any], number: int) -> None:
@@ -71,9 +71,9 @@ def compare_stream(
     options: Options,
     progress: Progress = lambda _: None,
 ) -> list[Decision]:
-    """Send a stream through a method that no crawl offers.
+    """De-duplicate a stream with a method that no crawl offers.
 
-    Each document is compared with the common candidates among those kept, and dropped for the most
+    Each document is compared with the usual candidates among those kept, and dropped for the most
     similar one that makes it a duplicate, the oldest of equals.
     """
     kept = _Kept(options)
@@ -103,7 +103,7 @@ def decide(
     options: Options,
     progress: Progress = lambda _: None,
 ) -> list[Decision]:
-    """Send a stream through the real deduplicator, on an index in memory; through
+    """De-duplicate a stream with the real deduplicator and an in-memory index, or with
     :func:`compare_stream` if no crawl offers the method."""
     if comparer.options is None:
         return compare_stream(comparer, arrivals, options, progress)
@@ -112,7 +112,7 @@ def decide(
 
 
 def load(comparer: Comparer, arrivals: Sequence[Arrival], options: Options) -> None:
-    """Let a method load what it loads on first use, which is not to be measured."""
+    """Load what a method loads on first use, before measuring."""
     if comparer.options is not None:
         stream.load(attrs.evolve(comparer.options, index_url="memory:"), arrivals)
     else:

@@ -1,4 +1,4 @@
-"""Every experiment in one go, those of the evaluation among them, on files given or made up."""
+"""Runs all experiments, including those of the evaluation, on given or generated files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "same ones.",
     ),
 )
-#: plots of a section, where its name is not theirs
+#: plots of a section whose names are not its own
 _PLOTS: Final = {
     "pairs": "pairs-precision-recall",
     "pairs-all": "pairs-all-precision-recall",
@@ -87,7 +87,7 @@ _PLOTS: Final = {
 
 @attrs.frozen
 class Sizes:
-    """How large the experiments are; of made-up data, how much is made."""
+    """The sizes of the experiments, and of generated data."""
 
     made_up: int
     made_up_pairs: int
@@ -106,7 +106,7 @@ QUICK_SIZES: Final = Sizes(150, 12, 30, 2, 20, 1, 20, (25, 10), (10_000, 20))
 
 @contextmanager
 def _data(arguments: argparse.Namespace, sizes: Sizes) -> Iterator[tuple[Path, list[Path]]]:
-    """The files given, and made-up ones in place of the others."""
+    """Yield the given files, or generated ones if none are given."""
     with TemporaryDirectory() as folder:
         pairs, documents = arguments.pairs, arguments.documents
         if pairs is None:
@@ -119,7 +119,7 @@ def _data(arguments: argparse.Namespace, sizes: Sizes) -> Iterator[tuple[Path, l
 
 
 def _common(arguments: argparse.Namespace) -> list[str]:
-    """The arguments that all experiments are given."""
+    """Return the arguments that all experiments get."""
     common = ["--out", str(arguments.out), "--seed", str(arguments.seed)]
     common += ["--no-plots"] * arguments.no_plots
     for setting in arguments.set:
@@ -129,9 +129,9 @@ def _common(arguments: argparse.Namespace) -> list[str]:
 
 @contextmanager
 def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
-    """The command lines of all experiments, on the data given or made up meanwhile.
+    """Yield the command lines of all experiments, on given data or data generated meanwhile.
 
-    :raises DedupError: no folder
+    :raises DedupError: no folder is given
     :raises InputError: a file can't be read
     """
     if arguments.out is None:
@@ -139,7 +139,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
     sizes = QUICK_SIZES if arguments.quick else FULL_SIZES
     for path in (arguments.pairs, *(arguments.documents or ())):
         if path is not None:
-            next(read_lines(path), None)  # known to be readable before anything is measured
+            next(read_lines(path), None)  # checks that it is readable before anything is measured
     common = _common(arguments)
     chosen = ["--methods", *arguments.methods] if arguments.methods else []
     limit, workers = str(arguments.limit or sizes.stream), str(sizes.workers)
@@ -160,7 +160,7 @@ def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
 
 
 def compose(folder: Path) -> str:
-    """The report: every table that is in the folder under its heading, with its plot."""
+    """Return the report: every table in the folder under its heading, with its plot."""
     parts = ["# Evaluation\n"]
     for name, heading, meaning in SECTIONS:
         table = folder / f"{name}.md"

@@ -1,9 +1,9 @@
-"""Three ways to find all fingerprints within three bits of another, and what each costs.
+"""Three ways to find all fingerprints within three bits of another one, and their costs.
 
 G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007; LUO's lecture
 13. Query expansion looks up every number within three bits of the query, 43,745 of them. Table
-expansion would store as many for each fingerprint, 350 KB, so it is not measured. Four tables
-store each fingerprint four times.
+expansion would store as many for each fingerprint, 350 KB, so it is not measured. Four tables store
+each fingerprint four times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Search = Callable[[int], NDArray[np.int64]]
 
 @attrs.frozen
 class ExpansionRow:
-    """What one way took: bytes and microseconds of the processor, and how many it found in all."""
+    """The cost of one way: bytes, microseconds of processor time, and matches in total."""
 
     way: str
     fingerprints: int
@@ -40,7 +40,7 @@ class ExpansionRow:
 
 
 def masks(distance: int = DISTANCE) -> NDArray[np.uint64]:
-    """All words with at most so many bits.
+    """Return all words with at most ``distance`` bits set.
 
     >>> len(masks(3))
     43745
@@ -56,7 +56,7 @@ def masks(distance: int = DISTANCE) -> NDArray[np.uint64]:
 
 
 def query_expansion(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
-    """Look up every number near the query in the sorted fingerprints; the search and its bytes."""
+    """Look up all numbers near the query in sorted fingerprints; return search and bytes."""
     order = np.argsort(fingerprints, kind="stable")
     ascending, near = fingerprints[order], masks()
 
@@ -72,9 +72,9 @@ def query_expansion(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
 
 
 def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
-    """Look into the SimHash tables of the memory index; the search and the bytes of its records.
+    """Look into the SimHash tables of the memory index; return the search and the record bytes.
 
-    It finds 256 fingerprints at most.
+    It finds at most 256 fingerprints.
     """
     held: dict[int, list[bytes]] = {}
     for number, fingerprint in enumerate(fingerprints.tolist(), 1):
@@ -95,7 +95,7 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
 
 
 def linear_scan(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
-    """Compare the query with each fingerprint; the search and its bytes."""
+    """Compare the query with each fingerprint; return the search and its bytes."""
     return lambda query: within(fingerprints, query, DISTANCE), fingerprints.nbytes
 
 
@@ -107,7 +107,7 @@ WAYS: Final = {
 
 
 def drawn(count: int, queries: int, seed: int) -> tuple[NDArray[np.uint64], list[int]]:
-    """Random fingerprints, and queries of which each second one has a neighbour at three bits."""
+    """Return random fingerprints, and queries; every other one has a neighbour at 3 bits."""
     rng = np.random.default_rng(seed)
     fingerprints = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
     sample = rng.integers(0, 1 << 64, queries, np.uint64, endpoint=False)
@@ -120,9 +120,9 @@ def drawn(count: int, queries: int, seed: int) -> tuple[NDArray[np.uint64], list
 def measure(
     count: int, queries: int, seed: int = 1, progress: Callable[[str], None] | None = None
 ) -> list[ExpansionRow]:
-    """One row for each way, on the same fingerprints and queries.
+    """Measure each way on the same fingerprints and queries.
 
-    :raises AssertionError: two ways find other fingerprints
+    :raises AssertionError: two ways find different fingerprints
     """
     fingerprints, sample = drawn(count, queries, seed)
     rows: list[ExpansionRow] = []

@@ -1,7 +1,7 @@
-"""Documents and labelled pairs for those who have none: invented words, edits that are known.
+"""Generates documents and labelled pairs from invented words and known edits.
 
-Each category has words of its own besides the common ones, and every document some that no other
-has, so that documents of one category are alike but not the same. The same seed gives the same
+Each category has words of its own besides the common ones, and every document has some that no
+other has, so documents of one category are similar but distinct. The same seed gives the same
 documents on every machine.
 """
 
@@ -27,23 +27,23 @@ Line = Mapping[str, Any]
 
 
 class _Dice:
-    """Random choices by ``random()`` alone, which never changes."""
+    """Random choices from ``random()`` only, which is stable across versions."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed).random
         self._characters = level_1()
 
     def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
+        """Return a number from 0 to n - 1."""
         return int(self.random() * n)
 
     def some(self, choices: Sequence[str], count: int) -> list[str]:
-        """So many of some strings, also twice."""
+        """Return ``count`` of some strings, with replacement."""
         draw, n = self.random, len(choices)
         return [choices[int(draw() * n)] for _ in range(count)]
 
     def words(self, count: int) -> list[str]:
-        """Words of two characters."""
+        """Return invented words of two characters."""
         return ["".join(self.some(self._characters, 2)) for _ in range(count)]
 
 
@@ -56,7 +56,7 @@ def _sentence(dice: _Dice, words: Sequence[str]) -> str:
 
 
 def documents(count: int, seed: int = 1) -> Iterator[Line]:
-    """Lines of a file of documents, 12 to 40 sentences each, all different."""
+    """Yield lines of a file of documents, 12 to 40 sentences each, all different."""
     dice = _Dice(seed)
     common = dice.words(_COMMON)
     special = [dice.words(_SPECIAL) for _ in range(CATEGORIES)]
@@ -75,7 +75,7 @@ def documents(count: int, seed: int = 1) -> Iterator[Line]:
 
 
 def pairs(count: int, seed: int = 1) -> Iterator[Line]:
-    """Lines of a file of labelled pairs: light edits and copies, other figures, other documents."""
+    """Yield lines of labelled pairs: light edits, copies, other figures, other documents."""
     lines = list(documents(2 * count, seed))
     # The next document of the same category is CATEGORIES further on.
     for i, line in enumerate(lines[:count]):

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from research.candidates import CandidateRow
     from research.surface import SurfaceCell
 
-LABELLED = (50, 100, 200, 500, 1000)  # numbers of pages; labels of those between would overlap
+LABELLED = (50, 100, 200, 500, 1000)  # labelled numbers of pages; more labels would overlap
 
 
 def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
-    """Processor seconds against number of pages for each method, both on logarithmic scales."""
+    """Plot processor seconds against number of pages for each method, on logarithmic scales."""
     figure = new_figure(8, 5)
     axes = figure.subplots()
     for i, name in enumerate(dict.fromkeys(str(row["method"]) for row in rows)):
@@ -37,9 +37,9 @@ def seconds_by_pages(rows: Sequence[Mapping[str, float | str]]) -> Figure:
 
 
 def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
-    """Recall by kind (rows), intensity (columns) and length (panels).
+    """Plot recall by kind (rows), intensity (columns) and length (panels).
 
-    Below the line are the kinds that make another page, of which none should be found.
+    Below the line are kinds that make another page, none of which should be found.
     """
     kinds = sorted(dict.fromkeys(cell.kind for cell in cells), key=lambda kind: kind in OTHER_PAGE)
     labels = [f"{kind} (0 is right)" if kind in OTHER_PAGE else kind for kind in kinds]
@@ -71,7 +71,7 @@ def heat_map(cells: Sequence[SurfaceCell]) -> Figure:
 
 
 def candidate_recall(rows: Sequence[CandidateRow]) -> Figure:
-    """Recall of the tables against the Jaccard index."""
+    """Plot the recall of the tables against the Jaccard index."""
     figure = new_figure(7, 5)
     axes = figure.subplots()
     jaccard = [row.jaccard for row in rows]

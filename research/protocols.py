@@ -1,15 +1,15 @@
 """The experiments of two papers, repeated on any documents.
 
-**LI**: 李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57. 500
-sample pages; 250 of them copied unchanged, 250 edited, and 500 other pages, each compared with
-every sample. Accuracy is the share of the others that are like no sample, recall the share of the
-copies that are like their own.
+**LI**: 李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57. Of 500
+sample pages 250 are copied unchanged and 250 edited; these and 500 other pages are compared with
+every sample. Accuracy is the share of the others that match no sample, recall the share of copies
+that match their own.
 
-**ZHOU**: 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). Five classes of 2000 documents
-with 500 near-duplicates known among them; each document is compared with those before it.
+**ZHOU**: 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). Five classes of 2000 documents with
+500 known near-duplicates among them; each document is compared with those before it.
 
-Neither paper says how much was edited. Here :data:`LI_EDITS` and :data:`ZHOU_EDITS` do; in LI
-whole sentences that are edited are a tenth of the page at the most (:func:`li_edit`).
+Neither paper says how much was edited. Here :data:`LI_EDITS` and :data:`ZHOU_EDITS` do; in LI at
+most a tenth of a page is in edited sentences (:func:`li_edit`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dedup_middleware.model.documents import Document
 from research.comparing import decide, duplicates, gather, load
 
 _FIRST: Final = ("first-sentences", 0.05)
-#: the paper's edits: kind and intensity, in turn; it changed first sentences often, which is here
-#: three turns to one of any other kind
+#: the paper's edits, used in turn: kind and intensity; it often changed first sentences, so they
+#: have three turns to one of any other kind
 LI_EDITS: Final = (
     ("sentence-order", 0.2),
     ("characters-inserted", 0.01),
@@ -57,7 +57,7 @@ ZHOU_EDITS: Final = (
     ("advert-after", 0.05),
 )
 LI_SIZES: Final = tuple(range(50, 1001, 50))
-#: the paper's table: accuracy and recall in percent, on its own pages
+#: the paper's table: accuracy and recall in per cent, on its own pages
 LI_PUBLISHED: Final = {
     "md5": (99.9, 50.0),
     "charset": (99.9, 99.8),
@@ -65,7 +65,7 @@ LI_PUBLISHED: Final = {
     "structure-tree": (99.9, 92.6),
     "feature-string": (99.4, 96.4),
 }
-#: edited copies found of 250, and other pages flagged of 500, as decoded from the paper's scan
+#: edited copies found of 250, and other pages flagged of 500, read from a scan of the paper
 LI_PUBLISHED_COUNTS: Final = {
     "md5": (0, 0),
     "charset": (249, 0),
@@ -73,7 +73,7 @@ LI_PUBLISHED_COUNTS: Final = {
     "structure-tree": (213, 0),
     "feature-string": (232, 3),
 }
-#: those of the paper first
+#: the methods of the paper first
 LI_METHODS: Final = (*LI_PUBLISHED, *(name for name in METHOD_NAMES if name not in LI_PUBLISHED))
 ZHOU_METHODS: Final = (
     "content",
@@ -86,7 +86,7 @@ ZHOU_METHODS: Final = (
     "weighted-simhash:tf=False idf=False length=False title=False",
 )
 
-LIGHT: Final = 0.1  # share of a page, at the most, that is in edited sentences
+LIGHT: Final = 0.1  # largest share of a page in edited sentences
 DRAWS: Final = 25
 _STRIDE: Final = 100_003  # between the seeds of two draws
 _SENTENCES: Final = 10
@@ -96,7 +96,7 @@ Progress = Callable[[str], None]
 
 @attrs.frozen
 class LiRow:
-    """One line of the paper's table; shares in percent, processor seconds for all comparisons."""
+    """One row of the paper's table; shares in per cent, processor seconds for all comparisons."""
 
     method: str
     identical: int
@@ -108,12 +108,12 @@ class LiRow:
 
     @property
     def accuracy(self) -> float:
-        """Share of the other pages that are like no sample, in percent."""
+        """Share of the other pages that match no sample, in per cent."""
         return 100 * (1 - self.flagged / self.others)
 
     @property
     def recall(self) -> float:
-        """Share of the copies, unchanged or edited, that are found, in percent."""
+        """Share of the copies, unchanged or edited, that are found, in per cent."""
         return 100 * (self.identical + self.edited) / self.copies
 
 
@@ -126,7 +126,7 @@ class LiPages:
     others: tuple[Document, ...]
 
     def part(self, samples: int) -> LiPages:
-        """The same experiment with fewer samples; half of their copies are unchanged."""
+        """Return the experiment with fewer samples; half of their copies are unchanged."""
         half, unchanged = len(self.copies) // 2, samples // 2
         places = [*range(unchanged), *range(half, half + samples - unchanged)]
         return LiPages(
@@ -141,7 +141,7 @@ def _is_article(text: str, min_chars: int) -> bool:
 
 
 def touched(before: str, after: str) -> float:
-    """Share of a text, in characters, that is in sentences that the edited text lacks.
+    """Return the share of a text, in characters, in sentences that the edited text lacks.
 
     >>> touched("一二三。四五六七八九。", "四五六七八九。")
     0.36363636363636365
@@ -152,10 +152,10 @@ def touched(before: str, after: str) -> float:
 
 
 def light_edit(text: str, kind: str, intensity: float, seed: int) -> str:
-    """An edited copy; where whole sentences are edited, they are a tenth of the text at the most.
+    """Return an edited copy in which at most a tenth of the text is in edited sentences.
 
-    A share of the sentences may be much more than that share of the text when one of them is
-    long, so the draw is repeated; if no draw is light enough, the lightest one counts.
+    A share of the sentences may be much more of the text if one of them is long, so the draw is
+    repeated; if none is light enough, the lightest is used.
     """
     draws = range(DRAWS) if kind.startswith("sentences-") else range(1)
     lightest, best = text, 2.0
@@ -170,10 +170,9 @@ def light_edit(text: str, kind: str, intensity: float, seed: int) -> str:
 
 
 def li_edit(text: str, turn: int, seed: int) -> str:
-    """An edited copy by the kind whose turn it is.
+    """Return an edited copy by the kind whose turn it is.
 
-    First sentences can't be drawn anew: where they are more than a tenth of the text, it is the
-    turn of the next kind.
+    First sentences can't be redrawn: if they exceed a tenth of the text, the next kind is used.
     """
     start = turn % len(LI_EDITS)
     for kind, intensity in (*LI_EDITS[start:], *LI_EDITS[:start]):
@@ -186,13 +185,12 @@ def li_edit(text: str, turn: int, seed: int) -> str:
 def li_pages(
     documents: Sequence[Document], size: int = 500, min_chars: int = 400, seed: int = 1
 ) -> LiPages:
-    """Draw the pages: ``size`` samples, as many copies of which the second half is edited, and
-    as many others.
+    """Draw the pages: ``size`` samples, as many copies, the second half edited, and as many others.
 
-    The paper took whole articles, so short documents are left out: of a few sentences one is a
-    large part, and a page of which a large part is another is no near-duplicate.
+    The paper took whole articles, so short documents are left out: one of a few sentences is a
+    large part of the page, and a page that differs in a large part is no near-duplicate.
 
-    :param min_chars: characters of a page, at least; it has ten sentences too
+    :param min_chars: least characters of a page; it also needs ten sentences
     :raises InputError: too few documents
     """
     distinct = {d.text: d for d in documents if _is_article(d.text or "", min_chars)}
@@ -216,7 +214,7 @@ def li_pages(
 def li(
     pages: LiPages, comparers: Mapping[str, Comparer], progress: Progress | None = None
 ) -> list[LiRow]:
-    """The paper's table for some methods."""
+    """Compute the paper's table for some methods."""
     rows = []
     for name, comparer in comparers.items():
         if progress is not None:
@@ -225,8 +223,7 @@ def li(
         duplicates(comparer, first, gather(comparer, [first]))
         started = time.process_time()
         samples = gather(comparer, [comparer.sign(page) for page in pages.samples])
-        # All with all, as in the paper, and pair by pair: what others of all samples hold as well
-        # has no influence here.
+        # All pairs, as in the paper, each judged alone: what other samples share has no influence.
         found = [
             bool(duplicates(comparer, comparer.sign(page), samples)[i])
             for i, page in enumerate(pages.copies)
@@ -256,10 +253,10 @@ def li_sizes(
     progress: Progress | None = None,
     whole: Sequence[LiRow] = (),
 ) -> list[dict[str, float | str]]:
-    """Accuracy and recall in percent and processor seconds, by the number of pages: samples and
-    their copies together.
+    """Return accuracy and recall in per cent, and processor seconds, by number of pages (samples
+    and their copies together).
 
-    :param whole: the rows for all pages, if they are known already
+    :param whole: the rows for all pages, if known
     """
     table: list[dict[str, float | str]] = []
     for size in sizes:
@@ -287,8 +284,8 @@ def li_sizes(
 
 @attrs.frozen
 class ZhouRow:
-    """One line of the table: precision and recall of the planted near-duplicates, processor
-    seconds for the whole stream."""
+    """One row of the table: precision and recall for planted near-duplicates, and processor seconds
+    for the whole stream."""
 
     method: str
     documents: int
@@ -300,17 +297,17 @@ class ZhouRow:
 
     @property
     def precision(self) -> float:
-        """Share of the dropped documents that were near-duplicates."""
+        """Share of the dropped documents that are near-duplicates."""
         return self.right / self.dropped if self.dropped else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the planted near-duplicates that were dropped."""
+        """Share of the planted near-duplicates that are dropped."""
         return self.found / self.planted if self.planted else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of the two."""
+        """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 
@@ -322,12 +319,11 @@ def zhou_documents(
     planted: int = 500,
     seed: int = 1,
 ) -> list[Arrival]:
-    """The documents: ``classes`` times ``size``, ``planted`` of them edited copies of others.
+    """Draw the documents: ``classes`` times ``size``, ``planted`` of them edited copies of others.
 
-    Classes are the documents' categories, the largest ones; of fewer categories all are taken.
-    Documents without a category are cut into ``classes`` slices of equal length in the order
-    given, so that the same files and seed give the same division.
-    A copy comes somewhere behind its original.
+    Classes are the largest categories of the documents, or all if there are fewer. Documents
+    without categories are cut into ``classes`` slices of equal length in the given order, so that
+    the same files and seed give the same classes. A copy comes after its original.
 
     :raises InputError: too few documents
     """
@@ -360,7 +356,7 @@ def zhou_documents(
             copy = attrs.evolve(original, key=f"{original.key}#{kind}", text=text)
             arrivals.append(Arrival(copy, original.key))
     rng.shuffle(arrivals)
-    # The original first: of the two, the one that came first by lot is exchanged for it.
+    # If a copy is drawn before its original, the two are exchanged.
     seen: dict[str, int] = {}
     for i, arrival in enumerate(arrivals):
         first = seen.setdefault(arrival.story, i)
@@ -375,7 +371,7 @@ def zhou(
     options: Options,
     progress: Progress | None = None,
 ) -> list[ZhouRow]:
-    """The table for some methods; natural duplicates (see :mod:`.stream`) are right as well."""
+    """Compute the table for some methods; natural duplicates (see :mod:`.stream`) are right."""
     copies = {a.document.key for a in arrivals if a.document.key != a.story}
     truth = Truth(arrivals)
     rows = []

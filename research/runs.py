@@ -1,4 +1,4 @@
-"""What each command of ``python -m research`` measures, shows and writes."""
+"""What each command of ``python -m research`` measures, prints and writes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from research import candidates, expansion, plots, protocols, stringhashes, surf
 
 @contextmanager
 def _progress(run: Run) -> Iterator[Callable[[str], None]]:
-    """A progress bar of unknown length; yields a function that shows what is being measured."""
+    """Show an endless progress bar; yield a function that names the current measurement."""
     with run.progress() as bar:
         task = bar.add_task("", total=None)
         yield lambda what: bar.update(task, description=what)
 
 
 def run_li(run: Run) -> None:
-    """The protocol of LI, and its times."""
+    """Run the protocol of LI, and time it."""
     arguments = run.arguments
     documents = [s.document for s in read_documents(arguments.files, arguments.limit)]
     pages = protocols.li_pages(documents, arguments.size, arguments.min_chars, arguments.seed)
@@ -56,7 +56,7 @@ def _published(method: str) -> dict[str, Any]:
 
 
 def run_zhou(run: Run) -> None:
-    """The protocol of ZHOU, with the ablation of the weights."""
+    """Run the protocol of ZHOU, with an ablation of the weights."""
     arguments = run.arguments
     documents = read_documents(arguments.files, arguments.limit)
     arrivals = protocols.zhou_documents(
@@ -73,7 +73,7 @@ def run_zhou(run: Run) -> None:
 
 
 def run_collisions(run: Run) -> None:
-    """The eight string hashes of SURVEY, and why they collide so often."""
+    """Measure collisions of the eight string hashes of SURVEY, and their cause."""
     rows = stringhashes.collision_table(run.arguments.seed)
     title = f"collisions among {stringhashes.DOCUMENTS} documents"
     run.report("collisions", title, [attrs.asdict(row) for row in rows])
@@ -88,7 +88,7 @@ def run_collisions(run: Run) -> None:
 
 
 def run_expansion(run: Run) -> None:
-    """Ways to find all fingerprints within three bits of one, compared on random ones."""
+    """Compare ways to find all fingerprints within three bits of one, on random fingerprints."""
     arguments = run.arguments
     with _progress(run) as describe:
         rows = expansion.measure(arguments.count, arguments.queries, arguments.seed, describe)
@@ -97,7 +97,7 @@ def run_expansion(run: Run) -> None:
 
 
 def run_tables(run: Run) -> None:
-    """The tables of docs/methods.md, printed, and put into a page with ``--page``."""
+    """Print the tables of docs/methods.md, and write them to a page with ``--page``."""
     arguments = run.arguments
     unknown = set(arguments.only or ()) - set(tables.TABLES)
     if unknown:
@@ -115,7 +115,7 @@ def run_tables(run: Run) -> None:
 
 
 def run_surface(run: Run) -> None:
-    """The recall surface of one method."""
+    """Measure the recall surface of one method."""
     arguments = run.arguments
     documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
     names = arguments.methods or ["content"]
@@ -136,7 +136,7 @@ def run_surface(run: Run) -> None:
 
 
 def run_scripts(run: Run) -> None:
-    """Recall of every kind of edit by the script of the page, for one method."""
+    """Measure the recall of each kind of edit by script, for one method."""
     arguments = run.arguments
     documents = [s.document for s in read_documents([arguments.file], arguments.limit)]
     for name, comparer in methods_available(run.options, arguments.methods or ["content"]).items():
@@ -174,7 +174,7 @@ def _surface_records(cells: Sequence[surface.SurfaceCell]) -> list[dict[str, Any
 
 
 def run_candidates(run: Run) -> None:
-    """Recall of the tables."""
+    """Measure the recall of the tables."""
     arguments = run.arguments
     if run.options.method in LITERATURE:
         fix = "use content, simhash or minhash: the others make no tables of sets of shingles"

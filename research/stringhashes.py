@@ -1,11 +1,11 @@
 """The eight string hashes of the survey, and how often they collide.
 
 網頁排重演算法, a survey of fingerprint rules (2009), hashed 1000 documents, 419 of them copies of
-others, and counted 543 to 601 collisions. A good hash of 32 bits would give 419: each copy meets
-its original, and two of 581 texts meet once in 25,000 experiments. A table of 1024 slots, in which
-an ideal hash gives 556.5 +- 8, fits three of the counts (JS, SDBM, AP); the other five are 3.4 to
-5.5 standard deviations above it, so the survey's table is not reproduced. The functions are those
-of A. Partow's General Purpose Hash Function Algorithms.
+others, and counted 543 to 601 collisions. A good 32-bit hash would give 419: each copy collides
+with its original, and two of 581 texts collide once in 25,000 experiments. A table of 1024 slots,
+in which an ideal hash gives 556.5 +- 8, explains three of the counts (JS, SDBM, AP); the other five
+are 3.4 to 5.5 standard deviations above it, so the survey's table is not reproduced. The functions
+are those of A. Partow's General Purpose Hash Function Algorithms.
 
 Each takes bytes and the number of bits of its word, 32 or 64.
 """
@@ -107,7 +107,7 @@ def ap_hash(data: bytes, bits: int = 32) -> int:
 
 
 def ideal_hash(data: bytes, bits: int = 64) -> int:
-    """A hash as good as any (BLAKE2b), to compare with."""
+    """An ideal hash (BLAKE2b) for comparison."""
     return int.from_bytes(blake2b(data, digest_size=bits // 8).digest(), "little")
 
 
@@ -134,7 +134,7 @@ PUBLISHED: Final = {
 
 
 def documents(seed: int, count: int = DOCUMENTS, duplicates: int = DUPLICATES) -> list[bytes]:
-    """Texts of random common characters in UTF-8, ``duplicates`` of them copies of others."""
+    """Return random texts in UTF-8, ``duplicates`` of them copies of others."""
     draw = random.Random(seed)
     originals = [
         "".join(
@@ -148,10 +148,10 @@ def documents(seed: int, count: int = DOCUMENTS, duplicates: int = DUPLICATES) -
 
 
 def collisions(hashes: Sequence[int], slots: int | None = None) -> int:
-    """Documents that find their slot of the table taken.
+    """Return the number of documents whose slot in the table is taken.
 
-    :param hashes: one a document
-    :param slots: size of the table; None: as many as there are hashes
+    :param hashes: one per document
+    :param slots: size of the table; None: one slot per hash value
 
     >>> collisions([1, 5, 9, 5], slots=4), collisions([1, 5, 9, 5])
     (3, 1)
@@ -163,7 +163,7 @@ def collisions(hashes: Sequence[int], slots: int | None = None) -> int:
 def expected_collisions(
     slots: int, count: int = DOCUMENTS, duplicates: int = DUPLICATES
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the collisions of an ideal hash.
+    """Return mean and standard deviation of an ideal hash's collisions.
 
     n different texts leave a slot of m empty with probability (1 - 1/m)**n.
 
@@ -179,10 +179,9 @@ def expected_collisions(
 
 @attrs.frozen
 class CollisionRow:
-    """Collisions of one hash: published, in the table of 1024 slots, and as whole numbers.
+    """Collisions of one hash: published, in a table of 1024 slots, and of whole hash values.
 
-    ``published`` is None for the ideal hash; ``whole`` has no excess when it equals the number of
-    copies.
+    ``published`` is None for the ideal hash; a good hash has one ``whole`` collision per copy.
     """
 
     name: str
@@ -193,7 +192,7 @@ class CollisionRow:
 
 
 def collision_table(seed: int = 0) -> list[CollisionRow]:
-    """The survey's experiment with documents of our own; the ideal hash comes last."""
+    """Repeat the survey's experiment with our own documents; the ideal hash comes last."""
     texts = documents(seed)
     rows = []
     for name, function in {**STRING_HASHES, "ideal": ideal_hash}.items():

@@ -1,4 +1,4 @@
-"""The share of edited copies that a method finds, by kind of edit, intensity and length of page."""
+"""Measures the share of edited copies that a method finds, by edit, intensity and page length."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dedup_middleware.evaluation.edits import KINDS, edit
 from dedup_middleware.model.documents import Document
 
 INTENSITIES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-#: bounds of the lengths in characters: a page belongs to the last one that it reaches
+#: least lengths in characters; a page belongs to the largest one that it reaches
 LENGTHS: Final = (100, 300, 800)
 
 
 @attrs.frozen
 class SurfaceCell:
-    """Share of the edited copies that are near-duplicates of their original.
+    """Share of edited copies that are near-duplicates of their originals.
 
-    ``length`` is the least number of characters of the pages; ``recall`` is None if no page of
-    this length changed under the edit.
+    ``length`` is the least number of characters of the pages; ``recall`` is None if the edit
+    changed no page of this length.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class SurfaceCell:
 
 
 def length_class(text: str, lengths: Sequence[int] = LENGTHS) -> int | None:
-    """The largest bound that a text reaches, None below all of them.
+    """Return the largest bound that a text reaches, None if it reaches none.
 
     >>> length_class("x" * 350), length_class("x")
     (300, None)
@@ -54,9 +54,9 @@ def surface(
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> list[SurfaceCell]:
-    """Edit pages and ask whether the copy is a near-duplicate of the page.
+    """Edit pages and test whether each copy is a near-duplicate of its page.
 
-    Copies that the edit left as they are do not count.
+    Copies that the edit did not change are not counted.
 
     :param per_cell: pages of each length
     """
@@ -90,7 +90,7 @@ _OTHER_NAMES: Final = {"CJK": "Han", "HANGUL": "Hangul (Korean)"}
 
 
 def script_of(text: str) -> str:
-    """The script of most letters of a text; with a tenth of kana it is Japanese.
+    """Return the script of most letters of a text; a tenth of kana makes it Japanese.
 
     >>> script_of("Привет, world!"), script_of("これは本です。"), script_of("这是一本书。")
     ('Cyrillic', 'Japanese', 'Han')
@@ -108,10 +108,10 @@ def script_of(text: str) -> str:
 
 @attrs.frozen
 class ScriptCell:
-    """``share`` of the ``pages`` of a script that are called near-duplicates of an edited copy.
+    """Share of the ``pages`` of a script judged near-duplicates of an edited copy.
 
-    ``kind`` is a kind of edit, or :data:`NEXT_PAGE`: the share of pages of the script that are
-    called near-duplicates of the next one, which is another page.
+    ``kind`` is a kind of edit, or :data:`NEXT_PAGE` for the share judged near-duplicates of the
+    next page of the script, which is another page.
     """
 
     script: str
@@ -135,8 +135,8 @@ def by_script(
 ) -> list[ScriptCell]:
     """Edit pages of every script, and compare each with its copy and with another page.
 
-    :param least: characters of a page
-    :param per_script: pages of each script at most
+    :param least: least characters of a page
+    :param per_script: most pages of each script
     """
     groups: dict[str, list[Document]] = {}
     for document in documents:

@@ -1,4 +1,4 @@
-"""The tables of docs/methods.md: one run makes them all, as they stand there."""
+"""Makes all tables of docs/methods.md in one run, as they appear there."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ SIMD_ROWS: Final = (1, 100, 10_000)
 class Table:
     """A table of the page.
 
-    :param name: by which a run can select it
-    :param header: titles of the columns; the first one names the rows
-    :param rows: cells, in the order of the header
+    :param name: selects it on the command line
+    :param header: column titles; the first column names the rows
+    :param rows: cells in the order of the header
     """
 
     name: str
@@ -83,15 +83,14 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """The lines of the table."""
+        """Return the lines of the table in Markdown."""
         lines = [self.header, ("---",) * len(self.header), *self.rows]
         return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 @attrs.frozen
 class Sizes:
-    """How much is measured: samples of LI; documents of a class of ZHOU, and copies in all;
-    documents of the stream."""
+    """Samples of LI; documents per class and all copies of ZHOU; documents of the stream."""
 
     li: int = 500
     zhou: int = 2000
@@ -102,7 +101,7 @@ class Sizes:
 
 @attrs.frozen
 class Source:
-    """What tables are made of."""
+    """The data that tables are made from."""
 
     documents: Sequence[SourceDocument]
     sizes: Sizes
@@ -111,13 +110,13 @@ class Source:
     progress: Progress | None = None
 
     def comparers(self, names: Sequence[str]) -> Mapping[str, Comparer]:
-        """Methods by name."""
+        """Return methods by name."""
         return methods_available(self.options, names)
 
     def planted(self, most: int | None = None) -> list[Arrival]:
-        """The documents of the protocol of ZHOU, in five classes.
+        """Return the documents of the protocol of ZHOU, in five classes.
 
-        :param most: documents of a class, half as many copies in all
+        :param most: documents per class; half as many copies in total
         """
         documents, copies = self.sizes.zhou, self.sizes.planted
         if most is not None:
@@ -126,7 +125,7 @@ class Source:
 
 
 def copies(source: Source) -> Table:
-    """The protocol of LI."""
+    """Run the protocol of LI."""
     documents = [one.document for one in source.documents]
     pages = li_pages(documents, source.sizes.li, source.sizes.min_chars, source.seed)
     rows = []
@@ -139,7 +138,7 @@ def copies(source: Source) -> Table:
 
 
 def _title(method: str) -> str:
-    """A method in the first column; the exact index is none that a crawl offers."""
+    """Return a method's name for the first column; no crawl offers the exact index."""
     return "exact Jaccard index" if method == JaccardComparer.name else f"`{method}`"
 
 
@@ -156,17 +155,17 @@ def _planted(source: Source, name: str, methods: Sequence[str], most: int | None
 
 
 def planted(source: Source) -> Table:
-    """The protocol of ZHOU, with one factor of the weight switched off at a time."""
+    """Run the protocol of ZHOU, with one factor of the weight switched off at a time."""
     return _planted(source, "planted", ZHOU_METHODS)
 
 
 def csu(source: Source) -> Table:
-    """The parameters of CSU that its text leaves open, by a smaller protocol of ZHOU."""
+    """Vary the parameters that the text of CSU leaves open, in a smaller protocol of ZHOU."""
     return _planted(source, "csu", CSU_METHODS, most=600)
 
 
 def vectors(source: Source) -> Table:
-    """What `charset` and `machine-code` drop in a crawl, and what comparing all pairs drops."""
+    """Compare what `charset` and `machine-code` drop in a crawl and if all pairs are compared."""
     arrivals = source.planted()
     rows = []
     for name, comparer in source.comparers(VECTOR_METHODS).items():
@@ -191,7 +190,7 @@ def _range(values: Sequence[int]) -> str:
 
 
 def stream(source: Source) -> Table:
-    """The first documents in three orders, a tenth of them with an edited copy behind."""
+    """Run a stream in three orders, with an edited copy after a tenth of the documents."""
     documents = [one.document for one in source.documents[: source.sizes.stream]]
     arrivals = planted_stream(documents, 0.1, source.seed)
     truth = Truth(arrivals)
@@ -211,7 +210,7 @@ def stream(source: Source) -> Table:
 
 
 def hashes(source: Source) -> Table:
-    """Collisions of the string hashes of SURVEY, and their times."""
+    """Measure collisions and times of the string hashes of SURVEY."""
     rows = []
     mean, deviation = stringhashes.expected_collisions(stringhashes.SLOTS)
     texts = stringhashes.documents(source.seed)
@@ -240,7 +239,7 @@ def _best_time(work: Callable[[], object], turns: int) -> float:
 
 
 def simd(source: Source) -> Table:
-    """The comparison of CSU by registers and by NumPy, best of five."""
+    """Time CSU's comparison by registers and by NumPy, best of five."""
     from dedup_middleware.methods.literature.csu import equal_positions
 
     rng = np.random.default_rng(source.seed)
@@ -274,12 +273,12 @@ TABLES: Final[Mapping[str, Callable[[Source], Table]]] = {
 
 
 def begin(name: str) -> str:
-    """The line of a page above a table."""
+    """Return the line that precedes a table in the page."""
     return f"<!-- table {name} -->\n"
 
 
 def fill(page: Path, tables: Sequence[Table]) -> None:
-    """Replace the tables of a page that stand below a line ``begin(name)``, up to an empty line."""
+    """Replace the tables in a page that follow a line ``begin(name)``, each up to an empty line."""
     text = page.read_text("utf-8")
     for table in tables:
         head, found, rest = text.partition(begin(table.name))

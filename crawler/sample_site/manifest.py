@@ -1,4 +1,4 @@
-"""List every page of the sample site, its kind, and whether a crawl should store it."""
+"""Lists every page of the sample site, its kind, and whether a crawl should store it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SamplePage:
 
 @frozen
 class Extra:
-    """A page that is not a story: an error, an empty page, a second address of an article."""
+    """A page that is not a story: an error, an empty page, or a second address of an article."""
 
     outlet: str
     path: str
@@ -95,7 +95,7 @@ def section_path(outlet: Outlet, section: str, page: int = 1) -> str:
 def listed(stories: tuple[Story, ...], outlet: str, section: str) -> list[tuple[Story, ...]]:
     """Return the pages of a section list, newest story first.
 
-    Copies are in no list: only the page they copy links to them.
+    Copies are in no list; only the page they copy links to them.
     """
     chosen = [
         story

@@ -94,7 +94,7 @@ OUTLETS = (
         host="www.huilan-wang.example",
         language="zh-CN",
         charset="utf-8",
-        # The charset is in the header alone: the page has no meta charset.
+        # The charset is only in the header; the page has no meta charset.
         content_type="text/html;charset=utf-8",
         sections=(
             ("difang", "地方"),

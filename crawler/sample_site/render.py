@@ -1,4 +1,4 @@
-"""Turn stories into the bytes that every outlet serves: pages, feeds, sitemaps, robots.txt."""
+"""Renders stories to the bytes that each outlet serves: pages, feeds, sitemaps, robots.txt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RELATED = 4
 
 @frozen
 class Answer:
-    """One HTTP answer, ready to send."""
+    """An HTTP response, ready to send."""
 
     status: HTTPStatus
     headers: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class Answer:
 
 @frozen
 class Link:
-    """A link of a template: its text, its target and, for articles, the date."""
+    """A link in a template: its text, its target and, for articles, the date."""
 
     label: str
     url: str
@@ -48,7 +48,7 @@ class Link:
 def render(
     stories: tuple[Story, ...], pages: Iterable[SamplePage], urls: Mapping[str, str]
 ) -> dict[str, dict[str, Answer]]:
-    """Return for every outlet its answers by path; the key "404" answers all other paths.
+    """Return for every outlet its responses by path; the key "404" is for all other paths.
 
     `urls` are the base addresses of the outlets.
     """
@@ -172,7 +172,7 @@ class _Press:
         if extra.kind == "redirect" and extra.target:
             location = (("Location", self._url(extra.target)),)
             return {extra.path: Answer(HTTPStatus.FOUND, location, b"")}
-        # "missing" has no answer; "tracking" is answered by its path, the query left out.
+        # "missing" has no response; "tracking" gets the response for its path without the query.
         return {}
 
     def _empty(self, extra: Extra) -> Answer:
@@ -229,7 +229,7 @@ class _Press:
         after: str | None = None,
         **values: Any,
     ) -> Answer:
-        # Strict: a character that the outlet cannot encode is a fault of the content file.
+        # Strict: a character that the outlet can't encode is an error in the content file.
         body = self._text(template, **values).encode(self._outlet.charset)
         headers = _headers(self._outlet.content_type, changed, body)
         return Answer(HTTPStatus.OK, headers, body, story, after)
@@ -267,7 +267,7 @@ class _Press:
         return Link(title, self._urls[story.outlet] + story.path, story.published)
 
     def _related(self, path: str) -> list[Link]:
-        """The next stories of the outlet that a list shows too, never a copy."""
+        """Return the next stories of the outlet that are in a list too, never a copy."""
         chosen = [s for s in self._own.values() if s.via == "links" and not s.is_copy]
         start = _number(path) % max(1, len(chosen))
         turned = chosen[start:] + chosen[:start]
@@ -275,7 +275,7 @@ class _Press:
 
 
 def _number(path: str) -> int:
-    """A number that stays with the page, to vary adverts and comments."""
+    """Return a number that is constant for the page, to vary adverts and comments."""
     return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=4).digest(), "big")
 
 

@@ -1,4 +1,4 @@
-"""Serve the sample site on loopback, one port for each outlet."""
+"""Serves the sample site on loopback, one port per outlet."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ FRONT_PRIORITY = 100
 
 
 class SampleSiteError(Exception):
-    """The sample site cannot be served; the message names the cause and the fix."""
+    """The sample site can't be served; the message names the cause and the fix."""
 
 
 class SampleSite:
     """Five invented news outlets on five ports of 127.0.0.1, as a context manager.
 
-    `ports` are five port numbers, in the order of `OUTLETS`; None takes free ones. Addresses
-    of a page change with the port, its rel=canonical does not: use that as document key.
+    `ports` are five port numbers, in the order of `OUTLETS`; None takes free ones. The addresses of
+    a page change with the port, its rel=canonical does not: use the latter as document key.
 
-    The crawl meets every original before its copies, in any order of requests: only the page
-    of the original links to them ("also published by"), and the server answers a copy no
-    sooner than `lag` seconds after it last answered the original. So a
-    reprint appears after the story it repeats. A copy is not delayed if its original was never
-    requested.
+    A crawl meets every original before its copies, whatever the order of requests: only the page of
+    the original links to them ("also published by"), and the server delays a copy until `lag`
+    seconds after its last response with the original. If that was never sent, there is no delay.
     """
 
     def __init__(self, ports: Sequence[int] | None = None, *, lag: float = 0.4) -> None:
@@ -74,7 +72,7 @@ class SampleSite:
     def _serve(self) -> None:
         for outlet, port in zip(OUTLETS, self._ports, strict=True):
             self._servers.append(_bind(outlet.name, port, self._order))
-        # Pages link across outlets, so all ports have to be known before the first is rendered.
+        # Pages link across outlets, so all ports must be known before rendering.
         self.urls = {
             server.outlet: f"http://{HOST}:{server.server_address[1]}" for server in self._servers
         }
@@ -112,7 +110,7 @@ class SampleSite:
         return frozenset((page.outlet, page.path) for page in self._pages if page.stored)
 
     def expected_duplicates(self) -> dict[str, str]:
-        """Return the canonical address of every copy, with that of the page it copies."""
+        """Return the canonical address of every copy, and that of the page it copies."""
         names = {page.outlet + page.path: page.address for page in self._pages}
         return {
             page.address: names[page.original]
@@ -122,7 +120,7 @@ class SampleSite:
 
 
 class _Order:
-    """Delays the answers of copies until after those of their originals."""
+    """Delays the responses with copies until after those with their originals."""
 
     def __init__(self, lag: float) -> None:
         self._lag = lag
@@ -130,18 +128,18 @@ class _Order:
         self._answered: dict[str, float] = {}
 
     def wait(self, answer: Answer) -> None:
-        """Wait until the original of a copy was answered `lag` seconds ago."""
+        """Wait until `lag` seconds after the last response with the original of a copy."""
         since = self._answered.get(answer.after) if answer.after else None
         if since is not None:
             self._released.wait(max(0.0, since + self._lag - time.monotonic()))
 
     def note(self, answer: Answer) -> None:
-        """Note that an article was answered now."""
+        """Note that an article was sent now."""
         if answer.story is not None:
             self._answered[answer.story] = time.monotonic()
 
     def release(self) -> None:
-        """Release all waiting answers, because the site is closing."""
+        """Release all waiting responses, because the site is closing."""
         self._released.set()
 
 
@@ -158,7 +156,7 @@ class _Server(ThreadingTCPServer):
         self.answers: dict[str, Answer] = {}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: a crawler that stops early closes connections in the middle."""
+        """Print nothing: a crawler that stops early breaks connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -170,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 2
 
     def do_GET(self) -> None:
-        """Answer with the page, 304 for a matching ETag, or 404."""
+        """Respond with the page, 304 for a matching ETag, or 404."""
         parts = urlsplit(self.path)
         answers = self.server.answers
         query = f"{parts.path}?{parts.query}"
@@ -186,12 +184,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         if self.command == "GET" and not unchanged:
-            # Before the client has it: it may ask for a copy at once.
+            # Before the client receives it, since it may then request a copy at once.
             self.server.order.note(answer)
             self.wfile.write(answer.body)
 
     def do_HEAD(self) -> None:
-        """Answer with the headers of the page."""
+        """Respond with the headers of the page."""
         self.do_GET()
 
     def log_message(self, *args: Any, **_: Any) -> None:

@@ -44,7 +44,7 @@ _ZONE = timezone(timedelta(hours=8))
 
 @frozen
 class Story:
-    """One article as it is printed, all edits of a copy applied."""
+    """An article as it is published, with all edits of a copy applied."""
 
     outlet: str
     path: str
@@ -66,7 +66,7 @@ class Story:
 
     @property
     def is_copy(self) -> bool:
-        """Whether its content is already on the source page."""
+        """Whether the source page already has its content."""
         return self.kind in COPIES
 
 

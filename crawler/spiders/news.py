@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
     from typing_extensions import Self
 
-# Most feeds and sitemaps read for one site, and the deepest nesting of sitemap indexes.
+# Most feeds and sitemaps read per site, and the deepest nesting of sitemap indexes.
 MAX_SOURCES = 50
 MAX_NESTING = 3
-# Requested before all pages, because they list which addresses are articles.
+# Requested before all pages, since they list the addresses of articles.
 _SOURCE_PRIORITY = 1_000
 
 
@@ -56,7 +56,7 @@ class NewsSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *_: Any, **given: str) -> Self:
-        """Check the arguments; a bad one ends the crawl with a message once the spider is open."""
+        """Check the arguments; a bad one ends the crawl with a message once the spider opens."""
         try:
             spider = cls(parse_arguments(given))
         except ArgumentError as error:
@@ -105,11 +105,11 @@ class NewsSpider(Spider):
     # Pages
 
     async def parse_page(self, response: Response, address: str, depth: int) -> AsyncIterator[Any]:
-        """Read a page: an item if it is an article, and requests for what it links to."""
+        """Yield an item if a page is an article, and requests for its links."""
         if self.frontier.full:
             return
         if isinstance(response, XmlResponse):
-            # A feed behind an ordinary link.
+            # A feed reached by an ordinary link.
             self.frontier.done(address)
             async for request in self.parse_feed(response, depth):
                 yield request
@@ -122,7 +122,7 @@ class NewsSpider(Spider):
         charset = http_content_type_encoding(_content_type(response))
         page = await run_in_thread(read_page, response.body, url, charset=charset, listed=listed)
         if self.frontier.full:
-            # Other pages reached the limit while this one was read.
+            # The page limit was reached while this page was read.
             return
         for request in self._followed(page, depth):
             yield request
@@ -207,7 +207,7 @@ class NewsSpider(Spider):
         )
 
     async def parse_robots(self, response: Response, depth: int) -> AsyncIterator[Any]:
-        """Follow the ``Sitemap:`` lines."""
+        """Follow the ``Sitemap:`` lines of a robots.txt."""
         for address in robots_sitemaps(response.body, response.url):
             for request in self._source(address, kind="sitemap", depth=depth):
                 yield request
@@ -222,7 +222,7 @@ class NewsSpider(Spider):
     async def parse_sitemap(
         self, response: Response, depth: int, nesting: int
     ) -> AsyncIterator[Any]:
-        """Follow the pages of a sitemap, those marked as news as articles, and its sitemaps."""
+        """Follow the pages of a sitemap, as articles if marked as news, and its sitemaps."""
         content = await run_in_thread(sitemap, response.body, response.url)
         for address in content.sitemaps if nesting < MAX_NESTING else ():
             for request in self._source(address, kind="sitemap", depth=depth, nesting=nesting + 1):
@@ -243,7 +243,7 @@ class NewsSpider(Spider):
     def check_redirect(self, request: Request) -> None:
         """Keep redirects on the sites of the crawl.
 
-        :raises IgnoreRequest: to Scrapy, which then forgets the request
+        :raises IgnoreRequest: makes Scrapy drop the request
         """
         address = request.cb_kwargs.get("address")
         if (
@@ -260,7 +260,7 @@ class NewsSpider(Spider):
         raise IgnoreRequest("redirected to another site")
 
     def note_dropped(self, request: Request) -> None:
-        """Count a redirect to an address that was requested already."""
+        """Count a redirect to an address that was already requested."""
         if (address := request.cb_kwargs.get("address")) is not None:
             self.frontier.done(address)
 
@@ -274,19 +274,19 @@ class NewsSpider(Spider):
 
 
 def _set_sample_pace(settings: BaseSettings) -> None:
-    """Fetch one page at a time, without pauses.
+    """Fetch one page at a time, without delays.
 
-    Of several similar pages the first one seen is kept; with one page at a time it is the same in
-    every run. ``-s`` on the command line overrides these settings.
+    Of several similar pages the first one seen is kept, which is then the same one in every run.
+    ``-s`` on the command line overrides these settings.
     """
     for name, value in {
         "AUTOTHROTTLE_ENABLED": False,
         "DOWNLOAD_DELAY": 0,
         "CONCURRENT_REQUESTS": 1,
-        # Fetch the next page only when the items of the last one have passed all pipelines.
+        # Fetch the next page when the items of the last one have passed all pipelines.
         "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
-        # A cut page shares two thirds of its shingles with the whole page. With a random key one in
-        # thirty such pages shares no bucket with it, a different one in each run.
+        # A cut page shares two thirds of its shingles with the whole one. With a random hash key,
+        # one in thirty such pages would share no bucket with it, a different one in each run.
         "DEDUP_HASH_KEY": "5eed",
     }.items():
         settings.set(name, value, priority="spider")
@@ -298,7 +298,7 @@ def _content_type(response: Response) -> str:
 
 
 def _is_html(response: Response) -> bool:
-    """HTML by type, or by its first byte where the server says nothing better than text."""
+    """Whether a response is HTML, by its type, or by its first byte if the type is generic text."""
     if isinstance(response, HtmlResponse):
         return True
     return type(response) is TextResponse and response.body.lstrip()[:1] == b"<"

@@ -1,1 +1,1 @@
-"""Measurements of the methods, on made and on labelled documents."""
+"""Measures the methods on generated and on labelled documents."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from dedup_middleware.evaluation.runs import Run
 
 
-#: measures, prints and writes tables and plots
+#: an experiment measures, prints, and writes tables and plots
 Experiment = Callable[["Run"], None]
 
 
 def positive(text: str, least: int = 1) -> int:
-    """A whole number from 1 (or ``least``) on, for argparse."""
+    """Parse an integer of at least ``least``, for argparse."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
     return int(text)
@@ -34,7 +34,7 @@ several = partial(positive, least=2)
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1, for argparse."""
+    """Parse a number from 0 to 1, for argparse."""
     try:
         value = float(text)
     except ValueError:
@@ -45,7 +45,7 @@ def share(text: str) -> float:
 
 
 def common_arguments() -> argparse.ArgumentParser:
-    """The parent of every command's parser."""
+    """Return the parent parser of every command."""
     common = argparse.ArgumentParser(add_help=False)
     out = "folder for tables (CSV, JSON, Markdown) and plots"
     names = "names of methods, each NAME or 'NAME:PARAMETER=VALUE ...'"
@@ -60,7 +60,7 @@ def common_arguments() -> argparse.ArgumentParser:
 
 
 def document_arguments() -> argparse.ArgumentParser:
-    """The parent of the commands that read files of documents."""
+    """Return the parent parser of the commands that read files of documents."""
     many = argparse.ArgumentParser(add_help=False)
     many.add_argument("files", nargs="+", type=Path, metavar="FILE", help="documents, JSON lines")
     many.add_argument("--limit", type=positive, help="documents read at most")
@@ -68,15 +68,15 @@ def document_arguments() -> argparse.ArgumentParser:
 
 
 def options_of(settings: Sequence[str]) -> Options:
-    """Options from ``DEDUP_NAME=VALUE``."""
+    """Parse options from ``DEDUP_NAME=VALUE``."""
     given = dict(setting.partition("=")[::2] for setting in settings)
     named = {name if name.startswith(PREFIX) else PREFIX + name: v for name, v in given.items()}
-    # A key of its own, not a random one: every run gives the same results.
+    # A fixed key instead of a random one gives the same results in every run.
     return Options.from_mapping({f"{PREFIX}HASH_KEY": "1", **named})
 
 
 def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -> None:
-    """Run the experiment that the command names."""
+    """Run the experiment of a command."""
     from rich.console import Console
 
     from dedup_middleware.evaluation import output
@@ -87,13 +87,13 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
         output.prepare(parsed.out)
         if not parsed.no_plots:
             output.require_matplotlib()
-    # In a file or a pipe there is no width to keep to.
+    # Files and pipes have no width to fit.
     console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 160)
     experiments[parsed.command](Run(parsed, options, console))
 
 
 def exit_code(command: str, work: Callable[[], None]) -> int:
-    """0, or 1 and a line on standard error if something given can't be used or written."""
+    """Return 0, or 1 and print the error if an argument or an output can't be used."""
     try:
         work()
         flush_output()
@@ -106,7 +106,7 @@ def exit_code(command: str, work: Callable[[], None]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The commands and their arguments."""
+    """Return the parser of all commands."""
     top = argparse.ArgumentParser(prog="python -m dedup_middleware.evaluation", description=__doc__)
     common, many = common_arguments(), document_arguments()
     commands = top.add_subparsers(dest="command", required=True)
@@ -125,14 +125,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def experiments() -> Mapping[str, Experiment]:
-    """What each command measures."""
+    """Return the experiment of each command."""
     from dedup_middleware.evaluation import runs
 
     return {"pairs": runs.run_pairs, "stream": runs.run_stream}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 1 if something given can't be used."""
+    """Run a command; return 1 if an argument can't be used, else 0."""
     parsed = parser().parse_args(arguments)
     return exit_code(parsed.command, lambda: measure(parsed, experiments()))
 

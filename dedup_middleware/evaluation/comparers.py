@@ -1,4 +1,4 @@
-"""One interface to every method: two documents in, similarity and verdict out."""
+"""A common interface to all methods: two documents in, similarity and verdict out."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ _THRESHOLDS: Final = tuple(i / 100 for i in range(5, 101))
 
 @attrs.frozen
 class Comparison:
-    """Verdict of a method on a new document, given a stored one."""
+    """The verdict on a new document compared with a stored one."""
 
     similarity: float  # 0 to 1
     duplicate: bool
-    reason: str  # names the rule that decided
+    reason: str  # the rule that decided
 
 
 class Comparer(ABC):
-    """Compares two documents; ``sign`` once a document, ``compare`` once a pair."""
+    """Compares two documents: ``sign`` once per document, ``compare`` once per pair."""
 
     name: str
     threshold: float
-    #: options of a crawl that decides by the method; None: it can't
+    #: options of a crawl with this method, or None if no crawl can use it
     options: Options | None = None
 
     @abstractmethod
     def sign(self, document: Document) -> Any:
-        """What the method keeps of a document."""
+        """Return the signature of a document."""
 
     @abstractmethod
     def similarity(self, new: Any, stored: Any) -> float:
-        """Similarity from 0 to 1, by which alone most methods decide."""
+        """Return the similarity from 0 to 1; most methods decide by it alone."""
 
     def compare(self, new: Any, stored: Any) -> Comparison:
-        """Whether the new document is a near-duplicate of the stored one."""
+        """Decide whether the new document is a near-duplicate of the stored one."""
         value = self.similarity(new, stored)
         duplicate = value >= self.threshold
         return Comparison(value, duplicate, self.name if duplicate else "too-different")
 
     def score(self, new: Any, stored: Any) -> float:
-        """The largest threshold at which the new document is a duplicate; 0: at none."""
+        """Return the largest threshold at which the new document is a duplicate; 0 if none."""
         return self.similarity(new, stored)
 
 
-#: a page, and what an index keeps of it, CONTENT[1]
+#: a fingerprint and its page record, CONTENT[1]
 SignedPage = tuple[Fingerprint, NDArray[np.void]]
 
 
 class MethodComparer(Comparer):
-    """A method that judges by what an index keeps of a page.
+    """Compares with a method that judges page records.
 
-    :param others: the method with other thresholds: with each of those that are tried, or, if
-        nothing but the similarity decides, with one that every page of enough shingles reaches
+    :param others: the method with each threshold to be tried; or, if it decides by similarity
+        alone, only with a threshold that every page with enough shingles reaches
     """
 
     def __init__(self, method: Method, options: Options, others: Sequence[Method]) -> None:
@@ -82,24 +82,24 @@ class MethodComparer(Comparer):
         self._fingerprinter = Fingerprinter(options, 0)
 
     def sign(self, document: Document) -> SignedPage:
-        """Sign a document."""
+        """Compute the fingerprint and the page record of a document."""
         page = self._fingerprinter(document)
         return page, content_record(page)
 
     def similarity(self, new: SignedPage, stored: SignedPage) -> float:
-        """Similarity from 0 to 1."""
+        """Return the similarity from 0 to 1."""
         return self.compare(new, stored).similarity
 
     def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
-        """Whether the new document is a near-duplicate of the stored one."""
+        """Decide whether the new document is a near-duplicate of the stored one."""
         return _judged(self._method, new, stored)
 
     def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """The largest threshold at which it is a duplicate; 0: at none."""
+        """Return the largest threshold at which it is a duplicate; 0 if none."""
         if len(self._others) == 1:
             judged = _judged(self._others[0], new, stored)
             return judged.similarity if judged.duplicate else 0.0
-        # First the thresholds at which it is a duplicate, then those at which it is not.
+        # Sorted: duplicate at the lower thresholds, not at the higher ones.
         place = bisect_right(
             self._others, 0, key=lambda one: int(not _judged(one, new, stored).duplicate)
         )
@@ -115,7 +115,7 @@ def _judged(method: Method, new: SignedPage, stored: SignedPage) -> Comparison:
 
 
 class SignatureComparer(Comparer):
-    """A method of the literature that compares signatures."""
+    """Compares by a method of the literature, which compares signatures."""
 
     def __init__(self, method: SignatureMethod, options: Options) -> None:
         self.name = name_of(options)
@@ -125,16 +125,16 @@ class SignatureComparer(Comparer):
         self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
-        """Sign a document; None for a document with nothing to compare."""
+        """Sign a document; None if it has nothing to compare."""
         return self._sign(document.title, document.text or "", document.description)
 
     def similarity(self, new: Signature | None, stored: Signature | None) -> float:
-        """Similarity from 0 to 1; 0 if there is nothing to compare."""
+        """Return the similarity from 0 to 1; 0 if there is nothing to compare."""
         return 0.0 if new is None or stored is None else self.method.compare(new, stored)
 
 
 class JaccardComparer(Comparer):
-    """Exact Jaccard index of the sets of shingles: what others estimate."""
+    """Computes the exact Jaccard index of the shingle sets, which other methods estimate."""
 
     name = "jaccard"
     threshold = 0.8
@@ -143,20 +143,20 @@ class JaccardComparer(Comparer):
         self._shingler = make_shingler(options, 0)
 
     def sign(self, document: Document) -> NDArray[np.uint64]:
-        """The distinct shingles, uint64[n], ascending."""
+        """Return the distinct shingles, uint64[n], ascending."""
         return np.sort(self._shingler(document.text or "").features)
 
     def similarity(self, new: NDArray[np.uint64], stored: NDArray[np.uint64]) -> float:
-        """Similarity from 0 to 1."""
+        """Return the Jaccard index."""
         shared = len(np.intersect1d(new, stored, assume_unique=True))
         union = len(new) + len(stored) - shared
         return shared / union if union else 0.0
 
 
-#: every method with its own parameters, the default one first; ``jaccard`` is exact and needs the
-#: whole pages, so it is no method of a crawl
+#: every method with default parameters, the default method first; ``jaccard`` needs whole pages, so
+#: no crawl can use it
 METHOD_NAMES: Final = (METHODS[0], JaccardComparer.name, *METHODS[1:])
-#: variants that the sources describe
+#: variants described by the sources
 VARIANTS: Final = (
     "csu:sampling=position",
     "machine-code:encoding=gb2312",
@@ -169,13 +169,13 @@ VARIANTS: Final = (
 
 
 def name_of(options: Options) -> str:
-    """Name of the method with the parameters that are given, such as ``rules:rule=R1``."""
+    """Return the method's name with its parameters, such as ``rules:rule=R1``."""
     return f"{options.method}:{options.method_parameters}".rstrip(":")
 
 
 def options_for(options: Options, name: str) -> Options:
-    """The options with another method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``; a threshold is
-    only for the method that they name."""
+    """Return options with another method, ``NAME`` or ``NAME:PARAMETER=VALUE ...``. The threshold
+    is kept only for the same method."""
     method, _, parameters = name.partition(":")
     if method not in METHODS:
         raise OptionsError("method", method, f"use one of {', '.join(METHOD_NAMES)}")
@@ -186,7 +186,7 @@ def options_for(options: Options, name: str) -> Options:
 
 
 def comparer_of(options: Options) -> Comparer:
-    """The method that the options name, to compare documents one by one."""
+    """Return a comparer for the method of the options."""
     signed = literature(options)
     if signed is not None:
         return SignatureComparer(signed, options)
@@ -205,11 +205,11 @@ def comparer_of(options: Options) -> Comparer:
 def methods_available(
     options: Options, names: Iterable[str] = (), given: str = "--methods"
 ) -> dict[str, Comparer]:
-    """The methods by name, the default rule first.
+    """Return comparers by name, the default method first.
 
-    :param options: how pages are read; threshold and parameters of the method that they name
-    :param names: those wanted, as for :func:`options_for`; none: all with their own parameters
-    :param given: the argument that names them, for messages
+    :param options: how pages are read; threshold and parameters apply to the method they name
+    :param names: methods as for :func:`options_for`; none: all with default parameters
+    :param given: the argument with the names, for messages
     """
     return {name: _comparer(options, name, given) for name in tuple(names) or METHOD_NAMES}
 

@@ -1,4 +1,4 @@
-"""Documents and labelled pairs from files, one JSON object a line, compressed by gzip or not."""
+"""Reads documents and labelled pairs from files of JSON lines, gzipped or not."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEYS = ("key", "url", "id")
 
 
 class InputError(DedupError, ValueError):
-    """A file can't be used; the message names the file, the line and the fix."""
+    """An input file can't be used; the message names the file, the line and the fix."""
 
 
 @attrs.frozen
 class SourceDocument:
-    """A document of a file; its key is ``key``, ``url`` or ``id``, else file name and line.
+    """A document of a file. Its key is ``key``, ``url`` or ``id``, or else file name and line.
 
     :param category: ``category`` or ``cluster`` of the line as a string, or empty
     """
@@ -34,10 +34,10 @@ class SourceDocument:
 
 @attrs.frozen
 class Pair:
-    """Two documents and whether they are near-duplicates.
+    """Two documents, and whether they are near-duplicates.
 
-    :param kind: what sort of pair it is, as in the file (``type``)
-    :param trivial: the texts are equal (``jaccard_char5`` is 1), so that any method finds it
+    :param kind: ``type`` of the pair in the file
+    :param trivial: the texts are equal (``jaccard_char5`` is 1), so any method finds the pair
     """
 
     key: str
@@ -49,7 +49,7 @@ class Pair:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Number and object of each line that is not empty."""
+    """Yield number and object of each non-empty line."""
     number = 0
     try:
         with path.open("rb") as probe:
@@ -73,7 +73,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default: Any) -> str:
-    """A field's text; the default for null or none."""
+    """Return the text of a field; the default if it is null or missing."""
     value = line.get(field)
     value = default if value is None else value
     if not isinstance(value, str):
@@ -82,15 +82,14 @@ def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default:
 
 
 def _writable(value: Any) -> str:
-    """The value as text; a lone surrogate, which UTF-8 can't encode, becomes a question mark."""
+    """Convert a value to text; lone surrogates, which UTF-8 can't encode, become question marks."""
     return str(value).encode("utf-8", "replace").decode()
 
 
 def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[SourceDocument]:
-    """The documents of some files, in order; ``text`` is required, ``title`` and
-    ``description`` are not.
+    """Read the documents of files, in order; only ``text`` is required.
 
-    :raises InputError: a file or line that can't be used, or no document at all
+    :raises InputError: a file or line can't be used, or there is no document
     """
     found: list[SourceDocument] = []
     names = []
@@ -114,12 +113,12 @@ def read_documents(paths: Iterable[Path], limit: int | None = None) -> list[Sour
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The labelled pairs of a file; borderline pairs, whose label is null, are left out.
+    """Read the labelled pairs of a file; borderline pairs, with a null label, are left out.
 
-    Fields: ``a_text``, ``b_text`` and ``label`` (1 or 0); ``a_title``, ``b_title``, ``pair_id``,
-    ``type`` and ``jaccard_char5`` may be missing.
+    Required fields: ``a_text``, ``b_text`` and ``label`` (1 or 0); optional: ``a_title``,
+    ``b_title``, ``pair_id``, ``type`` and ``jaccard_char5``.
 
-    :raises InputError: a line that can't be used, or no labelled pair
+    :raises InputError: a line can't be used, or there is no labelled pair
     """
     found = []
     for number, line in read_lines(path):

@@ -1,20 +1,20 @@
-"""Edits of a text as pages on the web differ: made by a seed, so that every run gives the same.
+"""Seeded edits of a text that imitate how copies of pages differ on the web.
 
     >>> edit("一句话。两句话。", "truncation", 0.5, seed=1)
     '一句话。'
 
-Every kind takes an intensity from 0, the text itself, to 1. It is the share of the units of the
-text (sentences, words, letters) that the edit touches, rounded up, unless :data:`KINDS` gives
-otherwise. The same text, kind, intensity and seed give the same result in every process, on every
-machine and with every version of Python. What is inserted is made up (:class:`Material`).
+Every kind takes an intensity from 0 (the text itself) to 1: the share of the text's units
+(sentences, words, letters) that are edited, rounded up, unless :data:`KINDS` says otherwise. The
+same text, kind, intensity and seed give the same result in every process, on every machine and with
+every version of Python. Inserted text is made up (:class:`Material`).
 
-A **sentence** ends with its full stop, question or exclamation mark and the quotation marks
-behind it, or at the end of a line. A **word** is a run of letters and digits; in Chinese and
-Japanese, which need a dictionary to find words, it is two ideographs, which most words are. A
-**letter** is a character of a word.
+A **sentence** ends with its full stop, question or exclamation mark and any quotation marks after
+it, or at the end of a line. A **word** is a run of letters and digits; in Chinese and Japanese,
+where finding words needs a dictionary, it is two ideographs, the most frequent length. A **letter**
+is a character of a word.
 
-Numerals are no letters, and words with numerals are neither deleted nor replaced: a page with
-other figures is another page, which is what ``figures-changed`` makes.
+Numerals are no letters, and words with numerals are neither deleted nor replaced, since a page with
+other figures is another page; ``figures-changed`` makes such pages.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ import attrs
 
 @attrs.frozen
 class Material:
-    """What is inserted into texts of one script, all of it made up; ``{}`` is a number in it."""
+    """Made-up text to insert into texts of one script; ``{}`` stands for a number."""
 
     letters: str
     words: Sequence[str]
-    between: str  # two words
+    between: str  # separator of two words
     sentences: Sequence[str]
     adverts: Sequence[str]
-    headers: Sequence[str]  # what an agency or outlet puts around a text
+    headers: Sequence[str]  # put around a text by agencies or outlets
     footers: Sequence[str]
     stamps: Sequence[str]  # lines with a time
 
 
 def _read_material() -> tuple[Material, Material, Mapping[str, str]]:
-    """What is made up for Chinese and for other texts, and traditional forms by simplified ones."""
+    """Read the material for Chinese and other texts, and the traditional characters."""
     file = files("dedup_middleware.evaluation") / "data" / "material.json"
     made_up: dict[str, Any] = json.loads(file.read_text("utf-8"))
     forms = zip(made_up["simplified"], made_up["traditional"], strict=True)
     return Material(**made_up["chinese"]), Material(**made_up["latin"]), dict(forms)
 
 
-# Simplified characters with one traditional form only: 发, 后, 里, 面 and their like are left out.
+# Only characters with a single traditional form: 发, 后, 里, 面 and their like are left out.
 CHINESE, LATIN, TRADITIONAL = _read_material()
 
 
@@ -63,7 +63,7 @@ _WORD: Final = re.compile(f"[{_HAN}]{{1,2}}|[^\\W_{_HAN}]+")
 _LETTER: Final = re.compile(f"[^\\W\\d_{_NUMERALS}]")
 _NUMERAL: Final = re.compile(f"[\\d{_NUMERALS}]")
 _IDEOGRAPH: Final = re.compile(f"[{_HAN}]")
-# A sentence, and the white space behind it.
+# A sentence, and the white space after it.
 _SENTENCE: Final = re.compile(
     "((?:[^。！？!?.।॥۔؟\\n]|\\.(?!\\s|$))*(?:[。！？!?.।॥۔؟]+[”’」』）\"')]*|(?=\\n)|$))(\\s*)"
 )
@@ -71,22 +71,22 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 class _Dice:
-    """Random choices that never change; of :mod:`random` only ``random()`` promises that."""
+    """Stable random choices; of :mod:`random` only ``random()`` promises to be stable."""
 
     def __init__(self, kind: str, seed: int) -> None:
         digest = blake2b(f"{kind}/{seed}".encode(), digest_size=8).digest()
         self._random = random.Random(int.from_bytes(digest, "little")).random
 
     def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
+        """Return a number from 0 to n - 1."""
         return int(self._random() * n)
 
     def pick(self, choices: Sequence[str]) -> str:
-        """One of some strings."""
+        """Return one of some strings."""
         return choices[self.below(len(choices))]
 
     def order(self, n: int) -> list[int]:
-        """The numbers below n in random order."""
+        """Return the numbers below n in random order."""
         numbers = list(range(n))
         for i in range(n - 1, 0, -1):
             j = self.below(i + 1)
@@ -94,7 +94,7 @@ class _Dice:
         return numbers
 
     def some(self, n: int, share: float) -> list[int]:
-        """A share of the numbers below n, rounded up, ascending."""
+        """Return a share of the numbers below n, rounded up, ascending."""
         return sorted(self.order(n)[: count_of(n, share)])
 
 
@@ -102,17 +102,17 @@ _Edit = Callable[[str, float, _Dice], str]
 
 
 def count_of(n: int, share: float) -> int:
-    """A share of n things, rounded up.
+    """Return a share of n, rounded up.
 
     >>> count_of(10, 0.31), count_of(10, 0.3), count_of(0, 1.0)
     (4, 3, 0)
     """
-    # A hair less, so that 0.1 * 30 does not become 4.
+    # A small tolerance, so that 0.1 * 30 does not become 4.
     return min(n, math.ceil(n * share - 1e-9))
 
 
 def split_sentences(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text, each with the white space behind it; they add up to the text.
+    """Split a text into sentences, each with the white space after it; joined they are the text.
 
     >>> split_sentences("One. Two!\\nThree")
     [('One.', ' '), ('Two!', '\\n'), ('Three', '')]
@@ -121,7 +121,7 @@ def split_sentences(text: str) -> list[tuple[str, str]]:
 
 
 def split_words(text: str) -> list[str]:
-    """The text cut into words (odd places) and what is between them (even places).
+    """Split a text into words (odd indices) and what is between them (even indices).
 
     >>> split_words("a b。")
     ['', 'a', ' ', 'b', '。']
@@ -144,10 +144,10 @@ def _join(sentences: Sequence[tuple[str, str]]) -> str:
 def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
     sentences = split_sentences(text)
     places = [i for i, (sentence, _) in enumerate(sentences) if sentence]
-    # One sentence alone can't move.
+    # A single sentence can't move.
     chosen = [places[i] for i in dice.some(len(places), max(intensity, 2 / max(len(places), 2)))]
     moved = [sentences[i][0] for i in chosen]
-    # Rotated after shuffling, so that distinct sentences do move.
+    # Rotating a shuffled list moves every distinct sentence.
     order = dice.order(len(moved))
     for place, source in zip(order, order[1:] + order[:1], strict=True):
         sentences[chosen[place]] = (moved[source], sentences[chosen[place]][1])
@@ -168,7 +168,7 @@ def _sentences_deleted(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _sentences_changed(text: str, intensity: float, dice: _Dice) -> str:
-    """Half of the words of the chosen sentences are replaced."""
+    """Replace half of the words in the chosen sentences."""
     sentences, material = split_sentences(text), _material(text)
     for i in dice.some(len(sentences), intensity):
         sentence, gap = sentences[i]
@@ -184,13 +184,13 @@ def _first_sentences(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _other(dice: _Dice, choices: Sequence[str], old: str) -> str:
-    """One of some strings, but not ``old``."""
+    """Return one of some strings other than ``old``."""
     i = dice.below(len(choices))
     return choices[i] if choices[i] != old else choices[(i + 1) % len(choices)]
 
 
 def _each_word(text: str, share: float, dice: _Dice, change: Callable[[str], str]) -> str:
-    """A text with a share of its words changed, those with a numeral left out."""
+    """Change a share of the words of a text, except words with a numeral."""
     parts = split_words(text)
     places = [i for i in range(1, len(parts), 2) if not _NUMERAL.search(parts[i])]
     for i in dice.some(len(places), share):
@@ -210,9 +210,9 @@ def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str]) -> _Edit:
-    """What changes a share of the letters that a pattern finds.
+    """Return an edit that changes a share of the letters matched by a pattern.
 
-    :param change: is given the letter, and letters of the script to choose from
+    :param change: gets the letter, and letters of the same script to choose from
     """
 
     def make(text: str, intensity: float, dice: _Dice) -> str:
@@ -226,7 +226,7 @@ def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str
 
 
 def _advert(text: str, intensity: float, dice: _Dice) -> str:
-    """Adverts as long as a share of the text, at least one."""
+    """Return adverts of a length that is a share of the text's, at least one."""
     adverts = _material(text).adverts
     block = ""
     while len(block) < max(1, intensity * len(text)):
@@ -274,7 +274,7 @@ def _figures_changed(text: str, intensity: float, dice: _Dice) -> str:
 _ASCII: Final = re.compile("[!-~]")
 _SIMPLIFIED_LETTER: Final = re.compile(f"[{''.join(TRADITIONAL)}]")
 
-#: what makes each kind, and what it does
+#: by kind: the edit, and its description
 _EDITS: Final[dict[str, tuple[_Edit, str]]] = {
     "sentence-order": (
         _sentence_order,
@@ -331,17 +331,17 @@ _EDITS: Final[dict[str, tuple[_Edit, str]]] = {
     ),
 }
 KINDS: Final = {kind: meaning for kind, (_, meaning) in _EDITS.items()}
-#: kinds that make another page of it, which must not be taken for the first one
+#: kinds that make a different page, not a duplicate
 OTHER_PAGE: Final = frozenset({"figures-changed"})
 
 
 def edit(text: str, kind: str, intensity: float, seed: int) -> str:
-    """An edited copy of a text.
+    """Return an edited copy of a text.
 
     :param kind: one of :data:`KINDS`
     :param intensity: 0 (the text itself) to 1
-    :param seed: any whole number; each gives another copy
-    :raises ValueError: no such kind, or an intensity outside 0 to 1
+    :param seed: any integer; each gives another copy
+    :raises ValueError: an unknown kind, or an intensity outside 0 to 1
     """
     if kind not in _EDITS:
         raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(_EDITS)}")

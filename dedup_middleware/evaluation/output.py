@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_PARTS_SHOWN = 12  # of a list
+_PARTS_SHOWN = 12  # elements shown of a list
 
 Cell = str | int | float | bool | None
 Record = Mapping[str, Any]
@@ -29,13 +29,13 @@ Records = Sequence[Record]
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder of the results if need be."""
+    """Create the folder of the results if necessary."""
     with os_errors(f"--out {folder} can't be made"):
         folder.mkdir(parents=True, exist_ok=True)
 
 
 def flat(record: Record) -> dict[str, Cell]:
-    """A record as one row of a table: an interval becomes three columns, a list one string."""
+    """Flatten a record to a table row: an interval becomes three columns, a list one string."""
     row: dict[str, Cell] = {}
     for name, value in record.items():
         if isinstance(value, Interval):
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Cell:
 def write(folder: Path, name: str, records: Records, shown: Records | None = None) -> list[Path]:
     """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing existing files.
 
-    :param shown: rows of the Markdown table, if it is a shorter one for people
+    :param shown: shorter rows for the Markdown table
     """
     rows = [flat(record) for record in records]
     table = io.StringIO()
@@ -76,17 +76,17 @@ def write(folder: Path, name: str, records: Records, shown: Records | None = Non
 
 
 def columns_of(records: Records) -> list[str]:
-    """The columns of all rows, in the order in which they first appear."""
+    """Return the columns of all rows in the order of their first appearance."""
     return list(dict.fromkeys(column for record in records for column in record))
 
 
 def is_numeric(column: str, records: Records) -> bool:
-    """Whether a column holds numbers, which are aligned to the right."""
+    """Whether a column holds numbers, which are right-aligned."""
     return any(isinstance(record.get(column), (int, float, Interval)) for record in records)
 
 
 def markdown(records: Records) -> str:
-    """A table in Markdown; lists are shortened.
+    """Format a table as Markdown; lists are shortened.
 
     >>> print(markdown([{"method": "md5", "F1": 0.5}]), end="")
     | method | F1 |
@@ -142,14 +142,14 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; sizes in inches."""
+    """Return an empty figure; sizes in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as ``name.svg`` and ``name.png``; the same figure gives the same SVG."""
+    """Write a figure as ``name.svg`` and ``name.png``; equal figures give equal SVG files."""
     import matplotlib as mpl
 
     paths = [folder / f"{name}.svg", folder / f"{name}.png"]
@@ -161,7 +161,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]]) -> Figure:
-    """Precision against recall for each method; points are (threshold, precision, recall).
+    """Plot precision against recall for each method, from (threshold, precision, recall).
 
     A method without a graded similarity has one point.
     """
@@ -183,6 +183,6 @@ def precision_recall(curves: Mapping[str, Sequence[tuple[float, float, float]]])
         lines += 1
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
     axes.grid(alpha=0.3)
-    # Outside the axes: the curves leave no corner free.
+    # Outside the axes, since curves may fill every corner.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0, handlelength=3)
     return figure

@@ -1,8 +1,8 @@
-"""Every method on labelled pairs: how often it is right, how sure that is, and where it is wrong.
+"""Measures methods on labelled pairs: how often each is right, how certain that is, and its errors.
 
-The rule of a crawl is not symmetric, and labelled pairs rarely say which page came first. So each
-pair is judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new after ``b``.
-``either`` calls a pair near-duplicates if one order does; compare this with symmetric methods.
+The rule of a crawl is not symmetric, and labels rarely say which page came first. So each pair is
+judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new after ``b``. ``either`` calls
+a pair near-duplicates if one order does; compare this with symmetric methods.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ B_NEW: Final = "b new"
 A_NEW: Final = "a new"
 EITHER: Final = "either"
 ORDERS: Final = (EITHER, B_NEW, A_NEW)
-#: divisions of the documents into folds, over which cross-validation is summed up
+#: number of divisions of the documents into folds, over which cross-validation is summed
 DIVISIONS: Final = 10
-#: required on the documents that a threshold is chosen on, so that others keep .90
+#: recall required where a threshold is chosen, so that it is about .90 on other documents
 RECALL: Final = 0.92
 
 
 @attrs.frozen(eq=False)
 class MethodRun:
-    """Verdicts of one method on n pairs; seconds are of the processor."""
+    """Verdicts of one method on n pairs; seconds are of processor time."""
 
     name: str
     threshold: float
     said: Mapping[str, Labels]  # bool[n] for each order
     scores: Mapping[str, Scores]  # float64[n] for each order
-    reasons: tuple[str, ...]  # in the order that comes nearer to a duplicate
-    sign_seconds: float  # a document
-    pair_seconds: float  # a comparison
+    reasons: tuple[str, ...]  # in the order with the higher score
+    sign_seconds: float  # per document
+    pair_seconds: float  # per comparison
 
 
 def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
     """Judge all pairs in both orders by one method."""
-    if pairs:  # kernels compile when first called
+    if pairs:  # compiles the kernels
         comparer.compare(comparer.sign(pairs[0].a), comparer.sign(pairs[0].b))
     started = time.process_time()
     signed = [(comparer.sign(pair.a), comparer.sign(pair.b)) for pair in pairs]
@@ -80,23 +80,23 @@ def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
 
 
 def groups_of(pairs: Sequence[Pair]) -> list[int]:
-    """A number for each pair; pairs that share a document, directly or through others, share it."""
+    """Return a group number for each pair; pairs linked by common documents are in one group."""
     return components([(pair.a.text, pair.b.text) for pair in pairs])
 
 
 def rows(
     runs: Sequence[MethodRun], pairs: Sequence[Pair], *, folds: int = 5
 ) -> list[dict[str, Any]]:
-    """The table of all methods in all orders.
+    """Return table rows for all methods in all orders.
 
-    ``cv_`` columns count the pairs judged by thresholds found on other documents, in all divisions
-    into folds; ``thresholds`` lists these. Those that end in ``_at_recall`` count the same with the
-    highest thresholds that find `RECALL` of the duplicates of the other documents.
+    ``cv_`` columns count pairs judged by thresholds chosen on other documents, over all divisions
+    into folds; ``thresholds`` lists these. ``_at_recall`` columns use the highest thresholds that
+    find `RECALL` of the duplicates in the other documents.
     """
     labels = labels_of(pairs)
     groups = groups_of(pairs)
     at_least = partial(threshold_at_recall, recall=RECALL)
-    seeds = range(1, DIVISIONS + 1)  # one division would hang on chance
+    seeds = range(1, DIVISIONS + 1)  # a single division would be chance
     table = []
     for result, order in product(runs, ORDERS):
         said, scores = result.said[order], result.scores[order]
@@ -126,14 +126,14 @@ def rows(
 
 
 def labels_of(pairs: Sequence[Pair]) -> Labels:
-    """The labels, bool[n]."""
+    """Return the labels, bool[n]."""
     return np.array([pair.label for pair in pairs], np.bool_)
 
 
 def curves(
     runs: Sequence[MethodRun], pairs: Sequence[Pair]
 ) -> dict[str, list[tuple[float, float, float]]]:
-    """Threshold, precision and recall of each method, by falling threshold."""
+    """Return (threshold, precision, recall) of each method, by falling threshold."""
     labels = labels_of(pairs)
     return {
         result.name: [
@@ -145,19 +145,19 @@ def curves(
 
 
 def missing_words(a: Document, b: Document, shingler: Shingler) -> tuple[str, ...]:
-    """Words of ``a`` that ``b`` lacks or has less often, in the order of the text."""
+    """Return the words of ``a`` that ``b`` lacks or has less often, in text order."""
     first, second = (Counter(shingler.tokens(one.text or "")) for one in (a, b))
     return tuple((first - second).elements())
 
 
 def missing_figures(a: Document, b: Document) -> tuple[str, ...]:
-    """Numerals of ``a`` that ``b`` lacks, in canonical form."""
+    """Return the numerals of ``a`` that ``b`` lacks, in canonical form."""
     known = set(figures.canonical(b.text or ""))
     return tuple(f for f in figures.canonical(a.text or "") if f not in known)
 
 
 def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
-    """The pairs that a method got wrong and what differs in them, those it was surest of first."""
+    """List the wrongly judged pairs and how their texts differ, the most confident errors first."""
     labels, shingler = labels_of(pairs), Shingler()
     wrong = np.flatnonzero(result.said[EITHER] != labels).tolist()
     scores = result.scores[EITHER]
@@ -181,17 +181,17 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
     return table
 
 
-# Precision and recall with their uncertainty, and thresholds that are not fitted to the test.
-# Thresholds that are tried: hundredths and the halves between them, so that none sits on a score
-# that is given in hundredths.
+# Precision and recall with confidence intervals, and thresholds that are not fitted to the test.
+# Candidate thresholds are hundredths and the midpoints between them, so that none equals a score
+# given in hundredths.
 _GRID = np.linspace(0.0525, 1.0, 380)
-_SMOOTHING = 8  # thresholds to each side, 0.02
+_SMOOTHING = 8  # thresholds averaged on each side, 0.02
 _ROUNDS = 1000  # of the bootstrap
 
 
 @attrs.frozen
 class Interval:
-    """A share with its confidence interval; NaN where there is nothing to count."""
+    """A share with its confidence interval; NaN if there is nothing to count."""
 
     value: float
     low: float
@@ -205,7 +205,7 @@ class Interval:
 
 @attrs.frozen
 class Counts:
-    """Verdicts on pairs, counted against their labels."""
+    """Counts of verdicts on pairs by label."""
 
     true_positive: int = 0
     false_positive: int = 0
@@ -214,7 +214,7 @@ class Counts:
 
     @classmethod
     def of(cls, said: Labels, labels: Labels) -> Counts:
-        """Count answers, bool[n], against labels, bool[n]."""
+        """Count verdicts, bool[n], against labels, bool[n]."""
         cells = (said & labels, said & ~labels, ~said & labels, ~said & ~labels)
         return cls(*map(int, map(np.count_nonzero, cells)))
 
@@ -223,17 +223,17 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """Share of those called duplicates that are; NaN if none was."""
+        """Share of reported duplicates that are duplicates; NaN if none was reported."""
         return _share(self.true_positive, self.true_positive + self.false_positive)
 
     @property
     def recall(self) -> float:
-        """Share of the duplicates that were called so; NaN if there is none."""
+        """Share of the duplicates that were reported; NaN if there are none."""
         return _share(self.true_positive, self.true_positive + self.false_negative)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; NaN if there is neither."""
+        """Harmonic mean of precision and recall; NaN if both are undefined."""
         wrong = self.false_positive + self.false_negative
         return _share(2 * self.true_positive, 2 * self.true_positive + wrong)
 
@@ -243,7 +243,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def wilson(part: int, whole: int) -> Interval:
-    """Wilson's 95 % interval of a share (E. B. Wilson, JASA 1927).
+    """Return Wilson's 95 % interval of a share (E. B. Wilson, JASA 1927).
 
     >>> str(wilson(9, 10))
     '0.900 [0.60, 0.98]'
@@ -258,7 +258,7 @@ def wilson(part: int, whole: int) -> Interval:
 
 
 def components(edges: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
-    """For each edge of a graph the number of its connected component, from 0 in order.
+    """Number the connected component of each edge of a graph, from 0 in order.
 
     >>> components([("a", "b"), ("c", "d"), ("b", "e")])
     [0, 1, 0]
@@ -278,8 +278,8 @@ def components(edges: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
 
 
 def bootstrap_f1(said: Labels, labels: Labels, groups: Sequence[int]) -> Interval:
-    """F1 with its 95 % percentile interval; whole groups are drawn, since their pairs are not
-    independent of each other."""
+    """Return F1 with its 95 % percentile interval. Groups are resampled as a whole, since their
+    pairs are dependent."""
     value = Counts.of(said, labels).f1
     count = max(groups, default=-1) + 1
     if not count:
@@ -299,16 +299,16 @@ def bootstrap_f1(said: Labels, labels: Labels, groups: Sequence[int]) -> Interva
 
 
 def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
-    """Counts at every threshold at which an answer changes, the distinct scores above 0."""
+    """Return the counts at every distinct score above 0, where a verdict changes."""
     found = np.unique(scores[scores > 0]).tolist()
     return [(threshold, Counts.of(scores >= threshold, labels)) for threshold in found]
 
 
 def best_threshold(scores: Scores, labels: Labels) -> float:
-    """The threshold with the largest F1, averaged over the thresholds within 0.02 of it.
+    """Return the threshold with the largest F1, averaged over the thresholds within 0.02.
 
-    F1 of few pairs has peaks that are chance, a pair wide; the average prefers what holds for
-    neighbouring thresholds too. Of a plateau of equal values the middle is taken.
+    With few pairs F1 has narrow peaks by chance; the average favours thresholds whose neighbours do
+    well too. Of several equal maxima in a row the middle is taken.
     """
     ordered = np.sort(scores)
     positive = np.sort(scores[labels])
@@ -323,8 +323,8 @@ def best_threshold(scores: Scores, labels: Labels) -> float:
 
 
 def threshold_at_recall(scores: Scores, labels: Labels, recall: float) -> float:
-    """The highest threshold that finds that share of the duplicates, so the most precise one; the
-    lowest that is tried if none does."""
+    """Return the highest threshold that reaches this recall, which is the most precise one, or else
+    the lowest threshold tried."""
     positive = np.sort(scores[labels])
     right = len(positive) - np.searchsorted(positive, _GRID)
     enough = np.flatnonzero(right >= recall * len(positive))
@@ -332,7 +332,7 @@ def threshold_at_recall(scores: Scores, labels: Labels, recall: float) -> float:
 
 
 def folds(groups: Sequence[int], labels: Labels, count: int, seed: int) -> NDArray[np.int64]:
-    """A fold for each pair: whole groups, spread so that folds have like numbers of duplicates."""
+    """Assign pairs to folds by whole groups, with similar numbers of duplicates in each fold."""
     sizes: dict[int, list[int]] = {}
     for i, group in enumerate(groups):
         sizes.setdefault(group, []).append(i)
@@ -358,19 +358,19 @@ def cross_validate(
     seeds: Sequence[int] = (1,),
     choose: Callable[[Scores, Labels], float] = best_threshold,
 ) -> tuple[Counts, list[float]]:
-    """Counts over all folds, each judged by the threshold that was chosen on the others.
+    """Count over all folds, each judged by a threshold chosen on the others.
 
-    A fold that has all duplicates is left out.
+    A fold that holds all duplicates is left out.
 
     :param groups: pairs of one group stay in one fold
     :param seeds: one for each division into folds
-    :returns: the counts of all divisions together, and the threshold of each fold
+    :returns: the summed counts of all divisions, and the threshold of each fold
     """
     total, chosen = Counts(), []
     for seed in seeds:
         fold = folds(groups, labels, count, seed)
         for test in (fold == i for i in range(count)):
-            if labels[~test].any():  # else there is no duplicate to choose a threshold by
+            if labels[~test].any():  # choosing a threshold needs a duplicate
                 chosen.append(choose(scores[~test], labels[~test]))
                 total += Counts.of(scores[test] >= chosen[-1], labels[test])
     return total, chosen

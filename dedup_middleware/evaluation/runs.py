@@ -1,4 +1,4 @@
-"""What each command of ``python -m dedup_middleware.evaluation`` measures, shows and writes."""
+"""What each command of ``python -m dedup_middleware.evaluation`` measures, prints and writes."""
 
 from __future__ import annotations
 
@@ -36,42 +36,42 @@ _WORDS_SHOWN = 16
 
 @attrs.frozen
 class Run:
-    """One call of the command: its arguments, the options of the methods, where to print."""
+    """One call of the command: arguments, options of the methods, and the console."""
 
     arguments: argparse.Namespace
     options: Options
     console: Console
 
     def progress(self) -> Progress:
-        """A progress bar on the console, gone when done."""
+        """Return a progress bar that disappears when it is done."""
         from rich.progress import Progress
 
         return Progress(console=self.console, transient=True)
 
     def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:
-        """The methods requested, else those of the experiment."""
+        """Return the methods requested, or else the defaults of the experiment."""
         return methods_available(self.options, self.arguments.methods or default)
 
     def report(self, name: str, title: str, records: output.Records) -> None:
-        """Show a table, and write it with ``--out``."""
+        """Print a table, and write it if ``--out`` is given."""
         output.show(self.console, title, records)
         self.write(name, records)
 
     def write(
         self, name: str, records: output.Records, shown: output.Records | None = None
     ) -> None:
-        """Write a table with ``--out``."""
+        """Write a table if ``--out`` is given."""
         if self.arguments.out is not None:
             output.write(self.arguments.out, name, records, shown)
 
     def plot(self, name: str, draw: Any, data: Any) -> None:
-        """Draw a plot with ``--out``, unless ``--no-plots``."""
+        """Draw a plot if ``--out`` is given, unless ``--no-plots`` is."""
         if self.arguments.out is not None and not self.arguments.no_plots:
             output.save(draw(data), self.arguments.out, name)
 
 
 def run_pairs(run: Run) -> None:
-    """All methods on labelled pairs: on those that are not trivial, and on all if some are."""
+    """Measure methods on labelled pairs: on non-trivial ones, and on all if some are trivial."""
     every = read_pairs(run.arguments.file)
     hard = [pair for pair in every if not pair.trivial]
     comparers = run.comparers((*METHOD_NAMES, *VARIANTS))
@@ -101,7 +101,7 @@ def run_pairs(run: Run) -> None:
 
 def _pair_summary(row: output.Record) -> dict[str, Any]:
     precision, recall = row["cv_precision_at_recall"], row["cv_recall_at_recall"]
-    # Too few pairs for a threshold that others choose.
+    # Too few pairs to cross-validate a threshold.
     known = not math.isnan(precision)
     return {
         "method": row["method"],
@@ -134,7 +134,7 @@ def _wrong(run: Run, results: Sequence[pairs.MethodRun], chosen: Sequence[Pair])
 
 
 def run_stream(run: Run) -> None:
-    """Methods on a stream, in several orders, and ``content`` by several processes."""
+    """Measure methods on a stream in several orders, and with several processes on one index."""
     documents = [s.document for s in read_documents(run.arguments.files, run.arguments.limit)]
     arrivals = stream.planted(documents, run.arguments.planted, run.arguments.seed)
     keys = {arrival.document.key for arrival in arrivals}
@@ -167,7 +167,7 @@ def run_stream(run: Run) -> None:
 
 
 def _of_crawls(run: Run) -> dict[str, Options]:
-    """The options of a crawl, in memory, by each method requested."""
+    """Return in-memory crawl options for each method requested."""
     found = {}
     for name, comparer in run.comparers(METHODS).items():
         if comparer.options is None:
@@ -178,7 +178,7 @@ def _of_crawls(run: Run) -> dict[str, Options]:
 
 @contextmanager
 def counted(bar: Progress, title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A line of the progress bar; gives the function that advances it."""
+    """Add a line to the progress bar; yield the function that advances it."""
     task = bar.add_task(title, total=total)
     yield lambda n: bar.advance(task, n)
     bar.remove_task(task)
@@ -191,7 +191,7 @@ def _by_workers(
     arrivals: Sequence[stream.Arrival],
     truth: stream.Truth,
 ) -> Iterator[stream.StreamResult]:
-    """Methods by several processes on one index."""
+    """Measure methods with several processes on one index."""
     workers = run.arguments.workers
     if workers == 1:
         return

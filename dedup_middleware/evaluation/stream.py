@@ -1,13 +1,13 @@
-"""Every method on a stream: documents in the order in which they arrive, each against those kept.
+"""Measures methods on a stream: each document, as it arrives, against those kept so far.
 
-What is kept becomes the reference for what comes later, so mistakes have consequences, unlike on
-pairs. A drop is **right** if a kept document reports the same event, a **loss** if not; a document
-that is kept although its story is there already is an **extra** copy. A loss can't be made good,
-an extra copy only costs space, so the cost is ``extras + 10 * losses``.
+Kept documents are what later ones are compared with, so unlike on pairs mistakes have consequences.
+A drop is **right** if a kept document reports the same event, otherwise a **loss**; a document kept
+although its story is kept already is an **extra** copy. A loss is final and an extra copy only
+costs space, so the cost is ``extras + 10 * losses``.
 
-Which documents tell one story is known of those that were planted (:func:`planted`) or are
-labelled. Natural duplicates are not labelled: a drop is right also if the kept document that
-matched holds 95 % of its shingles, counted exactly, and all of its figures.
+Stories are known for planted documents (:func:`planted`) and labelled ones. Natural duplicates have
+no label: their drop is right too if the matching document holds 95 % of their shingles, counted
+exactly, and all their figures.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from dedup_middleware.model.documents import Document
 
 LOSS_COST: Final = 10
 ORDERS: Final = ("arrival", "reversed", "shuffled")
-HELD: Final = 0.95  # share of the shingles that a natural duplicate has in the one kept
-#: edits of planted copies, kind and intensity: small changes that leave the story what it is
+HELD: Final = 0.95  # share of a natural duplicate's shingles that the kept document has
+#: kind and intensity of edits for planted copies, which leave the story the same
 COPIES: Final = (
     ("agency-note", 0.3),
     ("timestamps", 0.3),
@@ -42,7 +42,7 @@ COPIES: Final = (
     ("full-width", 1.0),
     ("truncation", 0.1),
 )
-#: the same of planted documents that are other pages
+#: the same for planted documents that are other pages
 OTHERS: Final = (("figures-changed", 0.5),)
 
 Progress = Callable[[int], None]
@@ -50,7 +50,7 @@ Progress = Callable[[int], None]
 
 @attrs.frozen
 class Arrival:
-    """A document of the stream; documents with one ``story`` are copies of each other."""
+    """A document of the stream; documents with the same ``story`` are copies."""
 
     document: Document
     story: str
@@ -58,7 +58,7 @@ class Arrival:
 
 @attrs.frozen
 class Decision:
-    """What became of a document: the key of the kept one it was dropped for, or None."""
+    """The decision on a document: the key of the kept document it was dropped for, or None."""
 
     arrival: Arrival
     match: str | None
@@ -66,9 +66,9 @@ class Decision:
 
 @attrs.frozen
 class StreamResult:
-    """How a method did on a stream; ``lost`` lists the keys of a loss and of its match.
+    """The result of a method on a stream; ``lost``: keys of losses and their matches.
 
-    ``seconds`` are of the processor for one worker, of the wall clock for several.
+    ``seconds`` are processor time for one worker, wall-clock time for several.
     """
 
     method: str
@@ -84,14 +84,14 @@ class StreamResult:
 
     @property
     def cost(self) -> int:
-        """Extra copies, and ten times the losses."""
+        """Extra copies plus ten times the losses."""
         return self.extras + LOSS_COST * self.losses
 
 
 def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arrival]:
-    """A stream with an edited copy of a share of the documents behind each of them.
+    """Return a stream in which edited copies follow a share of the documents.
 
-    A quarter of what is planted are other pages on the same template, with other figures.
+    A quarter of the planted documents are other pages on the same template, with other figures.
     """
     rng = random.Random(seed)
     later: list[tuple[float, int, Arrival]] = []
@@ -105,7 +105,7 @@ def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arri
         text = edit(document.text or "", kind, intensity, seed + i)
         place = i + rng.random() * (len(documents) - i)
         if other and text == document.text:
-            continue  # no figure to change
+            continue  # it has no figure to change
         key = f"{document.key}#{kind}"
         story = key if other else document.key
         later.append((place, 1, Arrival(attrs.evolve(document, key=key, text=text), story)))
@@ -113,7 +113,7 @@ def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arri
 
 
 def reordered(arrivals: Sequence[Arrival], order: str, seed: int = 1) -> list[Arrival]:
-    """The stream in one of :data:`ORDERS`."""
+    """Return the stream in one of :data:`ORDERS`."""
     if order not in ORDERS:
         raise ValueError(f"order={order!r} is unknown: use one of {', '.join(ORDERS)}")
     result = list(arrivals)
@@ -125,7 +125,7 @@ def reordered(arrivals: Sequence[Arrival], order: str, seed: int = 1) -> list[Ar
 def deduplicate(
     options: Options, arrivals: Iterable[Arrival], progress: Progress = lambda _: None
 ) -> list[Decision]:
-    """Send a stream through the real :class:`.Deduplicator`."""
+    """Pass a stream through the real :class:`.Deduplicator`."""
 
     async def work() -> list[Decision]:
         decisions = []
@@ -143,12 +143,12 @@ def deduplicate(
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """Processes for :func:`deduplicate_in_pool`, to be used as a context manager."""
+    """Return processes for :func:`deduplicate_in_pool`, as a context manager."""
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
 
 
 def warm_up(pool: ProcessPoolExecutor, options: Options, workers: int) -> None:
-    """Start the processes and let them load their kernels, which is not to be measured."""
+    """Start the processes and load their kernels before measuring."""
     memory = attrs.evolve(options, index_url="memory:", journal="off")
     list(pool.map(deduplicate, [memory] * workers, [()] * workers))
 
@@ -160,7 +160,7 @@ def deduplicate_in_pool(
     workers: int,
     folder: Path,
 ) -> list[Decision]:
-    """The same by several processes on one SQLite index, each with its share of the stream."""
+    """De-duplicate a stream in several processes that share one SQLite index."""
     shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}", journal="off")
     parts = [arrivals[i::workers] for i in range(workers)]
     results = list(pool.map(deduplicate, [shared] * workers, parts))
@@ -168,7 +168,7 @@ def deduplicate_in_pool(
 
 
 def load(options: Options, arrivals: Sequence[Arrival]) -> None:
-    """Let a method load what it loads on first use, which is not to be measured."""
+    """De-duplicate a little to load what a method loads on first use, before measuring."""
     keyed = (attrs.evolve(one.document, key=key) for one in arrivals[:1] for key in ("a", "b"))
     deduplicate(options, [Arrival(document, "") for document in keyed])
 
@@ -183,7 +183,7 @@ class Truth:
         self._shingler = Shingler()
 
     def holds(self, stored: Document, new: Document) -> bool:
-        """Whether a stored document has 95 % of the shingles of another and all its figures."""
+        """Whether a stored document has 95 % of another's shingles and all its figures."""
         a, b = self._shingler(new.text or ""), self._shingler(stored.text or "")
         if not set(a.figures.tolist()) <= set(b.figures.tolist()):
             return False
@@ -212,9 +212,9 @@ class Truth:
 def timed(
     work: Callable[[], list[Decision]], clock: Callable[[], float] = time.process_time
 ) -> tuple[list[Decision], float]:
-    """What ``work`` returns, and the seconds it took: of the processor, unless another clock says.
+    """Return the result of ``work`` and the seconds it took, by default of processor time.
 
-    Other programs do not count then; but nor do other processes that share the work.
+    Processor time ignores other programs, but also other processes that share the work.
     """
     started = clock()
     return work(), clock() - started

@@ -1,4 +1,4 @@
-"""An archive of pages on Apache Spark: the verdict of the crawl on more than one machine holds.
+"""De-duplicates an archive of pages on Apache Spark, with the verdicts of the crawl.
 
 from dedup_middleware.spark import Job, deduplicate
 

@@ -1,7 +1,7 @@
-"""``spark-submit``-able: ``python -m dedup_middleware.spark PATH... -o FOLDER``.
+"""The command line for ``spark-submit``: ``python -m dedup_middleware.spark PATH... -o FOLDER``.
 
-Settings are given as ``-s DEDUP_NAME=VALUE``; the master is that of ``spark-submit``. For
-``scrapy dedup spark`` the same :func:`run` does the job.
+Settings are given as ``-s DEDUP_NAME=VALUE``; the master is that of ``spark-submit``. ``scrapy
+dedup spark`` calls the same :func:`run`.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ STEPS = {
     "rejects": "rejected rows",
 }
 _SECONDS = 0.5
-#: of a job, as arguments of the command name them
+#: fields of :class:`Job` that are arguments of the command
 _PARAMETERS = ("output", "keep", "order_by", "date_field", "against", "near", "partitions")
 
 
 @contextmanager
 def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
-    """A progress bar for the running step, with its tasks; gives what notes that a step begins."""
+    """Show a progress bar of tasks; yield a function to call when a step begins."""
     tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
     current = bars.add_task("reading", total=None)
     end = threading.Event()
@@ -93,10 +93,10 @@ def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> It
 async def run(
     arguments: argparse.Namespace, options: Options, master: str | None, *, quiet: bool
 ) -> dict[str, Any]:
-    """Do the job; returns its numbers.
+    """Run a job on Spark and return its counts, as printed by ``--json``.
 
-    :param master: as Spark names it; None: that of ``spark-submit``
-    :raises DedupError: it can't be done
+    :param master: Spark's name of the master; None: that of ``spark-submit``
+    :raises DedupError: the job can't be done
     """
     with named_as_given({f"{name}=": f"--{name.replace('_', '-')}=" for name in _PARAMETERS}):
         return await _run(arguments, options, master, quiet=quiet)
@@ -138,7 +138,7 @@ async def _run(
     return state
 
 
-_FIXES = {  # by what errors of Spark say
+_FIXES = {  # by a part of Spark's error message
     "TIMESTAMP(NANOS": "write the times of the Parquet files in microseconds",
     "No space left on device": "SPARK_LOCAL_DIRS names the folder of Spark's temporary files",
 }
@@ -146,7 +146,7 @@ _FIXES = {  # by what errors of Spark say
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark and of Java, and of files that can't be read or written, as one line."""
+    """Turn errors of Spark, of Java and of files into a one-line :class:`SparkError`."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -158,9 +158,9 @@ def spark_errors(what: str) -> Iterator[None]:
 
 
 def reason_of(error: PySparkException | Py4JError) -> str:
-    """What an error of Spark says, without its stack trace."""
+    """Return the message of a Spark error without its stack trace."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, PythonException):  # ends with what the worker raised
+    if isinstance(error, PythonException):  # its last line is the exception of the worker
         return next((line for line in reversed(lines) if not line.startswith(" ")), str(error))
     if not isinstance(error, Py4JJavaError):
         return " ".join(lines[:2])
@@ -174,7 +174,7 @@ def reason_of(error: PySparkException | Py4JError) -> str:
 
 
 def sentences(state: dict[str, Any]) -> str:
-    """The numbers for people."""
+    """Format the counts of a job as text for people."""
     lines = [
         f"{state['read']:,} rows: {state['kept']:,} kept, {state['duplicates']:,} dropped, "
         f"{state['rejects']:,} rejected, in {state['seconds']:,.0f} s",
@@ -190,7 +190,7 @@ def sentences(state: dict[str, Any]) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run a job; the exit code is returned: 0, 1: it can't be done, 2: of the command line."""
+    """Run a job and return the exit code: 0, 1 if it failed, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(
         prog="python -m dedup_middleware.spark", description="De-duplicate an archive on Spark."
     )

@@ -1,11 +1,11 @@
-"""Few pages on this machine: this process does the steps from exact copies to clusters by itself.
+"""Small local jobs: the driver process does all steps from exact copies to clusters without Spark.
 
-On Spark they are some twenty plans, which Java makes and compiles for longer than the work on a few
-hundred thousand pages takes. The fingerprints are read as Spark's workers have written them, and go
-through the same pairing, judging, settling and matching, so the result is the same row for row.
-Pages are judged and matched by the workers of Spark, one part each, which read them from the same
-files; parts and what is made of them are files as well, so that Java moves none of it. A worker
-that dies ends the job, as it does in any step where Spark runs on one machine.
+On Spark these steps are some twenty query plans, and for a few hundred thousand pages Java takes
+longer to plan and compile them than the work itself takes. The fingerprints are read from the files
+that Spark's workers wrote, and pass through the same pairing, judging, settling and matching, so
+the result is the same row for row. Spark's workers still judge and match the pages, one part each,
+and read the fingerprints from the same files. Parts and their results are files as well, so no page
+passes through Java. A worker that dies ends the job, as in any step of Spark on one machine.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from dedup_middleware.spark.verdicts import (
     with_kept,
 )
 
-#: columns that candidates are found by
+#: columns to find candidates with
 NARROW = ("order", "size", "twin", "key_hash", "simhash", "named", "slots", "sieve")
 CANDIDATES = ("order", "content", "payload", "slots")
 JUDGED = ("order", "content", "judged", "slots", "named")
-#: names of all columns that are read
+#: all columns read from the files
 EVERY = tuple(dict.fromkeys((*NARROW, *CANDIDATES, *JUDGED)))
-_MOST_ROWS = 1 << 14  # that are judged or matched at once, of one page at least
-_MOST_BYTES = 1 << 30  # of pages and candidates that are matched
-_NEVER = -1  # in place of the order at which a page was kept
-_LAST = (1 << 63) - 1  # an order behind all others
+_MOST_ROWS = 1 << 14  # judged or matched at once; more if one page has more
+_MOST_BYTES = 1 << 30  # of pages and candidates to match
+_NEVER = -1  # stands for ``kept_at`` of a page that is not kept
+_LAST = (1 << 63) - 1  # an order after all others
 
-Parts = Callable[[Work, Any, Any], Any]  # see :func:`.in_parts`, behind its first two arguments
+Parts = Callable[[Work, Any, Any], Any]  # :func:`.in_parts` with its first two arguments bound
 
 _PLACES = pa.list_(pa.int64())
 TO_JUDGE = pa.schema({
@@ -81,12 +81,12 @@ def matches(
     files: Sequence[Path], names: Mapping[str, str], options: Options, job: Job, parts: Parts,
     cores: int = 1,
 ) -> Any:  # fmt: skip
-    """The matches of all pages that are dropped, a table of :data:`.MATCHES`; None: there is too
-    much for one process, and Spark has to find them.
+    """Return the matches of all dropped pages as a table of :data:`.MATCHES`, or None if the job is
+    too large for one process and has to run on Spark.
 
-    :param files: of pages, with at least one row
+    :param files: Parquet files of the fingerprints, with at least one row
     :param names: see :class:`.Ordered`
-    :param cores: that this process may use
+    :param cores: number of threads to use
     """
     source, method = ordered_runs(files, names), choose_method(options)
     if source is None:
@@ -96,7 +96,7 @@ def matches(
     if found is None:
         return None
     orders, firsts, keys = pages.orders, pages.firsts, pages.keys
-    del pages  # while others judge, most of it is of no use
+    del pages  # frees most of its memory before pages are judged
     page, candidate = (orders[rows] for rows in found.T)
     edges = parts(
         lambda given: judge_pairs(options)(_to_judge(source, given)),
@@ -119,8 +119,8 @@ def matches(
 
 
 def _rows(schema: Any, **columns: Any) -> Any:
-    """A table of a schema: columns of Arrow and arrays; a number is that of all rows, and columns
-    that are not given are empty."""
+    """Build a table with a schema from Arrow columns and arrays. A scalar fills its whole column;
+    columns that are not given are null."""
     count = len(next(iter(columns.values())))
     for field in schema:
         given = columns.get(field.name)
@@ -132,14 +132,14 @@ def _rows(schema: Any, **columns: Any) -> Any:
 
 
 def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
-    """Pages that were dropped or have copies, their kept candidates, and the copies."""
+    """Return pages that are dropped or have copies, their kept candidates and copies."""
     contested = np.array([*sorted(kept_at), _LAST])
     times = np.array(
         [_NEVER if (time := kept_at.get(page, page)) is None else time for page in contested]
     )
 
     def when(orders: NDArray[np.int64]) -> NDArray[np.int64]:
-        """When pages were kept; one that is not contested at its own order."""
+        """Return when pages were kept; an uncontested page is kept at its own order."""
         at = np.searchsorted(contested, orders)
         return np.where(contested[at] == orders, times[at], orders)
 
@@ -160,17 +160,17 @@ def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any
 
 
 def _by_page(*tables: Any) -> Any:
-    """Rows of pages sorted by page, kind and candidate; that of the page itself is the first."""
+    """Concatenate tables, sorted by page, kind and candidate; a page's own row is first."""
     by = [(name, "ascending") for name in ("page", "kind", "candidate")]
     return pa.concat_tables(tables).combine_chunks().sort_by(by).combine_chunks()
 
 
 def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
-    """Rows for :func:`.judge_pairs` of pairs (page, candidate), by page."""
+    """Yield the rows for :func:`.judge_pairs` of pairs (page, candidate) sorted by page."""
     page, candidate = words(given.column("page")), words(given.column("candidate"))
     wanted = np.unique(candidate)
     stored = pa.Table.from_batches(list(source.chosen(wanted, CANDIDATES)))
-    # The columns may hold more than 2 GB.
+    # Binary columns with 32-bit offsets hold 2 GB at most.
     large = {pa.binary(): pa.large_binary()}
     kinds = [(field.name, large.get(field.type, field.type)) for field in stored.schema]
     stored = stored.cast(pa.schema(kinds)).combine_chunks()
@@ -189,8 +189,8 @@ def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
 
 
 def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, int, int]]:
-    """Batches of pages with the columns :data:`JUDGED`, and which rows are those of its pages: few,
-    for a page may have thousands of candidates."""
+    """Yield batches of pages with the columns :data:`JUDGED`, and the first and end row in ``page``
+    of each batch. Batches are small, since one page may have thousands of candidates."""
     for batch in source.chosen(np.unique(page), JUDGED):
         orders = words(batch.column("order"))
         starts = np.searchsorted(page, np.append(orders, orders[-1] + 1))
@@ -203,7 +203,7 @@ def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, i
 
 
 def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
-    """Rows of :data:`TO_MATCH`, by page, with the rest of each page's own, which is read."""
+    """Yield rows of :data:`TO_MATCH` by page, the own row of each page completed from its file."""
     page = words(given.column("page"))
     for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)
@@ -222,13 +222,13 @@ def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
 def duplicates(
     matches: Sequence[Path], pages: Sequence[Path], names: Sequence[str], options: Options
 ) -> Any:
-    """Dropped pages with their matches, a table of :data:`DUPLICATES`.
+    """Return the dropped pages with their matches as a table of :data:`DUPLICATES`.
 
-    :param matches: files of :data:`.MATCHES`
-    :param pages: files of all pages, with their orders, keys and sizes in columns of these names
+    :param matches: Parquet files of :data:`.MATCHES`
+    :param pages: Parquet files of all pages; ``names``: their columns of order, key and size
     """
     every = _read(pages, names).rename_columns(["order", "key", "size"])
-    every = every.filter(pa.compute.is_valid(every.column("key")))  # rejected rows have none
+    every = every.filter(pa.compute.is_valid(every.column("key")))  # rejected rows have no key
     every = every.sort_by("order").combine_chunks()
     orders = words(every.column("order"))
     found = _read(matches, MATCHES.names)
@@ -247,7 +247,7 @@ def duplicates(
 
 
 def clusters(duplicates: Sequence[Path]) -> Any:
-    """Kept pages, each with all that were dropped for it, a table of :data:`.CLUSTERS`."""
+    """Return each kept page and the pages dropped for it as a table of :data:`.CLUSTERS`."""
     found = _read(duplicates, list(_MEMBERS))
     found = found.filter(pa.compute.is_valid(found.column("match")))
     found = found.rename_columns(list(_MEMBERS.values())).sort_by("cluster")
@@ -258,19 +258,20 @@ def _read(files: Sequence[Path], columns: Sequence[str]) -> Any:
     return pa.concat_tables(pq.read_table(file, columns=list(columns)) for file in files)
 
 
-_MOST_FOUND = 1 << 24  # pairs in all; each takes up to 68 bytes
-_RECORDS = 1 << 17  # of blocks, in memory at once, for each thread
+_MOST_FOUND = 1 << 24  # pairs in total, each of up to 68 bytes
+_RECORDS = 1 << 17  # records of blocks that a thread has in memory at once
 
 
 @attrs.frozen(eq=False)
 class Pages:
-    """What candidates are found by, of n pages that have a text, by ascending order.
+    """The columns that find candidates, for n pages with text, by ascending order.
 
-    ``orders`` int64[n]; ``firsts`` int64[n] the row of the first exact copy of each, which may be
-    the page itself, and ``lasts`` the order of the last; ``keys`` int64[n] hashes of their keys,
-    ``named`` bool[n] whether these name them; ``simhashes`` uint64[n]; ``places`` int64[p]: those
-    of row i are ``places[starts[i]:starts[i + 1]]``, SimHash tables first, the key last; ``sieves``
-    uint64[n, WORDS].
+    ``orders`` int64[n]; ``firsts`` int64[n], the row of each page's first exact copy, which may be
+    the page itself; ``lasts`` int64[n], the order of its last exact copy; ``keys`` int64[n], key
+    hashes; ``named`` bool[n], whether the key is not a hash of the content; ``simhashes``
+    uint64[n]; ``places`` int64[p], packed bucket keys: those of row i are
+    ``places[starts[i]:starts[i + 1]]``, SimHash tables first, the key table last; ``sieves``
+    uint64[n, WORDS], see :func:`.make_sieve`.
     """
 
     orders: NDArray[np.int64]
@@ -285,13 +286,13 @@ class Pages:
 
     @property
     def single(self) -> NDArray[np.bool_]:
-        """Whether a page is no copy of one before it, bool[n]."""
+        """Whether a page is the first of its exact copies, bool[n]."""
         found: NDArray[np.bool_] = self.firsts == np.arange(len(self.orders))
         return found
 
 
 def read(batches: Iterable[Any]) -> Pages:
-    """The columns of :data:`NARROW`, by ascending order, one batch at least."""
+    """Read the columns :data:`NARROW` from at least one batch of pages in ascending order."""
     parts = []
     for batch in batches:
         rows = batch.filter(pa.compute.greater(batch.column("size"), 0))
@@ -317,9 +318,9 @@ def read(batches: Iterable[Any]) -> Pages:
 def _copies(
     orders: NDArray[np.int64], keys: NDArray[np.int64], twins: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each page the row of its first exact copy, and the order of the last.
+    """Return for each page the row of its first exact copy and the order of its last one.
 
-    A page whose key occurs again is an exact copy only of pages of that key.
+    If the key of a page occurs again, only pages with the same key are its exact copies.
     """
     _, of_key, counts = np.unique(keys, return_inverse=True, return_counts=True)
     again = counts[of_key] > 1
@@ -331,7 +332,7 @@ def _copies(
     ends = np.append(begins, len(orders))[1:] - 1
     group = np.cumsum(new) - 1
     firsts, lasts = np.empty_like(orders), np.empty_like(orders)
-    # The sort is stable, so that rows of a group ascend.
+    # The sort is stable, so the rows of a group ascend.
     firsts[by], lasts[by] = by[begins][group], orders[by[ends]][group]
     return firsts, lasts
 
@@ -339,12 +340,11 @@ def _copies(
 def candidate_rows(
     pages: Pages, job: Job, method: Method, cores: int = 1
 ) -> NDArray[np.int32] | None:
-    """Rows of pages and of their candidates, int32[m, 2], ascending, as
-    :func:`.pair_blocks.candidate_pairs` finds them. None: a key has so many records that it has to
-    be split, or there are too many pairs for the memory of one process.
-    """
+    """Return pairs of rows (page, candidate), int32[m, 2], sorted, the same pairs as from
+    :func:`.pair_blocks.candidate_pairs`. None: a key has so many records that its block would have
+    to be split, or there are too many pairs for the memory of one process."""
     limit, most = limit_of(method), min(job.hot, job.most)
-    # Of each page there are some fourteen records: small numbers take a third of the memory.
+    # A page has about fourteen records: with small integers they take a third of the memory.
     rows = np.repeat(np.arange(len(pages.orders), dtype=np.int32), np.diff(pages.starts))
     numbers = (np.arange(len(rows)) - pages.starts[rows]).astype(np.int16)
     single = pages.single[rows]
@@ -354,7 +354,7 @@ def candidate_rows(
     signed = np.zeros(len(pages.orders), np.bool_)
     signed[rows[wide & (numbers == 0)]] = True
     keys = np.where(wide, places >> BAND_SUFFIX_BITS, places | BAND_KEY)
-    # Records of pages stay in their order.
+    # The sort is stable, so the records of a block stay in the order of their pages.
     by = np.argsort(keys, kind="stable")
     keys, rows, numbers, tables = keys[by], rows[by], numbers[by], tables[by]
     del places, single, wide, by
@@ -399,7 +399,7 @@ def candidate_rows(
                 break
         return found
 
-    # The kernel and NumPy leave other threads alone for most of the time.
+    # The kernel and NumPy release the GIL most of the time.
     with ThreadPoolExecutor(cores) as threads:
         bounds = pairwise(np.unique([0, *cuts.tolist(), len(counts)]).tolist())
         found = [part for parts in threads.map(compared, bounds) for part in parts]
@@ -412,10 +412,10 @@ def _lower(
     pages: Pages, rows: NDArray[np.int32], numbers: NDArray[np.int16],
     signed: NDArray[np.bool_], crowded: NDArray[np.int64],
 ) -> NDArray[np.int64]:  # fmt: skip
-    """The rows of ``lower`` of records, see :class:`.Blocks`.
+    """Return the column ``lower`` of records, see :class:`.Blocks`.
 
-    :param numbers: which of its page's places each record is
-    :param crowded: 1 where its key is crowded
+    :param numbers: position of each record among the places of its page
+    :param crowded: 1 where the key of the record is crowded
     """
     begin = pages.starts[rows] + signed * len(SIMHASH_TABLES)
     every = pages.starts[rows + 1] - begin

@@ -1,4 +1,4 @@
-"""Between columns of Arrow and the arrays that a method judges by."""
+"""Conversions between Arrow columns and the arrays that methods judge."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)
 _NO_BANDS = np.empty(0, np.uint64)
 NO_SIEVE: Final = bytes(8 * WORDS)
-EVERY_PAIR: Final = 2.0  # a limit that no page exceeds
+EVERY_PAIR: Final = 2.0  # larger than the share of any page
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the first ten bits name one of BITS
-# The rule counts shingles by evidence: some are taken for held that are not, and repeated ones, up
-# to a tenth, count each time.
+_SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the top ten bits of a hash
+# The rule counts the shingles that evidence reports: false positives count as held, and repeated
+# shingles, up to a tenth of a page, count every time.
 _REPEATED: Final = 0.9
 _MISTAKEN: Final = 0.05
 
 
 def to_content(column: Any) -> NDArray[np.void]:
-    """CONTENT[n] of a binary column; zeros for a null."""
+    """Convert a binary column to CONTENT[n]; a null becomes zeros."""
     raw = b"".join(value or _NOTHING for value in column.to_pylist())
     if len(raw) != len(column) * CONTENT.itemsize:
         raise ValueError(f"records of {CONTENT.itemsize} bytes expected")
@@ -43,7 +43,7 @@ def to_content(column: Any) -> NDArray[np.void]:
 
 
 def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
-    """Bucket keys of n pages as a column of n lists, packed as by :func:`.packed_keys`."""
+    """Convert the bucket keys of n pages to a list column, packed as by :func:`.packed_keys`."""
     starts = starts_of(np.array([len(one) for one in bucket_keys], np.int64))
     return pa.ListArray.from_arrays(
         pa.array(starts.astype(np.int32)), pa.array(packed_keys(bucket_keys).astype(np.int64))
@@ -51,16 +51,16 @@ def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
 
 
 def numbers(session: SparkSession, **columns: Iterable[int | None]) -> DataFrame:
-    """A table of whole numbers on the driver.
+    """Make a table of integers on the driver.
 
-    As Arrow: rows of Python objects would start a second daemon with workers of its own.
+    It is built from Arrow: rows of Python objects would start a second daemon with its own workers.
     """
     made = {name: pa.array(list(values), pa.int64()) for name, values in columns.items()}
     return session.createDataFrame(pa.table(made))
 
 
 def batches_of(rows: Iterable[tuple[Any, ...]], count: int, schema: Any) -> Iterator[Any]:
-    """Rows as batches of Arrow, so many in each at the most."""
+    """Yield rows as Arrow batches of at most ``count`` rows."""
     left = iter(rows)
     while some := list(islice(left, count)):
         columns = zip(zip(*some, strict=True), schema, strict=True)
@@ -69,12 +69,12 @@ def batches_of(rows: Iterable[tuple[Any, ...]], count: int, schema: Any) -> Iter
 
 
 def words(column: Any) -> NDArray[np.int64]:
-    """A column of whole numbers without nulls."""
+    """Convert an integer column without nulls to int64[n]."""
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
 def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A column of n lists of whole numbers: starts int64[n + 1], and all numbers."""
+    """Convert a column of n integer lists to starts, int64[n + 1], and all values."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     starts = np.asarray(column.offsets.to_numpy(), np.int64)
@@ -83,12 +83,12 @@ def flat(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def fixed(column: Any, width: int) -> NDArray[np.int64]:
-    """A binary column of n values of ``8 * width`` bytes without nulls, int64[n, width]."""
+    """Convert a binary column of n values of ``8 * width`` bytes to int64[n, width]."""
     return np.frombuffer(b"".join(column.to_pylist()), np.int64).reshape(len(column), width)
 
 
 def whole_groups(batches: Iterable[Any], *names: str) -> Iterator[Any]:
-    """Tables of sorted batches, cut so that rows equal in these columns are in one."""
+    """Yield sorted batches as tables that never split rows with equal values in ``names``."""
     kept = None
     for batch in batches:
         rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
@@ -104,7 +104,7 @@ def whole_groups(batches: Iterable[Any], *names: str) -> Iterator[Any]:
 
 
 def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """First and end of each run of equal values.
+    """Yield start and end of each run of equal values.
 
     >>> list(runs_of(np.array([5, 5, 7])))
     [(0, 2), (2, 3)]
@@ -116,8 +116,7 @@ def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def matrix(column: Any) -> NDArray[np.int64]:
-    """A column of n lists of whole numbers as int64[n, m]; shorter ones are filled up with
-    NOTHING."""
+    """Convert a column of n integer lists to int64[n, m]; short lists are padded with NOTHING."""
     starts, numbers = flat(column)
     counts = np.diff(starts)
     rows = np.full((len(counts), int(counts.max(initial=0))), NOTHING, np.int64)
@@ -126,14 +125,14 @@ def matrix(column: Any) -> NDArray[np.int64]:
 
 
 def judged_by(method: Method, page: Fingerprint) -> bytes:
-    """What a method judges a page by in addition to its record, as one column holds it."""
+    """Return what a method needs besides the page record, as the column ``judged``."""
     if isinstance(method, ContentByEvidence):
         return page.wording.to_bytes()
     return page.payload
 
 
 def kept_of(method: Method, judged: bytes) -> bytes:
-    """The payload of a page, from what it is judged by."""
+    """Return the payload of a page, computed from its column ``judged``."""
     if isinstance(method, ContentByEvidence):
         from dedup_middleware.signature.evidence import make_evidence
 
@@ -142,10 +141,10 @@ def kept_of(method: Method, judged: bytes) -> bytes:
 
 
 def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerprint:
-    """As much of a fingerprint as a method judges by.
+    """Rebuild the part of a fingerprint that a method judges.
 
     :param content: CONTENT[1]
-    :param judged: what :func:`judged_by` returns
+    :param judged: the bytes from :func:`judged_by`
     """
     record = content[0]
     worded = isinstance(method, ContentByEvidence)
@@ -168,15 +167,14 @@ def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerp
 
 
 def make_sieve(method: Method, page: Fingerprint) -> bytes:
-    """A few bits of a page, which show before it is judged what it can't be a duplicate of.
+    """Return a small Bloom filter of a page's shingles that rules out candidates before judging.
 
-    Most pages that share a clause or a band have little else in common, and to judge them their
-    whole wordings would be moved. A sieve is a Bloom filter of the shingles of a page with one
-    hash: a bit that a page has and a candidate lacks proves a shingle that the candidate lacks. A
-    page with more of these than the rule allows is no duplicate of the candidate, whatever the rest
-    says. Of a page with over 600 shingles a sieve is too full to prove much; such pairs are judged.
+    Most pages that share a clause or a band share little else, and judging moves whole wordings.
+    The filter has one hash, so a bit that is set for the page but not for the candidate proves that
+    the candidate lacks a shingle of the page. If it lacks more of them than the rule allows, the
+    page is no duplicate of it. With over 600 shingles it is too full to prove much.
 
-    :returns: ``8 * WORDS`` bytes; zeros where the method compares no wordings
+    :returns: ``8 * WORDS`` bytes: host, shingles, filter; zeros if wordings are not compared
     """
     if not isinstance(method, ContentByEvidence) or not len(page.wording.order):
         return NO_SIEVE
@@ -187,7 +185,7 @@ def make_sieve(method: Method, page: Fingerprint) -> bytes:
 
 
 def limit_of(method: Method) -> float:
-    """The share of its shingles that a duplicate may lack in a sieve, at the most."""
+    """Return the largest share of a duplicate's shingles that the candidate's sieve may lack."""
     if not isinstance(method, ContentByEvidence):
         return EVERY_PAIR
     from dedup_middleware.methods.content_rule import most_lacking

@@ -1,4 +1,4 @@
-"""Files at any address that Spark can read, by its own file systems."""
+"""Access to files at any address that Spark can read, through Hadoop's file systems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 
 def file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """The file system of a path, and the path, as Java's objects."""
+    """Return the Hadoop file system of a path and the Hadoop path, both Java objects."""
     machine: Any = session._jvm
     found = machine.org.apache.hadoop.fs.Path(path)
     return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
@@ -25,24 +25,24 @@ _PATTERN = re.compile(r"([\\{}\[\]*?])")
 
 
 def literal(path: str) -> str:
-    """A name that Spark does not take for a pattern when it reads."""
+    """Escape a file name so that Spark does not read it as a pattern."""
     return _PATTERN.sub(r"\\\1", path)
 
 
 def qualified(session: SparkSession, path: str) -> str:
-    """The whole name of a file or folder, as :func:`listed` has it."""
+    """Return the full name of a file or folder, in the form that :func:`listed` returns."""
     files, found = file_system(session, path)
     return str(files.makeQualified(found).toString())
 
 
 def exists(session: SparkSession, path: str) -> bool:
-    """Whether there is a file or folder, on any file system that Spark supports."""
+    """Whether a file or folder exists, on any file system that Spark supports."""
     files, found = file_system(session, path)
     return bool(files.exists(found))
 
 
 def local_path(session: SparkSession, path: str) -> Path | None:
-    """A file or folder of this machine; None: it is elsewhere."""
+    """Return the path of a file or folder of this machine, or None if it is elsewhere."""
     files, found = file_system(session, path)
     if files.getUri().getScheme() != "file":
         return None
@@ -50,15 +50,15 @@ def local_path(session: SparkSession, path: str) -> Path | None:
 
 
 def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
-    """A file on this machine, copied into a folder unless it is here already; by Java, which knows
-    more file systems than Arrow."""
+    """Return a local path of a file; a remote file is copied into ``folder`` by Hadoop, which
+    supports more file systems than Arrow."""
     here = local_path(session, path)
     if here is not None:
         return here
     files, found = file_system(session, path)
     target = folder / str(found.getName())
     machine: Any = session._jvm
-    # Without a checksum in a file of its own.
+    # The last argument keeps Hadoop from writing a checksum file.
     to = machine.org.apache.hadoop.fs.Path(str(target))
     files.copyToLocalFile(False, found, to, True)
     return target
@@ -68,9 +68,9 @@ _LARGEST_PIECE = 1 << 20
 
 
 class _Pieces(io.BufferedReader):
-    """Ever larger pieces of a stream: each is a call of Java, which takes milliseconds.
+    """A reader with growing buffers, since each read is a call into Java that takes milliseconds.
 
-    The first line of a file is in a small one; the wrapper that makes text asks for 8 KB always.
+    The first is small, for the first line of a file. ``io.TextIOWrapper`` always asks for 8 KB.
     """
 
     _next = 1 << 13
@@ -82,7 +82,7 @@ class _Pieces(io.BufferedReader):
 
 
 class _Stream(io.RawIOBase):
-    """A stream of Java."""
+    """A Java input stream as a Python raw stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -102,7 +102,7 @@ class _Stream(io.RawIOBase):
 
 
 def opened(session: SparkSession, path: str) -> io.BufferedReader:
-    """A file that is read, unpacked if Spark would unpack it."""
+    """Open a file for reading, and decompress it if Spark would."""
     files, found = file_system(session, path)
     machine: Any = session._jvm
     codecs = machine.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf())
@@ -112,9 +112,9 @@ def opened(session: SparkSession, path: str) -> io.BufferedReader:
 
 
 def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Names, bytes and times of change of files.
+    """Return names, sizes in bytes and modification times of files.
 
-    :raises FileNotFoundError: one is not there
+    :raises FileNotFoundError: a file does not exist
     """
     machine: Any = session._jvm
     make = machine.org.apache.hadoop.fs.Path
@@ -133,7 +133,7 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 
 
 def listed(session: SparkSession, path: str) -> list[str]:
-    """Files at a path, a pattern among them; hidden ones are left out."""
+    """List the files at a path or pattern, in folders recursively, without hidden ones."""
     files, found = file_system(session, path)
     names: list[str] = []
     waiting = list(files.globStatus(found) or ())

@@ -1,6 +1,6 @@
-"""A whole job: pages in; kept pages, duplicates, clusters and an index out.
+"""A whole Spark job: from pages to kept pages, duplicates, clusters and an index.
 
-Every step is a table that is written down (see :mod:`.stages`):
+Every step writes a table (see :mod:`.stages`):
 
 ``pages`` (fingerprints) -> ``ordered`` -> ``single`` and ``copies`` (exact copies collapsed) ->
 ``edges`` (candidates that matter) -> ``settled`` -> ``matches`` -> the result.
@@ -70,14 +70,14 @@ from dedup_middleware.tools.portable.portable_file import (
     read_portable,
 )
 
-_LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of the input in one partition
+_LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of input in a partition
 _NUMBERS = re.compile(r"#\d+L?")
 
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What a job made of its input: tables under the output folder, whose columns are in
-    ``docs/spark.md``; ``numbers`` counts the rows of each, and of the input (``read``)."""
+    """The tables of a finished job, in its output folder; ``docs/spark.md`` lists their columns.
+    ``numbers`` has the number of rows of each table, and of the input (``read``)."""
 
     kept: DataFrame
     duplicates: DataFrame
@@ -89,18 +89,18 @@ class Result:
 def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = None) -> Result:
     """De-duplicate the rows of a table.
 
-    Columns are named by the options: ``key_field``, ``text_field``, ``html_field``,
-    ``title_field``. The result is that of a crawl that fetches the pages in the order of the
-    job, and depends on the input and the options alone.
+    The options name the columns: ``key_field``, ``text_field``, ``html_field``, ``title_field``.
+    The result is that of a crawl that fetches the pages in the job's order. It depends only on the
+    input and the options.
 
-    :param df: read from files, or anything else; without ``job.order_by`` its order is that of
-        its partitions, so give one unless that order will do
+    :param df: read from files or from anything else; without ``job.order_by`` pages are ordered by
+        partition, so set it unless that order is good enough
     :param note: called with the name of each step
     :raises SparkError: an argument can't be used
-    :raises OptionsError: the method is none that runs in a batch
+    :raises OptionsError: the method can't run in a batch
     """
     signing.check_names(df.columns)
-    # Addresses, with % before what those can't have.
+    # Spark returns URLs, which are percent-encoded.
     files = sorted(df.inputFiles())
     states = file_states(df.sparkSession, [unquote(file) for file in files])
     plan = _NUMBERS.sub("", str(df._jdf.queryExecution().analyzed().toString()))
@@ -111,12 +111,12 @@ def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = N
 
 
 def run(source: Source, options: Options, job: Job, note: Note | None = None) -> Result:
-    """De-duplicate an input; see :func:`deduplicate`."""
+    """De-duplicate the rows of a source; see :func:`deduplicate`."""
     return finish(start(source, options, job, note))
 
 
 def start(source: Source, options: Options, job: Job, note: Note | None = None) -> Steps:
-    """Make the fingerprints of an input; the steps that follow are made on demand."""
+    """Compute the fingerprints of an input; the returned steps run on demand."""
     options = job_options(options)
     if job.against is not None:
         options = with_key_of(options, job.against)
@@ -126,7 +126,7 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     stages.begin(_fingerprint(source, options, job))
     numbers = {name: i for i, name in enumerate(source.files)}
     task = Task(names, options, job.keep, job.date_field, numbers, source.counts)
-    # Spark would take a name with a point for one of a field within a column.
+    # Spark would read a column name with a dot as a field of a struct.
     given, work = rows.toDF(*map(str, range(len(names)))), sign(task)
     if source.given is not None and source.read is not None and job.order_by is None:
         given, work = source.given, _behind(source.read, work)
@@ -140,7 +140,7 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
 
     try:
         pages = stages.table("work/pages", signed, _adapted(source, job))
-    except PythonException as error:  # ends with what a worker raised
+    except PythonException as error:  # its message ends with the exception of the worker
         unread = re.search(rf"\.{BatchError.__name__}: (.*)", str(error))
         if unread is None:
             raise
@@ -152,14 +152,14 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
 
 
 def _behind(read: InArrow, work: InArrow) -> InArrow:
-    """Both in one worker: each step of its own would move all texts through Java."""
+    """Chain reading and signing in one worker: as two steps all texts would pass through Java."""
     return lambda batches: work(read(batches))
 
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
-    """Refuse what was read of files that have changed meanwhile: rows may be missing.
+    """Raise a :class:`SparkError` if input files changed while they were read: rows may be missing.
 
-    The job is not the same when it is started again, since its identity has the states.
+    File states are part of the job's identity, so a restart is another job.
     """
     try:
         states = file_states(session, [path for path, *_ in source.states])
@@ -175,7 +175,7 @@ def check_unchanged(session: SparkSession, source: Source) -> None:
 
 
 def _adapted(source: Source, job: Job) -> dict[str, str]:
-    """Settings for reading the input, by its size: small inputs use all cores, too."""
+    """Return settings that split the input by its size: small ones use all cores, too."""
     cores = source.rows.sparkSession.sparkContext.defaultParallelism
     size = sum(size for _, size, _ in source.states)
     part = max(_LEAST_PART, min(_LARGEST_PART, size // (job.partitions or 3 * cores)))
@@ -211,7 +211,7 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
 
 
 def _signed_schema(rows: DataFrame) -> StructType:
-    """Columns of the input that are kept, then those of :data:`.signing.FIELDS`."""
+    """Return the schema of the kept input columns, followed by those of :data:`.signing.FIELDS`."""
     kept = [field for field in rows.schema.fields if field.name not in signing.READ]
     made = pa.schema([(PREFIX + field.name, field.type) for field in signing.FIELDS])
     own = [StructField(field.name, field.dataType) for field in kept]
@@ -219,7 +219,7 @@ def _signed_schema(rows: DataFrame) -> StructType:
 
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
-    # Without what only affects speed: the result would be the same.
+    # Settings that affect only the speed are left out: the result would be the same.
     telling = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
     stored = "" if job.against is None else read_portable(job.against).checksum
     parts = [
@@ -234,7 +234,7 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
 
 
 def finish(steps: Steps) -> Result:
-    """Make all that is left."""
+    """Make the remaining tables and return the result."""
     tables = {
         "duplicates": steps.duplicates,
         "kept": steps.kept,
@@ -252,10 +252,10 @@ _ROWS = 50_000  # pages in memory at once
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
 
-    It can be imported into an index of any kind, and a later job can read new pages ``against`` it.
+    It can be imported into an index of any kind, and a later job can compare pages ``against`` it.
 
-    :param path: on this machine, replaced if it exists
-    :param key: the whole key of the index that it is for
+    :param path: local; an existing file is replaced
+    :param key: the full hash key of the index that the file is for
     :raises DedupError: the file can't be written
     """
     names = [unquote(name) for name in steps.index.inputFiles()]
@@ -269,7 +269,7 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
         HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
     }
     with PortableWriter(path, parameters) as writer:
-        # Spark names the parts of a sorted table in their order.
+        # The names of the parts of a sorted table are in its order.
         for name in sorted(names):
             for batch in _batches(steps.stages.session, name):
                 writer.write(_pages(batch, options.keep_address))
@@ -277,7 +277,7 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
 
 
 def _batches(session: SparkSession, path: str) -> Iterator[Any]:
-    """Rows of a file, some at a time; one that is elsewhere is brought here."""
+    """Yield the rows of a Parquet file in batches; a remote file is copied first."""
     with (
         tempfile.TemporaryDirectory() as folder,
         pq.ParquetFile(local_copy(session, path, Path(folder))) as file,
@@ -303,7 +303,7 @@ def _pages(batch: Any, keep_address: bool) -> Pages:
 
 
 def with_key_of(options: Options, path: str) -> Options:
-    """Options with the hash key of an exported index, so that its pages can be compared."""
+    """Return options with the hash key of an exported index, to compare pages with it."""
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}
@@ -317,7 +317,7 @@ def with_key_of(options: Options, path: str) -> Options:
 
 
 def hash_key_in_use(parameters: Mapping[str, str]) -> str:
-    """The part of an index's key that hashes are made with: its lower 64 bits, in hexadecimal.
+    """Return the part of an index's key that hashes use: the lower 64 bits, in hexadecimal.
 
     >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
     '2a'
@@ -326,10 +326,10 @@ def hash_key_in_use(parameters: Mapping[str, str]) -> str:
 
 
 async def with_key_of_index(options: Options, index: Index) -> Options:
-    """Options with the hash key of the index that a job shall be loaded into.
+    """Return options with the hash key of the index that a job will be loaded into.
 
-    :param index: closed afterwards
-    :raises OptionsError: there is no index yet, and no ``DEDUP_HASH_KEY``
+    :param index: closed on return
+    :raises OptionsError: the index does not exist yet, and ``DEDUP_HASH_KEY`` is not set
     """
     try:
         stored = await index.attach()
@@ -347,17 +347,17 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
 
 
 async def load(steps: Steps, index: Index) -> Imported:
-    """Enter the kept pages into an index, as committed ones.
+    """Import the kept pages into an index as committed pages.
 
-    Pages that are there already are passed over, so a load that was broken off may be repeated.
+    Pages that the index already has are skipped, so an interrupted load can be repeated.
 
-    :param index: made if it does not exist; open afterwards
-    :raises IndexRefusedError: it was made with other parameters, or another hash key
+    :param index: created if it does not exist; open on return
+    :raises IndexRefusedError: it was made with other parameters or another hash key
     :raises IndexUnavailableError: it can't be reached
     """
     with tempfile.TemporaryDirectory() as folder:
         path, key = Path(folder) / "index.parquet", ""
-        with contextlib.suppress(IndexRefusedError):  # there is none yet
+        with contextlib.suppress(IndexRefusedError):  # the index does not exist yet
             stored = await index.attach()
             if int(hash_key_in_use(stored), 16) == int(steps.options.hash_key, 16):
                 key = stored[HASH_KEY]

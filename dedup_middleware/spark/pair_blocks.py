@@ -1,13 +1,12 @@
-"""Pages to blocks, and blocks to pairs, on all machines.
+"""Pages to blocks, and blocks to candidate pairs, distributed over all machines.
 
-Keys of blocks are the buckets of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) and the 40-bit keys of the other tables, which are all
-that an index compares there. Keys are counted in two stages, salted and then whole, so that no
-task counts a hot one alone; a hot key is split into chunks, and each pair of chunks is a block, so
-that no task holds a whole hot list. Only numbers are moved here: of a page, its SimHash and its
-sieve, and the keys that decide whether a pair has a lower block in common. What a method judges by
-follows for candidates alone, and pages that can't be duplicates of each other are no candidates
-(:func:`.make_sieve`).
+The key of a block is a bucket of one of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
+大规模文本去重研究, 现代计算机 2019(6)) or a 40-bit key of another table, which is all that an index
+compares there. Keys are counted in two stages, first with a salt, so that no task counts all
+records of a hot key. A hot key is split into chunks and each pair of chunks is a block, so that no
+task holds all its records. Only numbers are shuffled: a page's SimHash, its sieve, and the keys
+that decide whether a pair shares a lower block. The columns that a method judges follow for
+candidates only, and pairs that the sieve rules out (:func:`.make_sieve`) are no candidates.
 """
 
 from __future__ import annotations
@@ -43,35 +42,35 @@ PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
 _SALTS = 10
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
-_OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a record from its page
+_OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a page in its records
 
-# Expressions of SQL.
+# SQL expressions.
 _TABLE = f"shiftright(bucket_key, {TABLE_SHIFT})"
 _BUCKET = f"shiftright(bucket_key, {BAND_SUFFIX_BITS})"
 _KEY = f"if({_TABLE} BETWEEN {_FIRST} AND {_LAST}, {_BUCKET}, bucket_key | {BAND_KEY}L) AS key"
 _PROBES = "coalesce(probes, CAST(array() AS array<bigint>))"
-#: the bucket keys in which a page searches for others
+#: all bucket keys where a page looks for candidates
 SEARCHED = f"concat(slots, {_PROBES})"
 
 
 def table_bit(bucket_key: str) -> str:
-    """The mask of a bucket key's table, as an expression of SQL."""
+    """Return an SQL expression for the mask of a bucket key's table."""
     return f"shiftleft(1L, CAST(shiftright({bucket_key}, {TABLE_SHIFT}) AS int))"
 
 
 def keyed(pages: DataFrame) -> DataFrame:
-    """Records (order, bucket_key, bucket, key) of pages, to be counted."""
+    """Return records (order, bucket_key, bucket, key) of pages, for counting keys."""
     every = pages.selectExpr("order", f"explode({SEARCHED}) AS bucket_key")
     return every.selectExpr("order", "bucket_key", f"{_BUCKET} AS bucket", _KEY)
 
 
 def records(pages: DataFrame) -> DataFrame:
-    """Records (key, order, last, simhash, crowded, sieve, flags, lower) of pages, see
-    :class:`.Blocks`.
+    """Return records (key, order, last, simhash, crowded, sieve, flags, lower) of pages, described
+    at :class:`.Blocks`.
 
     :param pages: with columns order, last, simhash, crowded, sieve, slots and probes
     """
-    # The lowest first: SimHash tables, of which a page is in all or in none, bands, and the key.
+    # Sorted by rank: SimHash tables, of which a page is in all or none, then bands, then key.
     is_key = f"shiftright(one, {TABLE_SHIFT}) = {KEY_TABLE}"
     ascending = (f"filter(array_sort(slots), one -> {what})" for what in (f"NOT {is_key}", is_key))
     base = pages.selectExpr(
@@ -84,7 +83,7 @@ def records(pages: DataFrame) -> DataFrame:
     )  # fmt: skip
 
     def bands(count: str) -> str:
-        """The probes, and some of the bucket keys in tables of band records."""
+        """SQL for the probes and the first ``count`` bucket keys in tables of band records."""
         return f"concat(probes, slice(slots, of_simhashes + 1, {count}))"
 
     def of(kind: str, flags: str, lower: str) -> DataFrame:
@@ -106,9 +105,9 @@ def records(pages: DataFrame) -> DataFrame:
 
 
 def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
-    """Keys with more than ``hot`` records, and the number of their records.
+    """Return the keys with more than ``hot`` records, and their numbers of records.
 
-    Buckets are counted first, of which there are few; keys only in hot ones.
+    Buckets are counted first, since they are few, and then only the keys in hot buckets.
     """
     buckets = _counted(found, "bucket", hot)
     if not buckets:
@@ -126,7 +125,7 @@ def _counted(found: DataFrame, column: str, hot: int) -> dict[int, int]:
 
 
 def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
-    """Pages with ``crowded``, the mask of the tables in which their key is one of ``counts``."""
+    """Add ``crowded``, the mask of the tables in which a page's key is one of ``counts``."""
     if not counts:
         return pages.withColumn("crowded", F.lit(0).cast("bigint"))
     names = numbers(pages.sparkSession, key=counts)
@@ -138,13 +137,13 @@ def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:
 
 
 def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
-    """Records with the ``block`` they go to within their key; those of hot keys go to several.
+    """Add the column ``block``, a number within the key; records of hot keys go to several blocks.
 
-    Chunks a <= b are paired in block ``a * chunks + b``; where they are equal, a chunk with itself.
+    The block of chunks a <= b is ``a * chunks + b``; if a = b, the chunk is compared with itself.
     """
     if not hot:
         return found.withColumn("block", F.lit(0))
-    # Two chunks are in memory at once.
+    # A task holds two chunks at once.
     chunks = [-(-2 * count // limit) for count in hot.values()]
     names = numbers(found.sparkSession, key=hot, chunks=chunks)
     others = (
@@ -166,10 +165,10 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
 def candidate_pairs(
     pages: DataFrame, job: Job, distance: int, limit: float, partitions: int
 ) -> DataFrame:
-    """Pages with their candidates (page, candidate), each pair once: from its lowest common block.
+    """Return candidate pairs (page, candidate), each once, from the lowest block that they share.
 
-    A key is crowded when a page may have more candidates under it than are compared. Such ones
-    come behind all others, so that a pair they leave out is found where it can be.
+    A key is crowded if pages may have more candidates under it than are compared. Crowded blocks
+    rank after all others, so that a pair left out there can still be found in another block.
 
     :param pages: with columns order, last, simhash, sieve, slots and probes
     :param distance: largest Hamming distance of SimHashes
@@ -189,7 +188,7 @@ def candidate_pairs(
 def _finder(
     distance: int, most: tuple[int, int], limit: float
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over sorted records."""
+    """Return a function for ``mapInArrow`` that finds the pairs in sorted records."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for columns in whole_blocks(batches):
@@ -202,7 +201,7 @@ def _finder(
 
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:
-    """Columns of sorted batches, cut so that no block is in two of them; see :class:`.Blocks`."""
+    """Yield the columns of sorted batches, cut between blocks; see :class:`.Blocks`."""
     for rows in whole_groups(batches, "key", "block"):
         single = [name for name in rows.schema.names if name not in (_LOWER, _SIEVE)]
         yield {
@@ -213,7 +212,7 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
 
 
 def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
-    """Blocks of at least two records."""
+    """Group records into blocks; blocks of a single record are left out."""
     key, block = columns["key"], columns["block"]
     new = np.ones(len(key), np.bool_)
     new[1:] = (key[1:] != key[:-1]) | (block[1:] != block[:-1])

@@ -1,9 +1,9 @@
-"""Pairs of pages from the sorted records of buckets.
+"""Candidate pairs from the sorted records of buckets.
 
-A block is what one task compares: the records of one bucket, or the two chunks of a bucket that
-was split. Records of a block are sorted by the order of their pages. Pages that have several
-blocks in common are a pair in the lowest of them alone, as in 周游, 贾创辉 (大规模文本去重研究,
-现代计算机 2019(6)); so each record says what else of its page is lower.
+A block is what one task compares: the records of one bucket, or two chunks of a split bucket.
+Records of a block are sorted by the order of their pages. Pages that share several blocks pair only
+in the lowest of them, as in 周游, 贾创辉 (大规模文本去重研究, 现代计算机 2019(6)), so each record
+lists the lower blocks of its page.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import bits_lacking, near_words, trailing_zeros
 
-BAND_KEY = 1 << 62  # tells keys of band records from names of buckets
+BAND_KEY = 1 << 62  # marks keys of band records; keys without it are SimHash buckets
 PROBE, SECOND = 1, 2  # flags of a record
 SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
-NOTHING = -1  # what fills the rows of ``lower``
-LAST_RANK = 64  # of the tables of band records that of the keys comes last
+NOTHING = -1  # padding of the rows of ``lower``
+LAST_RANK = 64  # rank of the key table, the last of the tables of band records
 BITS = 1024  # of a sieve, see :func:`.make_sieve`
-HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, different shingles, and from here on bits
+HOST, COUNT, FIRST = 0, 1, 2  # words of a sieve: host, number of different shingles, filter
 WORDS = FIRST + BITS // 64
 
-_HALF = 8  # words of a sieve, which tell most pairs apart
+_HALF = 8  # words of a filter tested at once; the first ones rule out most pairs
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
 _FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_OWN, _PROBED, _NARROW = 0, 1 << 8, 2 << 8  # kinds of blocks, the lowest first
-_CROWDED = 3 << 8  # comes on top
+_OWN, _PROBED, _NARROW = 0, 1 << 8, 2 << 8  # ranks of block kinds, lowest first
+_CROWDED = 3 << 8  # added to the rank of a crowded block
 
 
 @attrs.frozen(eq=False)
 class Blocks:
-    """Records of some whole blocks, block by block, sorted by order.
+    """Records of whole blocks, block by block, in the order of their pages.
 
-    ``starts`` int64[b + 1]: records of block i are ``starts[i]:starts[i + 1]``; ``tables`` int64[b]
-    and ``split`` int64[b], 1 for two chunks, which are compared with each other only. ``orders``
-    and ``lasts`` int64[n]: of the page and of its last exact copy; ``simhashes`` uint64[n];
-    ``flags`` int64[n]: PROBE looks for others and is not found itself, SECOND is of the second
-    chunk, SIGNED has a SimHash and records in its tables; from NUMBER_SHIFT on the number of a
-    probe. ``crowded`` int64[n]: mask of the tables in which the page has a crowded key.
-    ``lower`` int64[n, w], filled up with NOTHING: of the places of the page, its probes and then
-    those in tables of band records, the lowest first, as far as they can be lower than this one.
-    ``sieves`` uint64[n, WORDS], see :func:`.make_sieve`.
+    ``starts`` int64[b + 1]: block i has the records ``starts[i]:starts[i + 1]``; ``tables``
+    int64[b]; ``split`` int64[b], 1 for two chunks, whose records pair only with those of the other
+    chunk. ``orders`` and ``lasts`` int64[n]: orders of the page and of its last exact copy;
+    ``simhashes`` uint64[n]; ``flags`` int64[n]: a PROBE finds others and is not found, SECOND is in
+    the second chunk, SIGNED has a SimHash and records in its tables; the bits from NUMBER_SHIFT on
+    number the probes. ``crowded`` int64[n]: mask of the tables in which the page's key is crowded.
+    ``lower`` int64[n, w], padded with NOTHING: bucket keys of the page that may rank lower than
+    this record, first probes, then those in tables of band records, by rank. ``sieves`` uint64[n,
+    WORDS], see :func:`.make_sieve`.
     """
 
     starts: NDArray[np.int64]
@@ -70,22 +70,20 @@ class Blocks:
 def pairs(
     blocks: Blocks, distance: int, most: tuple[int, int], limit: float, capacity: int = 1 << 16
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The pairs of some blocks that have to be judged, in parts: rows of pages and of their
-    candidates.
+    """Yield the pairs that have to be judged, in parts: rows of pages and rows of their candidates.
 
-    A candidate comes before the page or before one of its exact copies. Records of SimHash tables
-    pair within ``distance`` bits. Pages pair in the lowest block that they have in common: SimHash
-    tables come first, then the probes, then bands, then the key; and crowded ones, where a page
-    may have more candidates than are looked at, come behind all others. Pages below 0 are those of
-    an index and pair with no other one.
+    A candidate precedes the page or one of its exact copies. In SimHash tables records pair within
+    ``distance`` bits. Pages pair in the lowest block that they share: SimHash tables come first,
+    then probes, bands, and the key; crowded blocks, in which a page may have more candidates than
+    are compared, come last. Pages of an index have negative orders and are only candidates.
 
-    :param most: candidates of a page in one block, at the most, the earliest ones, whatever their
-        sieves say; and the same for a block of two chunks
+    :param most: largest number of candidates of a page in a whole block, and in a block of two
+        chunks: the earliest ones, including those that sieves rule out
     :param limit: see :func:`.limit_of`
-    :param capacity: pairs in a part, at the most, or those of one page
+    :param capacity: pairs in a part; more if one page may have more
     """
     capacity = max(capacity, *most)
-    cursor = np.zeros(2, np.int64)  # the block and the record in it to go on with
+    cursor = np.zeros(2, np.int64)  # block and record to continue with
     while cursor[0] < len(blocks.tables):
         page, candidate = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
         found = _pairs(
@@ -98,7 +96,7 @@ def pairs(
 
 @subkernel
 def _block(simhash: Any, table: Any) -> Any:
-    """The 16 bits that a table begins with."""
+    """Return the 16 bits of a SimHash that name its bucket in a table."""
     return simhash >> np.uint64(48 - 16 * (table - _FIRST_WIDE)) & _BLOCK
 
 
@@ -109,7 +107,7 @@ def _is_simhash(table: Any) -> Any:
 
 @subkernel
 def _rank(kind: Any, number: Any, crowded: Any, table: Any) -> Any:
-    """Which of two blocks is lower: a number."""
+    """Return the rank of a block as a number."""
     return kind + number + (_CROWDED if crowded >> table & 1 else 0)
 
 
@@ -120,7 +118,7 @@ def _narrow_number(table: Any) -> Any:
 
 @subkernel
 def _current(flags: Any, table: Any, crowded: Any) -> Any:
-    """The rank of the block that pairs a record with these flags with another."""
+    """Return the rank of the block in which a record with these flags pairs with another."""
     if flags & PROBE:
         return _rank(_PROBED, flags >> NUMBER_SHIFT, crowded, table)
     if _is_simhash(table):
@@ -130,7 +128,7 @@ def _current(flags: Any, table: Any, crowded: Any) -> Any:
 
 @subkernel
 def _probes(row: Any) -> Any:
-    """How many probes a row of ``lower`` begins with."""
+    """Return the number of probes at the start of a row of ``lower``."""
     count = 0
     while count < row.size and row[count] >= 0 and _is_simhash(row[count] >> TABLE_SHIFT):
         count += 1
@@ -142,10 +140,10 @@ def _is_lowest(
     other: Any, differing: Any, near: Any, near_probed: Any, mine: Any, theirs: Any, crowded: Any,
     current: Any,
 ) -> Any:  # fmt: skip
-    """Whether two pages of one block have no block of a lower rank in common.
+    """Whether two pages of one block share no block of a lower rank.
 
-    :param other: SimHash of the candidate; ``theirs`` its row of ``lower``, ``crowded`` its mask
-    :param near: whether the two may pair by their own SimHashes, ``near_probed`` by a probe
+    :param other: the candidate's SimHash; ``theirs`` is its row of ``lower``, ``crowded`` its mask
+    :param near: whether the SimHashes are close enough to pair; ``near_probed``: to pair by a probe
     :param mine: the page's row of ``lower``
     """
     first = _probes(mine)
@@ -180,15 +178,15 @@ def _is_lowest(
 
 @subkernel
 def _may_match(sieves: Any, own: Any, other: Any, limit: Any) -> Any:
-    """Whether a pair has to be judged.
+    """Whether a pair has to be judged, by its sieves.
 
-    Pages of one host always are, since what several pages of a host have in common does not count
-    (see :mod:`dedup_middleware.methods.content`), and so are pages without a sieve.
+    Pages of one host always are, since text that several pages of a host share does not count (see
+    :mod:`dedup_middleware.methods.content`), and so are candidates without a sieve.
     """
     if sieves[other, COUNT] == 0:
         return True
     count = np.float64(sieves[own, COUNT])
-    # Evidence of a short page is less sure: three standard deviations of what it reports.
+    # The estimate for a short page is less certain: allow three standard deviations.
     most = limit * count + 0.5 * np.sqrt(count)
     lacking = np.uint64(0)
     for half in range(FIRST, WORDS, _HALF):
@@ -217,8 +215,8 @@ def _pairs(
         table = tables[block]
         of_simhashes = _is_simhash(table)
         most = of_split if split[block] else of_whole
-        # Sieves leave out most pairs for less than their lowest block takes. They come last where
-        # a page may have more candidates than are counted.
+        # Testing sieves first is cheaper than finding the lowest block. In blocks in which a page
+        # may have more candidates than are counted, they are tested last.
         all_counted = end - begin <= most
         first = cursor[1] if block == cursor[0] else 0
         for i in range(begin + first, end):
@@ -227,7 +225,7 @@ def _pairs(
                 return found
             if orders[i] < 0:
                 continue
-            # The flipped bit of a probe is in the name of the bucket.
+            # A probe's bucket has one bit flipped, so its SimHash may differ in one bit more.
             probed = flags[i] & PROBE != 0
             mine, at = 0, begin
             while at < end and orders[at] < lasts[i] and mine < most:
@@ -274,11 +272,10 @@ def common_tables(
     simhashes: NDArray[np.uint64],
     distance: int,
 ) -> NDArray[np.int64]:
-    """Of n rows of pages, the tables in which each is a candidate of its owner: masks int64[n].
+    """Return the tables in which each of n rows is a candidate of its owner: masks int64[n].
 
-    :param owners: int64[n], the row of the page whose candidate it is; a row of its own gets 0
-    :param starts: int64[n + 1]; the places of row i are ``places[starts[i]:starts[i + 1]]``, those
-        of an owner with its probes
+    :param owners: int64[n], the row of the page whose candidate each row is; own rows get 0
+    :param starts: int64[n + 1]; row i has ``places[starts[i]:starts[i + 1]]``, an owner with probes
     :param simhashes: uint64[n]
     :param distance: largest Hamming distance of SimHashes
     """

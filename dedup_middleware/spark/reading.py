@@ -1,8 +1,8 @@
-"""Files to rows, by Spark's own readers; CSV and WARC by those of ``scrapy dedup files``. Pages of
-an exported index are read as pages that are kept already: none is computed again.
+"""Files to rows, by Spark's readers, or for CSV and WARC by those of ``scrapy dedup files``.
 
-Each row has its file and its place in it, so that the order of the input does not depend on how
-Spark cuts it up: files by name, rows in their order.
+Each row has its file and its position in it, so the input order (files by name, rows in their
+order) does not depend on how Spark splits files. Pages of an exported index are read as kept pages,
+without computing fingerprints.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from dedup_middleware.tools.portable.portable_file import (
     to_binary,
 )
 
-_ROWS = 64  # of a file that is read here, in memory at once
-_PAGES = 1024  # of a job, that are written, in memory at once
-_MOST_RUNS = 4  # of a file, on average: its pages before a run are read as well
+_ROWS = 64  # rows of a file in memory at once, if Python reads it
+_PAGES = 1024  # fingerprints of a job in memory at once
+_MOST_RUNS = 4  # per file on average, since the pages before a run are read as well
 _MOST_FILES = 1 << 63 - FILE_SHIFT
 
 
@@ -75,12 +75,12 @@ def read_files(
     job: Job,
     file_format: str | None = None,
 ) -> Source:
-    """The rows of files.
+    """Read rows from files.
 
-    :param paths: files, folders or patterns, at any address that Spark can read; files of the
-        result are left out
-    :param file_format: one of ``jsonl``, ``csv``, ``parquet``, ``warc``; None: by the ending
-    :raises SparkError: there are no other files, or their endings name no format or several
+    :param paths: files, folders or patterns, at any address that Spark can read; files in the
+        output folder are left out
+    :param file_format: ``jsonl``, ``csv``, ``parquet`` or ``warc``; None: by the file name's ending
+    :raises SparkError: no files are left, or their endings name no format or several
     """
     own = f"{_without_links(qualified(session, job.output))}/"
     found: set[str] = set()
@@ -116,7 +116,7 @@ def read_files(
 
 
 def _without_links(file: str) -> str:
-    """The name of a file as it is without symbolic links, if it is on this machine."""
+    """Resolve symbolic links in the name of a local file; other names are returned unchanged."""
     return os.path.realpath(file.removeprefix("file:")) if file.startswith("file:") else file
 
 
@@ -136,7 +136,7 @@ def _jsonl(session: SparkSession, files: list[str], _: Options, __: Job) -> Sour
 
 
 def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
-    """Rows by the reader of ``scrapy dedup files``; no file may be cut."""
+    """Read CSV with the reader of ``scrapy dedup files``; Spark must not split the files."""
     tabs = any(delimiter_of(PurePosixPath(file).name) == "\t" for file in files)
     separator = "\t" if tabs else ","
     names, ends = _csv_names(session, files, separator)
@@ -163,21 +163,21 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source
 def _rows_of_lines(
     files: Mapping[str, tuple[str, str]], names: list[str], separator: str, schema: Any
 ) -> InArrow:
-    """Lines of CSV to rows.
+    """Return a function for ``mapInArrow`` that parses lines of CSV to rows.
 
-    :param files: by Spark's names those that the messages have, and what the lines end in
-    :raises BatchError: from the function; a quote is never closed
+    :param files: by Spark's name of each file: its name in messages, and its line ending
+    :raises BatchError: from the returned function, if a quote is never closed
     """
 
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
         name, end = files[file]
         rows = csv_rows(_text(lines, end), separator, name)
-        # The names; a file that has none any more has changed, as is said when all are read.
+        # The header. A file without one has changed; this is reported when everything is read.
         next(rows, None)
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
             values = [fields.get(name, "") for name in names]
-            if row.error:  # they may be no UTF-8
+            if row.error:  # the values may not be UTF-8
                 raw = (value.encode("utf-8", "surrogateescape") for value in values)
                 values = [value.decode("utf-8", "replace") for value in raw]
             yield (*values, file, row.number, row.error or None, row.doubtful)
@@ -192,7 +192,7 @@ def _rows_of_lines(
 
 
 def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
-    """Lines that follow each other, with the name of their file."""
+    """Yield consecutive lines of one file with the name of the file."""
     runs, every, start = pa.compute.run_end_encode(files), lines.to_pylist(), 0
     for file, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
         if file is None:
@@ -202,14 +202,14 @@ def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
-    """Lines of a file as they were, whatever each ends with; the last one without its end."""
+    """Yield the lines of a file with their own line endings, the last one without."""
     before = None
     for lines in parts:
         text = end.encode().join(lines).decode("utf-8", "surrogateescape")
         if before is None:
             before = text.removeprefix("\ufeff")
             continue
-        # Where rows end in CR, a CR LF may be cut in two.
+        # If rows end in CR, Spark may have cut a CR LF in two.
         line_feed = text[: text.startswith("\n")]
         yield from io.StringIO(before + end + line_feed, newline="")
         before = text.removeprefix(line_feed)
@@ -219,14 +219,13 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
 ) -> tuple[list[str], dict[str, str]]:
-    """The names of the columns, in the first line of each file, none if all files are empty; and
-    what the rows of the files that are not end in: LF (or CR LF) or CR.
+    """Return the column names in the header of the files, and the line ending of each non-empty
+    file: LF (also for CR LF) or CR.
 
-    Lines in cells may end otherwise, and so may the names where a program wrote them to a file of
-    another one: Spark would take all rows for one line. So the first row behind them says it.
+    Lines in cells may end differently, and so may a header that another program added, so the first
+    row after the header decides. With a wrong ending Spark would read all rows as one line.
 
-    :raises SparkError: two files have other columns, or a name is missing, is there twice or is not
-        UTF-8
+    :raises SparkError: columns differ between files, or a name is missing, repeated or not UTF-8
     """
     first: tuple[str, list[str]] = ("", [])
     ends: dict[str, str] = {}
@@ -274,7 +273,7 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
         (options.charset_field, "string"), (job.date_field, "string"), (FILE, "string"),
         (BASE, "int64"), (FAULT, "string"),
     ])  # fmt: skip
-    # One task a file: it can only be read from its beginning.
+    # One task per file, since a WARC file can only be read from its start.
     paths = session.createDataFrame(pa.table({"path": names}))
     return Source.made_by(_pages_of(schema), paths.repartition(len(names)), schema)
 
@@ -289,7 +288,7 @@ def _pages_of(schema: Any) -> InArrow:
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of a WARC file; where it is damaged, the last one is an error."""
+    """Yield the rows of a WARC file; if it is damaged, the last row is an error."""
     number = 0
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -305,13 +304,13 @@ def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _local(path: str, folder: Path) -> Path:
-    """A file on this machine; one that is elsewhere is brought here."""
+    """Return a local path of a file; a remote file is copied into ``folder``."""
     parts = urlsplit(path)
     if parts.scheme in {"", "file"}:
         return Path(unquote(parts.path))
     from pyarrow.fs import FileSystem, copy_files
 
-    # Arrow has no other name for it; Hadoop has that one only.
+    # Arrow knows only s3, Hadoop only s3a.
     found, name = FileSystem.from_uri(re.sub("^s3a:", "s3:", path))
     target = folder / PurePosixPath(parts.path).name
     copy_files(name, str(target), source_filesystem=found)
@@ -329,7 +328,7 @@ _ROW = "row"
 
 
 def stored_pages(session: SparkSession, path: str) -> DataFrame:
-    """Pages of an exported index, with the columns of those of the input; orders are below 0."""
+    """Read the pages of an exported index, with negative orders."""
     rows = read_portable(path).rows
     names = schema().names
     table = session.read.parquet(literal(path)).select(
@@ -351,7 +350,7 @@ def _with_content(rows: int) -> InArrow:
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
-            # Spark has its own unit of time.
+            # Spark changes the unit of times.
             columns = [batch.column(field.name).cast(field.type) for field in wanted]
             content = from_arrow(pa.RecordBatch.from_arrays(columns, schema=wanted)).content
             yield pa.RecordBatch.from_arrays(
@@ -372,9 +371,9 @@ def _with_content(rows: int) -> InArrow:
 
 @attrs.frozen
 class Run:
-    """Rows of one file that follow each other in the order of the job.
+    """Consecutive rows of one file in the order of the job.
 
-    ``first`` and ``last``: the orders of the rows ``start`` to ``stop - 1``
+    ``first`` and ``last``: orders of the rows ``start`` and ``stop - 1``
     """
 
     first: int
@@ -385,7 +384,7 @@ class Run:
 
 
 def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | None:
-    """All rows of some files, by ascending order; None: they can't be read so in few passes."""
+    """Return all rows of files in ascending order; None: that would take too many passes."""
     found: list[Run] = []
     for path in files:
         with pq.ParquetFile(path) as file:
@@ -404,25 +403,25 @@ def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | N
 
 @attrs.frozen
 class Ordered:
-    """The pages of a job by ascending order.
+    """The pages of a job in ascending order.
 
-    :param names: by those of :data:`.alone.EVERY`, the names of columns in the files
+    :param names: for each column of :data:`.alone.EVERY` its name in the files
     """
 
     runs: Sequence[Run]
     names: Mapping[str, str]
 
     def chosen(self, orders: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-        """Batches, none of them empty, with some pages that are there."""
+        """Yield the pages with these orders, all of which exist, in non-empty batches."""
         for batch in self.batches(columns):
-            # Both ascend: of the wanted pages, those of this batch.
+            # Both are sorted: find the wanted orders in the range of this batch.
             own = words(batch.column("order"))
             start, stop = np.searchsorted(orders, (own[0], own[-1] + 1))
             if start < stop:
                 yield batch.take(pa.array(np.searchsorted(own, orders[start:stop])))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Batches of Arrow with the columns, by their own names."""
+        """Yield Arrow batches of the columns, renamed to ``columns``."""
         stored = [self.names[column] for column in columns]
         for run in self.runs:
             for batch in _rows_of(run, stored):
@@ -430,7 +429,7 @@ class Ordered:
 
 
 def _rows_of(run: Run, columns: list[str]) -> Iterator[Any]:
-    # Without a buffer all pages of a row group would be in memory together.
+    # Without a buffer size, the whole row group would be in memory.
     with pq.ParquetFile(run.file, buffer_size=1 << 20) as file:
         at = 0
         for group in range(file.num_row_groups):

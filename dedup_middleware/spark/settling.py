@@ -1,9 +1,9 @@
-"""Which contested pages are kept: as the crawl would have decided, page after page.
+"""Settles which contested pages are kept, as a crawl would have decided page by page.
 
-Whether a page is kept depends on which of its candidates are. Most of it is settled in rounds, for
-all pages at once: a page with a kept candidate that makes it a duplicate whatever else is kept is
-dropped; one whose candidates are all dropped is kept. Each round settles at least the first page
-that is open. What little is left goes through the pages in their order, on the driver.
+Whether a page is kept depends on which of its candidates are. Most pages are settled in rounds, all
+at once: a page is dropped if a kept candidate makes it a duplicate whatever else is kept, and kept
+if all its candidates are dropped. Each round settles at least the first open page. The few that are
+left are settled on the driver, in their order.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dedup_middleware.spark.verdicts import COULD, PLAIN, SURE, Candidates, rank
 
 Checkpoint = Callable[[DataFrame, str], DataFrame]
 _ROUNDS = 50
-_OWN_ROW = -(1 << 63)  # in place of the candidate in the row of a page itself: before all others
+_OWN_ROW = -(1 << 63)  # candidate in the own row of a page: sorts before all others
 
 
 @attrs.frozen(eq=False)
 class Open:
-    """A contested page that is not settled.
+    """A contested page that is not settled yet.
 
-    ``orders``: of the page and its exact copies, ascending; ``flags`` int64[n] of its edges
+    ``orders``: of the page and its exact copies, ascending; ``flags`` int64[n]: of its edges
     """
 
     orders: tuple[int, ...]
@@ -45,11 +45,11 @@ class Open:
 def settle(
     pages: Mapping[int, Open], method: Method, kept: dict[int, int]
 ) -> dict[int, int | None]:
-    """Go through open pages in their order.
+    """Settle open pages in their order.
 
     :param pages: by the order of the page
-    :param kept: candidates that are not open: when they were kept
-    :returns: when a page, or one of its copies, was kept; None: never
+    :param kept: for each candidate that is not open, the order at which it was kept
+    :returns: for each page the order at which it, or one of its copies, was kept; None: never
     """
     kept = dict(kept)
     events = sorted((order, page) for page, one in pages.items() for order in one.orders)
@@ -75,12 +75,12 @@ def _dropped(page: Open, order: int, method: Method, kept: Mapping[int, int]) ->
 def settled(
     edges: DataFrame, copies: DataFrame, method: Method, limit: int, checkpoint: Checkpoint
 ) -> DataFrame:
-    """Contested pages (page, kept_at): when it, or one of its exact copies, was kept; null: never.
+    """Return contested pages (page, kept_at): the order at which it or a copy was kept, or null.
 
     :param edges: columns of :data:`.verdicts.EDGES`
-    :param copies: (page, candidate) exact copies of pages, by their orders
-    :param limit: edges that the driver settles at the end
-    :param checkpoint: writes a small table down under a name, and reads it
+    :param copies: exact copies of pages (page, candidate), by their orders
+    :param limit: number of edges that the driver settles at the end
+    :param checkpoint: writes a small table under a name and reads it back
     """
     session = edges.sparkSession
     contested = edges.where("candidate IS NULL").select("page")
@@ -114,7 +114,7 @@ def settled(
 
 
 def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """What is left of the edges, and the pages decided (page, kept)."""
+    """Return the edges that are left, and the pages decided in this round (page, kept)."""
     dropped = threats.where("NOT open AND sure").select("page").distinct()
     gone = dropped.selectExpr("page AS candidate")
     left = threats.join(dropped, "page", "left_anti").join(gone, "candidate", "left_anti")
@@ -135,7 +135,7 @@ def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
 def _on_driver(
     edges: DataFrame, copies: DataFrame, pages: DataFrame, method: Method
 ) -> dict[int, int | None]:
-    """Settle what is left, in the order of the pages; see :func:`settle`."""
+    """Settle the remaining pages on the driver, in their order; see :func:`settle`."""
     judged = (f"if(flags & {PLAIN} = 0, {name}, NULL) AS {name}" for name in ("content", "payload"))
     rows = edges.selectExpr("page", "candidate", "flags", *judged).toArrow()
     opened = OpenPages(rows, copies.join(pages, "page").select("page", "candidate").collect())
@@ -143,13 +143,13 @@ def _on_driver(
 
 
 class OpenPages(Mapping[int, Open]):
-    """Open pages by their orders, each made of its rows when it is asked for.
+    """Open pages by their order, each built from its rows on access.
 
-    ``kept``: candidates that are kept already, and when they were.
+    ``kept``: for each candidate that is kept already, the order at which it was kept.
 
-    :param rows: table (page, candidate, flags, content, payload), of each page its own row, which
-        has no candidate, among them; contents and payloads of PLAIN pages are not read
-    :param copies: pages and orders of their exact copies
+    :param rows: table (page, candidate, flags, content, payload) with an own row of each page,
+        whose candidate is null; content and payload of PLAIN pages are not read
+    :param copies: pages and the orders of their exact copies
     """
 
     def __init__(self, rows: Any, copies: Iterable[Sequence[int]]) -> None:

@@ -1,7 +1,6 @@
-"""Rows to fingerprints, in the Python workers of Spark: the Fingerprinter of the crawl.
+"""Rows to fingerprints in Spark's Python workers, by the Fingerprinter of the crawl.
 
-A worker loads the dictionary and the kernels once; they come from a file that is mapped into
-memory, so that all workers of a machine share them.
+A worker loads the dictionary and the kernels once, from memory-mapped files that workers share.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from dedup_middleware.tools.files.signing import Signed, Signer, fields_of, sign
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
 FILE, BASE, BY = PREFIX + "file", PREFIX + "base", PREFIX + "by"
-FAULT = PREFIX + "fault"  # why a reader could not make sense of a row
-DOUBTFUL = PREFIX + "doubtful"  # whether others may be part of a row
+FAULT = PREFIX + "fault"  # why a reader could not parse a row
+DOUBTFUL = PREFIX + "doubtful"  # whether a row may contain other rows
 ORDER = PREFIX + "order"
-READ = (BASE, FAULT)  # columns of the input that the result does not have
-FILE_SHIFT = 44  # bits of a position below the number of its file
+READ = (BASE, FAULT)  # input columns that the result does not have
+FILE_SHIFT = 44  # a position is the number of its file, shifted by this, plus the row
 LATEST = (1 << 63) - 1
 NOWHERE = BucketKeys.of(())
-InArrow = Callable[[Iterable[Any]], Iterator[Any]]  # for ``mapInArrow``
+InArrow = Callable[[Iterable[Any]], Iterator[Any]]  # a function for ``mapInArrow``
 
 _PLACES = pa.list_(pa.int64())
 FIELDS = pa.schema({
@@ -48,15 +47,15 @@ FIELDS = pa.schema({
     "twin": "binary", "slots": _PLACES, "probes": _PLACES, "payload": "binary", "sieve": "binary",
     "judged": "binary",
 })  # fmt: skip
-#: names of columns that an input can't have
+#: column names that an input must not have
 TAKEN = {
     *(PREFIX + name for name in FIELDS.names), LINE, FILE, BASE, BY, FAULT, DOUBTFUL, ORDER,
 }  # fmt: skip
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse an input one of whose columns would be lost."""
-    for name, count in Counter(map(str.lower, names)).items():  # Spark's names have no case
+    """Raise if an input column would be overwritten by a column of the result."""
+    for name, count in Counter(map(str.lower, names)).items():  # case-insensitive in Spark
         if name in TAKEN:
             raise SparkError(
                 f"the input has a column {name}: rename it or leave it out, the result has one too"
@@ -69,17 +68,17 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """The name of a column as an expression of Spark."""
+    """Quote a column name for a Spark expression."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :func:`sign` reads, and what names it.
+    """An input: rows with the columns that :func:`sign` reads, and the identity of the input.
 
-    ``read``: makes the rows of ``given``, in the worker that signs them; None: Spark has them.
-    ``counts``: a row's place is counted from the beginning of its part of the file.
-    ``states``: of its files, see :func:`.file_states`; ``whole``: none of them may be cut
+    ``read``: makes rows from ``given``, in the worker that signs them; None: Spark makes the rows.
+    ``counts``: whether a row's place is counted from the start of its part of the file, or given.
+    ``states``: of the files, see :func:`.file_states`; ``whole``: whether files must not be split
     """
 
     rows: DataFrame
@@ -95,7 +94,7 @@ class Source:
     def made_by(
         cls, read: InArrow, given: DataFrame, schema: Any, *, whole: bool = False
     ) -> Source:
-        """Rows of this schema that ``read`` makes of ``given``."""
+        """Return a source whose rows, with this schema, ``read`` makes from ``given``."""
         rows = given.mapInArrow(read, from_arrow_schema(schema))
         return cls(rows=rows, given=given, read=read, whole=whole)
 
@@ -104,8 +103,7 @@ class Source:
 class Task:
     """The parameters of a worker.
 
-    ``columns`` are the names of those of the input; ``files`` numbers its files; ``counts``:
-    whether a row's place is counted from the beginning of its part of the file, or given.
+    ``columns``: names of input columns; ``files``: file numbers; ``counts``: see :class:`Source`.
     """
 
     columns: tuple[str, ...]
@@ -117,7 +115,7 @@ class Task:
 
 
 def sign(task: Task) -> InArrow:
-    """A function for ``mapInArrow``: the columns of the input, then those of :data:`FIELDS`."""
+    """Return a function for ``mapInArrow`` that appends :data:`FIELDS` to the input columns."""
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         signer = signer_of_worker(task.options, task.keep == "longest")
@@ -141,7 +139,7 @@ def sign(task: Task) -> InArrow:
 
 
 def _positions(batch: Any, task: Task, counts: Counter[tuple[str, int]]) -> list[int]:
-    """Numbers of the rows of a batch, by file and place; ``counts`` is of each part of a file."""
+    """Return the positions of the rows of a batch; ``counts``: rows so far by file and part."""
     bases: list[int] = batch.column(BASE).to_pylist()
     if not task.files:
         return bases
@@ -154,7 +152,7 @@ def _positions(batch: Any, task: Task, counts: Counter[tuple[str, int]]) -> list
 
 
 def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
-    """Rows with the fields of the signer, and their dates."""
+    """Yield rows with the fields that the signer reads, and their dates."""
     options = task.options
     faults: list[str | None] = [None] * batch.num_rows
     if FAULT in batch.schema.names:
@@ -172,7 +170,7 @@ def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
         if name not in wanted:
             continue
         columns[name], unread = _values(batch.column(name))
-        if name != task.date_field:  # which decides nothing but the order
+        if name != task.date_field:  # a date decides nothing but the order
             for i, error in unread.items():
                 faults[i] = faults[i] or f"field {name!r} can't be read: {error}"
     for i, fault in enumerate(faults):
@@ -181,7 +179,7 @@ def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
 
 
 def _values(column: Any) -> tuple[list[Any], dict[int, str]]:
-    """Values of a column, and why some of them can't be read: no UTF-8, or a year beyond 9999."""
+    """Return values, and errors by row for those that are not UTF-8 or have a year beyond 9999."""
     try:
         return column.to_pylist(), {}
     except (ValueError, OverflowError):
@@ -236,12 +234,12 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
 
 
 def _signed64(value: int) -> int:
-    """The same 64 bits as a signed number, since Spark has no unsigned ones."""
+    """Reinterpret 64 bits as a signed integer: Spark has no unsigned ones."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def _twin(content: bytes, page: Fingerprint) -> bytes:
-    """Hash of the content of a page without its key: exact copies have the same."""
+    """Hash the content of a page without its key; exact copies have equal hashes."""
     start = CONTENT.fields["key"][1]  # type: ignore[index]
     keyless = content[:start] + bytes(8) + content[start + 8 :]
     return blake2b(keyless + page.payload, digest_size=16).digest()
@@ -258,7 +256,7 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
 
 
 def moment(date: Any) -> int:
-    """Microseconds since 1970 of a date as files have it; the last moment for none.
+    """Convert a date of an input file to microseconds since 1970; without a valid date to LATEST.
 
     >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
     (86400000000, 1500000, True)

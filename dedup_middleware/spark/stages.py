@@ -1,6 +1,6 @@
-"""What a job is given and what it leaves: its settings, its Spark session, and its steps.
+"""The settings of a job, its Spark session, and the tables that it writes.
 
-A step is a table that is written down, so that a job that was ended goes on where it was.
+Each step writes a table, so an interrupted job continues after its last complete step.
 """
 
 from __future__ import annotations
@@ -34,31 +34,30 @@ from dedup_middleware.tools.files.signing import batch_key
 
 KEEP = ("first", "longest", "earliest-date")
 METHODS = ("content", "simhash", "weighted-simhash", "minhash")
-BATCH_BYTES = 1 << 20  # of rows that a Python worker gets at once
+BATCH_BYTES = 1 << 20  # of rows passed to a Python worker at once
 
 
 class SparkError(DedupError):
-    """The job can't be done; the message names the argument and the fix."""
+    """A job can't be done; the message names the argument and the fix."""
 
 
 @attrs.frozen(kw_only=True)
 class Job:
-    """How a job works; what decides are the :class:`.Options`.
+    """The settings of a Spark job; those that affect verdicts are in :class:`.Options`.
 
-    :param output: folder of the result, any address that Spark can write to
-    :param keep: which of like pages survives: the ``first`` in the input, the ``longest`` text, or
-        the ``earliest-date``; ties go to the first
-    :param order_by: column that orders the input (a number or a time); None: place in the input
-    :param date_field: column with a date, read for ``earliest-date``
-    :param against: a file that an index was exported to; its pages are kept already
-    :param near: near misses in the clusters, which takes a second pass over the candidates
-    :param hot: records that one task compares with each other, at the most; a bucket that holds
-        more is split
-    :param most: candidates of a page in one bucket, at the most; the earliest ones
-    :param settle: edges that the driver settles at the end
-    :param alone: pages times cores that the driver decides by itself, at the most, where Spark runs
-        on this machine (see :mod:`.alone`); 0: none
-    :param partitions: number of partitions; 0: set by the size of the input
+    :param output: folder for the result, at any address that Spark can write to
+    :param keep: which of several duplicates is kept: the ``first`` in the input, the ``longest``
+        text or the ``earliest-date``; ties go to the first
+    :param order_by: column that orders the input (a number or a time); None: order in the input
+    :param date_field: date column for ``earliest-date``
+    :param against: file of an exported index, whose pages count as kept
+    :param near: put near misses into the clusters, which takes a second pass over the candidates
+    :param hot: largest number of records that one task compares; larger buckets are split
+    :param most: largest number of candidates of a page in one bucket; the earliest are taken
+    :param settle: number of edges that the driver settles at the end
+    :param alone: largest product of pages and cores for which the driver decides without Spark if
+        Spark is local (see :mod:`.alone`); 0: never
+    :param partitions: number of partitions; 0: by the size of the input
 
     :raises SparkError: a value can't be used
     """
@@ -88,9 +87,9 @@ class Job:
 
 
 def job_options(options: Options) -> Options:
-    """Options of a job: those of the crawl, with a hash key.
+    """Return the options of the crawl with a hash key for a batch.
 
-    :raises OptionsError: the method is none that runs in a batch
+    :raises OptionsError: the method can't run in a batch
     """
     if options.method not in METHODS:
         raise OptionsError(
@@ -109,14 +108,14 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    # In Java's heap a task has the row group that it writes, by Parquet's default 128 MB, and all
-    # rows that it reads at once, where 4096 pages are hundreds of MB.
+    # A task's Java heap holds the row group that it writes, 128 MB by Parquet's default, and a
+    # whole batch of rows that it reads: 4096 pages are hundreds of MB.
     "spark.hadoop.parquet.block.size": str(1 << 24),
     "spark.sql.parquet.columnarReaderBatchSize": "512",
-    # spark.driver.extraJavaOptions of users come behind these. The second compiler only for what
-    # runs ten times as often as Java's own thresholds: plans that run once took a quarter of the
-    # processor time of 25,000 pages. Buffers of Arrow and of shuffles, which are not in the heap,
-    # have one pool instead of two for each core, which keep what they once had.
+    # A user's spark.driver.extraJavaOptions override these. The optimising compiler starts at ten
+    # times Java's thresholds: compiling plans that run once took a quarter of the processor time of
+    # 25,000 pages. Off-heap buffers of Arrow and shuffles use one pool, not two for each core, none
+    # of which returns its memory.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
@@ -126,40 +125,40 @@ _LOCAL = {
 
 
 def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) -> SparkSession:
-    """A session on this machine, or the one that is there already."""
+    """Return a session on this machine, or the existing one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     local = _LOCAL if master.startswith("local") else {}
     if local:
-        # Threads of Java get memory from glibc's malloc in an area of their own, which keeps what
-        # it once had: 400 MB on top of a heap of 1 GB. What the user's environment says stays.
+        # glibc's malloc gives each Java thread an arena that never shrinks: 400 MB on top of a heap
+        # of 1 GB. A value in the user's environment is left as it is.
         os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     every = {**_SETTINGS, **local, **settings}
     return SparkSession.builder.master(master).config(map=every).getOrCreate()
 
 
 def submitted_session() -> SparkSession:
-    """The session of ``spark-submit``, or one with Spark's own configuration.
+    """Return the session of ``spark-submit``, or one with Spark's own configuration.
 
     Without ``spark-submit`` the workers run this interpreter too, unless Spark's environment names
-    another one: "python3" would be that of the system where a virtual environment is not activated.
+    another one: the default "python3" is the system's if no virtual environment is active.
     """
-    # spark-submit has the interpreter in its own configuration.
+    # spark-submit configures the interpreter itself.
     if not os.environ.get("PYSPARK_GATEWAY_PORT"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.config(map=_SETTINGS).getOrCreate()
 
 
-_DONE = "_SUCCESS"  # Spark writes it when all files of a table are in their place
+_DONE = "_SUCCESS"  # Spark writes it when all files of a table are in place
 _STATE = "job.json"
 _PART = pa.schema([("part", pa.int64())])
 
 Note = Callable[[str], None]
-Work = Callable[[Any], Iterator[Any]]  # a table to batches
+Work = Callable[[Any], Iterator[Any]]  # a function from a table to batches
 
 
 @contextmanager
 def changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for a while."""
+    """Change settings of a session within a ``with`` block."""
     before = {key: session.conf.get(key, None) for key in settings}
     try:
         for key, value in settings.items():
@@ -174,44 +173,44 @@ def changed(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None
 
 
 class _Lock:
-    """A descriptor that is open as long as there is this object or the process."""
+    """Keeps a file descriptor open until the object is collected or the process ends."""
 
     def __init__(self, descriptor: int) -> None:
         weakref.finalize(self, os.close, descriptor)
 
 
-# By the numbers of the device and of the file.
+# By device and inode.
 _LOCKS: weakref.WeakValueDictionary[tuple[int, int], _Lock] = weakref.WeakValueDictionary()
 
 
 @attrs.frozen
 class Stages:
-    """Tables of one job under one folder."""
+    """The tables of one job, in one folder."""
 
     session: SparkSession
     folder: str
     note: Note
-    # Of tables made or read before: to ask a file for its schema is a job of its own.
+    # Schemas of tables made or read before: Spark needs a job to read one from a file.
     _schemas: dict[str, StructType] = attrs.field(factory=dict, init=False)
     _locks: list[_Lock] = attrs.field(factory=list, init=False)
 
     def path(self, name: str) -> str:
-        """Where a table is."""
+        """Return the path of a table."""
         return f"{self.folder.rstrip('/')}/{name}"
 
     def table(
         self, name: str, make: Callable[[], DataFrame], settings: dict[str, str] | None = None
     ) -> DataFrame:
-        """A table, made and written unless that is done already.
+        """Return a table, made and written first if it is not complete.
 
-        Spark moves its files into place at the end: an incomplete table is made again.
+        Spark moves files into place last, so an incomplete table is detected and made again.
 
-        :param settings: of the session, while it is made
+        :param settings: session settings while the table is made
         """
         path = self.path(name)
         if not exists(self.session, f"{path}/{_DONE}"):
             with changed(self.session, settings or {}):
-                table = make()  # makes the tables before it, if need be
+                table = make()  # makes the tables that it depends on
                 self.note(name)
                 table.write.mode("overwrite").parquet(path)
                 self._schemas[name] = table.schema
@@ -220,46 +219,46 @@ class Stages:
         return self.session.read.schema(self._schemas[name]).parquet(literal(path))
 
     def local_files(self, name: str) -> list[Path] | None:
-        """The Parquet files of a table that is written, in the order of its partitions; None: Spark
-        or the folder is not on this machine."""
+        """Return the Parquet files of a written table in the order of its partitions, or None if
+        Spark or the folder is not on this machine."""
         folder = local_path(self.session, self.path(name))
         if folder is None or not self.session.sparkContext.master.startswith("local"):
             return None
-        # With LC_ALL=C Java writes letters beyond ASCII otherwise, so that none is found here.
+        # With LC_ALL=C Java encodes non-ASCII letters differently, so no file is found here.
         return sorted(folder.glob("part-*.parquet")) or None
 
     def rows(self, name: str) -> int:
-        """Rows of a table that is written."""
+        """Return the number of rows of a written table."""
         files = self.local_files(name)
         if files is None:
             table = self.session.read.schema(self._schemas[name])
             return int(table.parquet(literal(self.path(name))).count())
-        # A job of Spark takes a quarter of a second to count them.
+        # A Spark job would take a quarter of a second to count them.
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Take the folder for a job.
+        """Reserve the folder for a job.
 
-        :raises SparkError: it has something else, or another process is writing it
+        :raises SparkError: it holds anything else, or another process writes to it
         """
         self._take(fingerprint)
         self._hold()
 
     def _hold(self) -> None:
-        """Keep other processes from the folder, which would remove what this one reads; on file
-        systems of this machine, as long as there is this object or the process."""
+        """Lock a local folder for this job, as another process would delete what this one reads.
+        The lock is held as long as this object exists."""
         path = local_path(self.session, self.path(_STATE))
         if path is None:
             return
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            # It can only be read, so this process removes nothing; or with LC_ALL=C Java writes
-            # letters beyond ASCII otherwise, so that it is not found here.
+            # The folder is read-only, so nothing is deleted here; or, with LC_ALL=C, Java encodes
+            # non-ASCII letters differently, so it is not found.
             return
         status = os.fstat(descriptor)
         own, place = _Lock(descriptor), (status.st_dev, status.st_ino)
-        held = _LOCKS.get(place)  # of another job of this process
+        held = _LOCKS.get(place)  # by another job of this process
         if held is None:
             if not lock(descriptor):
                 raise SparkError(
@@ -298,11 +297,11 @@ class Stages:
 
 
 def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:
-    """What the workers of Spark make of a table that is cut into one part for each core.
+    """Apply ``work`` to a table in Spark's workers, one part per core, and return the results.
 
-    :param folder: of this machine, for the files
-    :param work: a table to batches of ``schema``
-    :param table: sorted by its column ``page``; a page is in one part
+    :param folder: local folder for the files
+    :param work: a function from a table to batches of ``schema``
+    :param table: sorted by its column ``page``; pages are not split
     """
     cuts = cuts_of(words(table.column("page")), session.sparkContext.defaultParallelism)
     count = len(cuts) - 1
@@ -318,7 +317,7 @@ def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema
 
 
 def cuts_of(pages: NDArray[np.int64], count: int) -> list[int]:
-    """Where to cut sorted rows into some parts of about one size, so that no page is in two.
+    """Return bounds that cut sorted rows into parts of similar size without splitting a page.
 
     >>> cuts_of(np.array([5, 5, 5, 7, 8]), 2), cuts_of(np.array([], int), 2)
     ([0, 3, 5], [0])
@@ -335,12 +334,12 @@ def _write(path: str, batches: Iterable[Any], schema: Any) -> None:
 
 
 def _mapped(path: str) -> Any:
-    """A table that stays in its file."""
+    """Return a memory-mapped table."""
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
 def _task(folder: str, work: Work, schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over the numbers of parts."""
+    """Return a function for ``mapInArrow`` over part numbers."""
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:

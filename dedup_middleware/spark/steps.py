@@ -1,4 +1,4 @@
-"""The steps from fingerprints to the result, each a table that is written down."""
+"""The steps from fingerprints to the result; most of them write a table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from dedup_middleware.spark.verdicts import (
     with_kept,
 )
 
-_RECORDS = 2_000_000  # of blocks, in one partition
+_RECORDS = 2_000_000  # records of blocks in one partition
 _NUMBERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -62,8 +62,8 @@ _SINGLE = ("order", "last", "copied", "named", "key_hash", "simhash", "content",
 def written(
     name: str, settings: dict[str, str] | None = None
 ) -> Callable[[Callable[[Steps], DataFrame]], cached_property[DataFrame]]:
-    """Make a method of :class:`Steps` a property: a table that is written down when it is first
-    needed, as :meth:`.Stages.table` does."""
+    """Make a method of :class:`Steps` a cached property: a table written on first use, by
+    :meth:`.Stages.table`."""
 
     def decorate(make: Callable[[Steps], DataFrame]) -> cached_property[DataFrame]:
         @wraps(make)
@@ -77,7 +77,7 @@ def written(
 
 @attrs.define(kw_only=True, slots=False)
 class Steps:
-    """The tables of one job."""
+    """The tables of one job, each made when first used."""
 
     stages: Stages
     pages: DataFrame
@@ -91,14 +91,14 @@ class Steps:
 
     @cached_property
     def ordered(self) -> DataFrame:
-        """Every page that was read, with its ``order``: narrow, without the input's columns."""
+        """Every page that was read, with its ``order``, without columns of the input."""
         names = [f"{PREFIX}{name} AS {name}" for name in _READABLE]
         by = [f"{BY} AS by"] if BY in self.pages.columns else []
         narrow = self.pages.where(f"{PREFIX}error IS NULL").selectExpr(*names, *by)
         if not self._sorted:
             return narrow.withColumn("order", F.col("position"))
         keys = ["rank", *(["by"] if by else []), "position"]
-        # Numbers of a partition and within it: both are written down and stay as they are.
+        # Partition and row numbers: both tables are written, so the numbers are stable.
         return self.stages.table(
             "work/ordered",
             lambda: narrow.sort(*keys).withColumn("order", F.monotonically_increasing_id()),
@@ -116,10 +116,10 @@ class Steps:
 
     @written("work/groups")
     def _groups(self) -> DataFrame:
-        """Pages that have exact copies, with the orders ``first`` and ``last`` of all of them.
+        """Pages with exact copies, and the orders ``first`` and ``last`` of each group.
 
-        A page whose key occurs again is an exact copy only of pages of that key, since its key
-        decides as well.
+        A page whose key occurs again is an exact copy only of pages with that key, as its verdict
+        depends on its key too.
         """
         pages = self.ordered.where("size > 0")
         again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
@@ -135,8 +135,8 @@ class Steps:
 
     @written("work/single")
     def single(self) -> DataFrame:
-        """One page of each group of exact copies: the first; and those of an index."""
-        # Most pages have no copy: the few groups are brought to the pages, not both together.
+        """The first page of each group of exact copies, and the pages of an exported index."""
+        # Most pages have no copy: joining the few groups avoids a shuffle of all pages.
         groups = self._groups.select("order", "first", "last")
         own = (
             self.ordered.where("size > 0")
@@ -156,28 +156,28 @@ class Steps:
 
     @cached_property
     def _copies(self) -> DataFrame:
-        """Exact copies (page, candidate, same): of which page, the copy, whether of one key."""
+        """Exact copies (page, candidate, same): first page, copy, whether the keys are equal."""
         first = self._groups.where("order = first").selectExpr("first", "key_hash AS own")
         copies = self._groups.where("order <> first").join(first, "first")
         return copies.selectExpr("first AS page", "order AS candidate", "key_hash = own AS same")
 
     @written("work/pairs", _NUMBERS)
     def _pairs(self) -> DataFrame:
-        """Pages with their candidates, by :mod:`.pair_blocks`."""
-        # A near miss may have more words of its own than a duplicate.
+        """Pairs of pages and candidates, found by :mod:`.pair_blocks`."""
+        # A near miss may have more new words than a duplicate.
         limit = EVERY_PAIR if self.job.near else limit_of(self.method)
         found = candidate_pairs(
             self.single, self.job, self.method.scan_distance, limit, self.partitions
         )
-        # Pages may share several anchors of one table, each of which makes them a pair.
+        # Two pages may share several anchors of one table and so pair several times.
         return found.distinct() if isinstance(self.method, ContentByEvidence) else found
 
     def _with_judged(self, some: DataFrame) -> DataFrame:
-        """Some pages of the input with ``judged``, the longest column: few steps need it."""
+        """Add the column ``judged`` to pages; it is the longest and rarely needed."""
         return some.join(self.ordered.select("order", "judged"), "order")
 
     def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
-        """Rows for :func:`.judge_pairs`: of each page its own and those of its candidates."""
+        """Return rows for :func:`.judge_pairs`: own rows of pages and rows of candidates."""
         theirs = self.single.selectExpr(
             "order AS candidate", "slots AS places", "content", "payload"
         )
@@ -194,7 +194,7 @@ class Steps:
 
     @written("work/edges", _NUMBERS)
     def edges(self) -> DataFrame:
-        """Candidates that matter, by :func:`.judge_pairs`."""
+        """Contested pages and the candidates that matter to them, by :func:`.judge_pairs`."""
         return self._to_judge(self._pairs).mapInArrow(
             judge_pairs(self.options), from_arrow_schema(EDGES)
         )
@@ -206,7 +206,7 @@ class Steps:
 
     @written("work/settled", _NUMBERS)
     def settled(self) -> DataFrame:
-        """When each contested page was kept, see :mod:`.settling`."""
+        """The order at which each contested page was kept, see :mod:`.settling`."""
         copies = self._copies.select("page", "candidate")
         return settled(
             self.edges, copies, self.method, self.job.settle,
@@ -215,8 +215,8 @@ class Steps:
 
     @written("work/matches", _NUMBERS)
     def matches(self) -> DataFrame:
-        """Dropped pages and the match of each, by :func:`.match_pages`; of few pages by
-        :mod:`.alone`, without the steps before this one."""
+        """Dropped pages and their matches, by :func:`.match_pages`, or for small jobs by
+        :mod:`.alone` without the steps before this one."""
         found = self._alone()
         if found is not None:
             return self.stages.session.createDataFrame(found)
@@ -226,14 +226,14 @@ class Steps:
 
     @cached_property
     def _few(self) -> tuple[list[Path], dict[str, str]] | None:
-        """Files of pages that are few and on this machine, and the names of their columns by those
+        """Files of the fingerprints of a small local job, and the names of their columns by those
         of :data:`.alone.EVERY`; None: Spark makes all tables."""
         if self.job.near or self.job.against is not None:
             return None
         cores = self.stages.session.sparkContext.defaultParallelism
         if not self.job.alone or self.stages.rows("work/pages") * cores > self.job.alone:
             return None
-        _ = self.ordered  # is written, unless it is the pages themselves
+        _ = self.ordered  # writes the table, unless it is the pages themselves
         files = self.stages.local_files("work/ordered" if self._sorted else "work/pages")
         if files is None:
             return None
@@ -243,10 +243,10 @@ class Steps:
         return files, own
 
     def _alone(self) -> Any:
-        """The matches, by :mod:`.alone`; None: the steps on Spark find them."""
+        """Return the matches found by :mod:`.alone`, or None if Spark has to find them."""
         pages = self.stages.local_files("work/pages")
         if pages:
-            shutil.rmtree(_folder(pages), ignore_errors=True)  # of a job that was killed
+            shutil.rmtree(_folder(pages), ignore_errors=True)  # left by a job that was killed
         if self._few is None or self.options.probes:
             return None
         self.stages.note("work/alone")
@@ -262,7 +262,7 @@ class Steps:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _to_match(self) -> DataFrame:
-        """Rows for :func:`.match_pages`: pages that were dropped or have copies."""
+        """Return rows for :func:`.match_pages`: pages that were dropped or have copies."""
         pages = self.single.where("order >= 0").join(self._state("order"), "order", "left")
         found = pages.where("copied OR contested AND (kept_at IS NULL OR kept_at <> order)")
         own = self._with_judged(found).selectExpr(
@@ -289,12 +289,12 @@ class Steps:
         )
 
     def _state(self, name: str) -> DataFrame:
-        """When contested pages were kept, which are in the column of this name."""
+        """Return when contested pages were kept, with their orders in a column of this name."""
         return self.settled.selectExpr(f"page AS {name}", "kept_at", "true AS contested")
 
     @cached_property
     def _keys(self) -> DataFrame:
-        """Keys (order, key) of all pages, those of an index among them."""
+        """Keys (order, key) of all pages, including those of an exported index."""
         keys = self.ordered.select("order", "key")
         return keys if self._old is None else keys.union(self._old.select("order", "key"))
 
@@ -327,7 +327,7 @@ class Steps:
 
     @written("kept")
     def kept(self) -> DataFrame:
-        """Rows of the input that are kept."""
+        """Input rows of the kept pages."""
         own = [f"{PREFIX}{name}" for name in FIELDS.names if name not in ("position", "key")]
         place = f"{PREFIX}position"
         pages = self.pages.where(f"{PREFIX}error IS NULL").drop(*own, BY, DOUBTFUL)
@@ -344,7 +344,7 @@ class Steps:
 
     @written("clusters")
     def clusters(self) -> DataFrame:
-        """Kept pages, each with all that were dropped for it, and near misses if wanted."""
+        """Kept pages, each with the pages dropped for it, and near misses if ``job.near``."""
         duplicates = self.duplicates
         if self._few is not None and (files := self.stages.local_files("duplicates")):
             return self.stages.session.createDataFrame(alone.clusters(files))
@@ -361,8 +361,8 @@ class Steps:
         )
 
     def _near(self) -> DataFrame:
-        """Near misses, by :func:`.near_pages`, with the columns of clusters."""
-        # A page may have been dropped, and an exact copy of it kept later.
+        """Return near misses found by :func:`.near_pages`, with the columns of clusters."""
+        # A dropped page may have an exact copy that was kept later.
         kept = (
             self.single.select("order")
             .join(self._state("order"), "order", "left")
@@ -390,7 +390,7 @@ class Steps:
         )
 
     def doubtful(self) -> tuple[int, str]:
-        """Rows of CSV that were read and may hold others: how many, and where the first one is."""
+        """Return how many rows of CSV may contain other rows, and where the first one is."""
         if DOUBTFUL not in self.pages.columns:
             return 0, ""
         some = self.pages.where(f"{DOUBTFUL} AND {PREFIX}error IS NULL")
@@ -404,7 +404,7 @@ class Steps:
 
     @written("work/index")
     def index(self) -> DataFrame:
-        """What an index keeps of the kept pages, in their order: pages that a crawl had stored."""
+        """Records of the kept pages for an index, in order, as a crawl would have stored them."""
         gone = self.matches.select("order")
         pages = self.ordered.where("size > 0").join(gone, "order", "left_anti")
         return pages.select("order", "key", "named", "content", "slots", "payload").sort("order")
@@ -422,5 +422,5 @@ class Steps:
 
 
 def _folder(files: Sequence[Path]) -> Path:
-    """Where :mod:`.alone` has its files, by those of pages."""
+    """Return the folder for the files of :mod:`.alone`, next to the fingerprints' folder."""
     return files[0].parents[1] / "alone"

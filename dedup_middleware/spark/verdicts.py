@@ -1,9 +1,9 @@
-"""Verdicts of the method: which candidates of a page matter, and which kept page each match is.
+"""The verdicts: which candidates of a page matter, and which kept page is its match.
 
-First all candidates of a page are judged together. Which of them are kept is not known yet: most
-pages have none that could make them duplicates, whatever is kept, and are done; the others are
-contested, and their edges go on. Once it is settled which pages are kept, the candidates that were
-kept before a page are ranked as in a crawl (:func:`~dedup_middleware.core.judge.rank`).
+First each page is judged with all its candidates, before it is known which of them are kept. Most
+pages can't be a duplicate whatever is kept, and are done. The others are contested, and their edges
+go on. When it is settled which pages are kept, the candidates kept before a page are ranked as in a
+crawl (:func:`~dedup_middleware.core.judge.rank`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from dedup_middleware.spark.columns import (
 from dedup_middleware.spark.pairing import common_tables
 from dedup_middleware.tools.portable.portable_file import to_binary
 
-OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows about a page: itself, a candidate, an exact copy
-COULD, SURE = 1, 2  # flags of an edge: duplicate of some kept pages, or whatever else is kept
-PLAIN = 4  # of all edges of a page, and of its own row: COULD is SURE in each, whatever is kept
+OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows of a page: its own, a candidate, an exact copy
+COULD, SURE = 1, 2  # of an edge: a duplicate in some cases; whatever else is kept
+PLAIN = 4  # of all edges and the own row of a page if each edge with COULD is SURE
 
 EDGES = pa.schema({
     "page": "int64", "candidate": "int64", "tables": "int64", "flags": "int64",
@@ -50,7 +50,7 @@ EDGES = pa.schema({
 
 @attrs.frozen(eq=False)
 class Candidates:
-    """Candidates of one page, n of them: what is known of each, by ascending order.
+    """The n candidates of a page, in ascending order.
 
     ``orders`` and ``tables`` int64[n], ``content`` CONTENT[n], and n ``payloads``.
     """
@@ -64,7 +64,7 @@ class Candidates:
         return len(self.orders)
 
     def chosen(self, rows: NDArray[np.integer]) -> Candidates:
-        """Some of them, in the order of ``rows``."""
+        """Return the candidates of these rows, in their order."""
         return Candidates(
             self.orders[rows],
             self.tables[rows],
@@ -74,11 +74,11 @@ class Candidates:
 
 
 def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over rows (page, kind, candidate, places, content, payload).
+    """Return a function for ``mapInArrow`` over rows (page, kind, candidate, places, content,
+    payload).
 
-    Rows are sorted by page, kind and candidate; a page's own row comes first, and its places are
-    those where it looks for others. Of contested pages the edges are returned, and a row of their
-    own without a candidate.
+    Rows are sorted by page, kind and candidate. The own row of a page comes first; its places are
+    the buckets that it searches. Contested pages yield edges and an own row without a candidate.
     """
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
@@ -108,19 +108,19 @@ _NO_CANDIDATE = -(1 << 63)
 def _edges(
     method: Method, order: int, own: NDArray[np.void], payload: bytes, found: Candidates
 ) -> tuple[Any, ...] | None:
-    """Columns of :data:`EDGES`: of a page itself, and of the candidates that matter to it; None: it
-    is not contested.
+    """Return columns of :data:`EDGES`: the own row of a page and the candidates that matter to it,
+    or None if it is not contested.
 
-    A candidate that could never make the page a duplicate still matters if it may keep another
-    one from it: in the rule ``content``, a page of the same host.
+    A candidate that can't make the page a duplicate still matters if it may keep another from doing
+    so: with the method ``content``, any page of the same host.
     """
     if not len(found):
         return None
     judged = method.judge(page_of(method, own, payload), found.content, found.payloads)
     sure = judged.duplicate
-    # All candidates were judged, kept or not: with fewer of them the verdict can only become surer.
+    # All candidates were judged: with only the kept ones a verdict can only become more certain.
     could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
-    # Candidates behind the page itself matter to its exact copies, if it is not kept itself.
+    # Later candidates matter to the page's exact copies, if the page itself is dropped.
     if not (could & (found.orders < order)).any():
         return None
     matter = could
@@ -130,7 +130,7 @@ def _edges(
     edges = found.chosen(rows)
     flags = could * COULD + sure * SURE
     plain = 0 if (could & ~sure).any() else PLAIN
-    # Where whatever else is kept does not matter, the page is not judged again to be settled.
+    # A page whose verdict does not depend on what else is kept is not judged again when settled.
     judged_by = b"" if plain else payload
     return (
         np.full(len(rows) + 1, order),
@@ -145,7 +145,7 @@ def _edges(
 def with_candidates(
     rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Pages, each with its candidates."""
+    """Yield each page with its candidates."""
     pages = words(rows.column("page"))
     firsts = np.diff(pages, prepend=pages[0] - 1) != 0
     owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
@@ -169,15 +169,15 @@ MATCHES = pa.schema({
     "similarity": "float64", "jaccard": "float64", "distance": "int64",
     "tables": pa.list_(pa.string()),
 })  # fmt: skip
-_ROWS = 10_000  # of one batch: a page may have any number of copies
+_ROWS = 10_000  # rows in one batch, since a page may have any number of copies
 
 
 @attrs.frozen(eq=False)
 class Page:
     """A page with exact copies or kept candidates.
 
-    ``tables``: mask of its tables; ``kept_at``: when it, or a copy, was kept, None: never;
-    ``copies`` and ``same``: orders int64[m] of its exact copies, and which have its very key.
+    ``tables``: mask of its tables; ``kept_at``: order at which it or a copy was kept, or None;
+    ``copies`` and ``same``: orders int64[m] of exact copies, and whether their keys are the same.
     """
 
     order: int
@@ -192,10 +192,10 @@ class Page:
 
 
 def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over rows of pages, sorted by page, kind and candidate.
+    """Return a function for ``mapInArrow`` over rows of pages, sorted by page, kind and candidate.
 
-    Of a page itself ``tables``, ``flags`` (whether its key names it) and ``kept_at``; of a
-    candidate its ``kept_at`` in ``candidate``; of a copy in ``flags`` whether it has the same key.
+    Own rows have ``tables``, ``kept_at`` and ``flags``: 1 if the key is not a hash of the content.
+    A candidate's ``candidate`` is its ``kept_at``. A copy's ``flags`` are 1 if its key is the same.
     """
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
@@ -208,11 +208,11 @@ def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 
 def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
-    """Rows of :data:`MATCHES`: the page, unless it is kept, and its copies.
+    """Yield rows of :data:`MATCHES` for the copies of a page, and for the page unless it is kept.
 
-    A page whose copy is kept already has no better match than that.
+    The best match of a copy after the kept page is that page.
 
-    :raises RuntimeError: a page was dropped, and nothing kept before makes it a duplicate
+    :raises RuntimeError: a page was dropped, but no page kept before makes it a duplicate
     """
     known: dict[int, tuple[Any, ...]] = {}
     copied: dict[bool, tuple[Any, ...]] = {}
@@ -241,9 +241,9 @@ def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
 def ranked(
     method: Method, own: NDArray[np.void], payload: bytes, kept: Candidates, named: bool
 ) -> tuple[Judgement, Ranking]:
-    """What kept candidates make of a page, by the ranking of the crawl.
+    """Judge a page against kept candidates and rank them as the crawl does.
 
-    :param named: whether the key of the page names it, instead of its content
+    :param named: whether the page's key is not a hash of its content
     """
     judged = method.judge(page_of(method, own, payload), kept.content, kept.payloads)
     same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
@@ -251,7 +251,7 @@ def ranked(
 
 
 def _best(method: Method, page: Page, kept: Candidates) -> tuple[Any, ...]:
-    """Values of :data:`MATCHES` behind the order: the match of a page among those kept."""
+    """Return the best match of a page as values of :data:`MATCHES` after the order."""
     judged, ranking = ranked(method, page.own, page.payload, kept, page.named)
     best = ranking.match
     if best is None:
@@ -293,24 +293,23 @@ def _pages(rows: Any) -> Iterator[Page]:
         )
 
 
-# Near misses: kept pages that are much like a page kept before them, as the crawl notes them.
+# Near misses: kept pages very similar to a page kept before, as the crawl records them.
 NEAR_MISSES = pa.schema(
     {"page": "int64", "candidate": "int64", "reason": "string", "similarity": "float64"}
 )
 
 
 def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` over rows (page, kind, candidate, places, named, content,
-    payload) as for :func:`.judge_pairs`, of kept pages and the candidates kept before each.
+    """Return a function for ``mapInArrow`` over rows of kept pages and candidates kept before them.
 
-    ``named``: whether the key of the page names it. Returns :data:`NEAR_MISSES`, one row a page at
-    most.
+    Columns are those of :func:`.judge_pairs` and ``named``, whether a page's key is not a hash of
+    its content. Returned is at most one row of :data:`NEAR_MISSES` per page.
     """
 
     def work(batches: Iterable[Any]) -> Iterator[Any]:
         method = choose_method(options)
         for rows in whole_groups(batches, "page"):
-            # Rows of candidates have no value.
+            # It is null in rows of candidates.
             given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
             named = {page for page, value in zip(*given, strict=True) if value}
             found = []
@@ -341,8 +340,8 @@ CLUSTERS = pa.schema({
 
 
 def with_kept(batches: Iterable[Any]) -> Iterator[Any]:
-    """For ``mapInArrow`` over members of clusters, sorted by cluster: :data:`CLUSTERS`, where each
-    cluster begins with its kept page, whose order and key its members name."""
+    """Yield :data:`CLUSTERS` from members of clusters sorted by cluster. Each cluster begins with
+    its kept page, whose order and key are columns of its members."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         before = None

@@ -1,1 +1,1 @@
-"""Commands, report, files, archives, export."""
+"""Commands, reports, batch runs over files, and portable exports of an index."""

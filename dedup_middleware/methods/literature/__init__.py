@@ -1,1 +1,1 @@
-"""Methods of the literature: one file for each family, and the registry that makes them."""
+"""Methods from the literature: a file for each family, and the registry that creates them."""

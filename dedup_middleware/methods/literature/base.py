@@ -1,9 +1,8 @@
-"""What a method of the literature reads of a page, keeps and returns, and how it decides.
+"""The interface of methods from the literature, and how a crawl decides by them.
 
-Every such method is a frozen class without state: ``sign`` turns a page into a signature,
-``compare`` gives the similarity of two signatures. In a crawl (:class:`BySignature`) each group
-of keys is a table of the index, and a page is a duplicate if the similarity reaches the threshold
-of the method.
+Each method is a frozen class without state: ``sign`` turns a page into a signature, ``compare``
+returns the similarity of two signatures. In a crawl (:class:`BySignature`) each group of keys is a
+table of the index, and a page is a duplicate if the similarity reaches the method's threshold.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _BITS = 64
 
 
 def share(default: float) -> Any:
-    """A field from 0 to 1."""
+    """Declare a parameter from 0 to 1."""
     return attrs.field(default=default, validator=between(0.0, 1.0))
 
 
 @attrs.frozen(eq=False)
 class MethodInput:
-    """What a method may use of a page.
+    """The parts of a page that a method may use.
 
-    :param text: its body text, cut to ``DEDUP_MAX_CHARS``
-    :param tokens: body text segmented, normalised, without stop words
-    :param title_tokens: the title, treated like ``tokens``
-    :param description: the page's own summary (meta description), if it has one
+    :param text: body text, cut to ``DEDUP_MAX_CHARS``
+    :param tokens: body text segmented and normalised, without stop words
+    :param title_tokens: tokens of the title
+    :param description: summary given by the page itself (meta description), if any
     """
 
     title: str
@@ -55,44 +54,44 @@ class MethodInput:
 
 
 class SignatureMethod(ABC):
-    """A method that compares signatures; its parameters are its fields."""
+    """A method that compares signatures; its parameters are its attributes."""
 
     name: ClassVar[str]
-    #: segmenter that the source prescribes; None: any
+    #: segmenter prescribed by the source; None: any
     segmenter: ClassVar[str | None] = None
-    #: whether it uses tokens; if not, its input has none
+    #: whether it uses tokens; if not, it gets none
     reads_tokens: ClassVar[bool] = True
-    #: whether a signature is one SimHash, so that its tables can be scanned
+    #: whether its signatures are single SimHashes, whose tables can be scanned
     is_simhash: ClassVar[bool] = False
     #: whether it weighs terms by :func:`.background`
     reads_frequencies: ClassVar[bool] = False
-    #: fields that only ``compare`` uses: signatures made with other values can be compared
+    #: attributes that affect only ``compare``, not whether signatures can be compared
     used_to_compare: ClassVar[frozenset[str]] = frozenset({"threshold"})
-    #: similarity from which on a page is a duplicate
+    #: similarity from which a page is a duplicate
     threshold: float
 
     @property
     def has_keys(self) -> bool:
-        """Whether signatures have keys; if not, the common candidates are compared."""
+        """Whether signatures have keys; if not, the usual candidates are compared."""
         return True
 
     @abstractmethod
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page, None if it has nothing to compare: it then equals no page."""
+        """Return the signature of a page; None if it has nothing to compare: it matches no page."""
 
     @abstractmethod
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages from 0 to 1, symmetric."""
+        """Return the similarity of two pages from 0 to 1; symmetric."""
 
     def gather(self, payloads: Sequence[bytes]) -> Any:
-        """Payloads of many pages in the form that ``similarities`` reads."""
+        """Prepare the payloads of many pages for ``similarities``."""
         return tuple(payloads)
 
     def similarities(self, own: Signature, gathered: Any) -> NDArray[np.float64]:
-        """Similarity of a page with each of those gathered, as ``compare`` gives it.
+        """Return the similarity of a page to each gathered one, as by ``compare``.
 
-        It is 0 for an empty payload, and for bytes that this method did not write: a damaged
-        index loses no page.
+        It is 0 for an empty payload and for bytes that this method did not write, so a damaged
+        index can't make a page a duplicate.
         """
         return np.array([self._similarity(own, payload) for payload in gathered], np.float64)
 
@@ -105,15 +104,15 @@ class SignatureMethod(ABC):
 
 @attrs.frozen(kw_only=True)
 class KeyedMethod(SignatureMethod):
-    """A method whose hashes have a key."""
+    """A method whose hashes are keyed."""
 
     hash_key: int = attrs.field(default=0, validator=whole(0, (1 << 64) - 1), repr=False)
 
 
 def signature_bucket_keys(signature: Signature) -> tuple[BucketKey, ...]:
-    """Places of the keys: group g is the table of band g, and one index has one method.
+    """Return the bucket keys of a signature; group g is the table of band g.
 
-    Where two keys of a group share a bucket, which is chance, the first has it.
+    If two keys of a group fall into one bucket by chance, the first is used.
     """
     places: dict[int, BucketKey] = {}
     for group, value in signature.keys:
@@ -124,20 +123,20 @@ def signature_bucket_keys(signature: Signature) -> tuple[BucketKey, ...]:
 
 @attrs.frozen
 class BySignature(Method):
-    """Similarity of two signatures, as the method computes it, against its threshold.
+    """Decides by the similarity of two signatures and the method's threshold.
 
-    Candidates are the pages that share a key; of a SimHash those within the distance in the four
-    tables; and for a method without keys the common candidates (:meth:`.Method.bucket_keys`).
+    Candidates are pages that share a key; for a SimHash, pages within the distance in the four
+    tables; for a method without keys, the usual candidates (:meth:`.Method.bucket_keys`).
 
-    :param method: the method of the literature; its hash key does not matter here
-    :param common_distance: largest Hamming distance of the common candidates in bits
+    :param method: the method from the literature; its hash key does not matter here
+    :param common_distance: largest Hamming distance in bits of the usual candidates
     """
 
     keeps_payload: ClassVar[bool] = True
     method: SignatureMethod
     common_distance: int
     min_features: int
-    sketch_bits: int = 1  # bits that the sketch holds of each minimum
+    sketch_bits: int = 1  # bits of the sketch per minimum
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -145,7 +144,7 @@ class BySignature(Method):
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
-        """Beyond the distance that decides, candidates of a SimHash are of no use."""
+        """SimHash candidates beyond the deciding distance are useless."""
         if self.method.is_simhash:
             return round(_BITS * (1 - self.method.threshold))
         return self.common_distance
@@ -155,7 +154,7 @@ class BySignature(Method):
         return self.method.threshold
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """The key, then the places of the signature; a page without one equals no page."""
+        """Return the document key's bucket, then those of the signature, if there is one."""
         signature = page.signature
         if signature is None:
             return (hash_bucket_key(KEY_TABLE, page.key_hash),)
@@ -167,7 +166,7 @@ class BySignature(Method):
         return (own, *signature_bucket_keys(signature))
 
     def table_name(self, table: int) -> str:
-        """Name of a table; a group of keys is called after the method.
+        """Return the name of a table; tables of key groups are named after the method.
 
         >>> from dedup_middleware.methods.literature.digests import Md5
 

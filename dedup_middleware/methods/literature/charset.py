@@ -1,15 +1,14 @@
 """Pages as vectors of character frequencies: by a list of characters, or by machine code.
 
-李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57,
-doi 10.3778/j.issn.1002-8331.1503-0340.
+李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57, doi
+10.3778/j.issn.1002-8331.1503-0340.
 
 The paper does not print its list of N = 3764 common characters. Ours: the 3755 of GB2312 level 1
-and the nine most frequent others. White space is not counted (ours too: it is layout).
+and the nine most frequent others. White space, which is layout, is not counted (also ours).
 
-Vectors are compared by bit sets: plane i of a vector holds bit i of every count. The product of two
-is the sum of ``2**(i + j) * popcount(a_i & b_j)`` over the planes, exact in integers. A page's
-counts have about five bits, so a pair takes some 25 * 59 words instead of two arrays of 3764
-integers.
+Vectors are compared as bit planes: plane i of a vector holds bit i of every count. The dot product
+is the sum of ``2**(i + j) * popcount(a_i & b_j)`` over all planes, exact in integers. Counts have
+about five bits, so a pair takes some 25 * 59 words instead of two arrays of 3764 integers.
 """
 
 from __future__ import annotations
@@ -37,24 +36,24 @@ SIZE: Final = 3764
 KEY_BITS: Final = 16
 UTF_16: Final = "utf-16"
 GB2312: Final = "gb2312"
-_DIGEST: Final = b"\0"  # a width of zero says that what follows is a digest
+_DIGEST: Final = b"\0"  # a count width of zero marks a digest
 
-# The Han characters outside GB2312 level 1 that are most frequent in the large Chinese word list
-# of wordfreq 3.1.1 (R. Speer, 2022), a word's frequency counted for each of its characters.
-# First comes the one in the name of Shenzhen.
+# The most frequent Han characters outside GB2312 level 1 in the large Chinese word list of wordfreq
+# 3.1.1 (R. Speer, 2022), where a word's frequency counts for each of its characters. The first is
+# the one in the name of Shenzhen.
 FREQUENT_OTHERS: Final = "圳嗯瞭浏矶稣魅咪妳"
 
 
 def level_1() -> str:
-    """The 3755 characters of GB2312 level 1, rows 16 to 55, in the order of the standard."""
+    """Return the 3755 characters of GB2312 level 1, rows 16 to 55, in standard order."""
     codes = (bytes((row, cell)) for row in range(0xB0, 0xD8) for cell in range(0xA1, 0xFF))
-    # The last row has five places without a character.
+    # The last five cells of the last row are empty.
     return "".join(code.decode("gb2312", "ignore") for code in codes)
 
 
 @lru_cache(maxsize=1)
 def _character_positions() -> NDArray[np.int16]:
-    """Position of every code unit in the list, -1 for others."""
+    """Return the list position of every code unit, -1 for those not in the list."""
     positions = np.full(1 << KEY_BITS, -1, np.int16)
     for i, character in enumerate(level_1() + FREQUENT_OTHERS):
         positions[ord(character)] = i
@@ -64,10 +63,10 @@ def _character_positions() -> NDArray[np.int16]:
 
 @lru_cache(maxsize=1)
 def _machine_code_positions() -> NDArray[np.int16]:
-    """Position of every 16-bit code, by bisection from its low bit.
+    """Return the position of every 16-bit code, by bisection from its low bit.
 
-    ``sum(((key >> j & 1) * SIZE) >> (j + 1) for j in range(16))``: a bit chooses a half of what
-    the bits below it left over. With 3764 positions only the low 11 bits matter.
+    ``sum(((key >> j & 1) * SIZE) >> (j + 1) for j in range(16))``: each bit chooses half of the
+    range that the lower bits have left. With 3764 positions only the low 11 bits matter.
     """
     keys = np.arange(1 << KEY_BITS)
     positions = np.zeros(1 << KEY_BITS, np.int16)
@@ -82,9 +81,9 @@ def _code_units(text: str) -> NDArray[np.uint16]:
 
 
 def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
-    """The 16-bit keys of a text: UTF-16 code units, or the bytes of GB2312, high byte first.
+    """Return the 16-bit keys of a text: UTF-16 code units or GB2312 bytes, high byte first.
 
-    In GB2312 ASCII is one byte; characters that it lacks are left out.
+    In GB2312 an ASCII character is one byte; characters outside GB2312 are left out.
 
     >>> [hex(key) for key in machine_codes("啊a", "gb2312")]
     ['0xb0a1', '0x61']
@@ -94,7 +93,7 @@ def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
     raw = np.frombuffer(text.encode("gb2312", "ignore"), np.uint8)
     high = raw >= 0x80
     keys = raw.astype(np.uint16)
-    # The bytes of a character are both high, so they come in pairs.
+    # Both bytes of a character are high, so high bytes come in pairs.
     first = np.flatnonzero(high)[::2]
     keys[first] = keys[first] << np.uint16(8) | keys[first + 1]
     high[first] = False
@@ -102,9 +101,9 @@ def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
 
 
 def pack(vector: NDArray[np.int64]) -> bytes:
-    """A vector as bytes: width w of a count (1, 2 or 4), positions ``<u2``, counts ``<u`` w.
+    """Pack a vector: the width w of a count (1, 2 or 4), positions ``<u2``, counts ``<u`` w.
 
-    Both lists hold what is not zero, ascending by position.
+    Only nonzero elements are stored, by ascending position.
     """
     positions = np.flatnonzero(vector)
     counts = vector[positions]
@@ -115,7 +114,7 @@ def pack(vector: NDArray[np.int64]) -> bytes:
     )
 
 
-WORDS: Final = 59  # in a plane: 3764 positions
+WORDS: Final = 59  # of a plane: 3764 positions
 POSITIONS: Final = 64 * WORDS
 
 _PLANES = types.Tuple((U64, I64, I64))
@@ -129,8 +128,8 @@ class Planes:
     """The bit planes of n packed vectors.
 
     :param words: uint64, planes of 59 words
-    :param firsts: int64[n + 1], the first plane of each vector; none for bytes that are no vector
-    :param squares: int64[n], product of each vector with itself
+    :param firsts: int64[n + 1], first plane of each vector; invalid vectors have none
+    :param squares: int64[n], dot product of each vector with itself
     """
 
     words: NDArray[np.uint64]
@@ -139,19 +138,19 @@ class Planes:
 
     @classmethod
     def of(cls, packed: Sequence[bytes]) -> Planes:
-        """The planes of vectors packed as :func:`pack` does."""
+        """Unpack vectors packed by :func:`pack` into bit planes."""
         starts = np.zeros(len(packed) + 1, np.int64)
         np.cumsum([len(data) for data in packed], out=starts[1:])
         return cls(*_planes(np.frombuffer(b"".join(packed), np.uint8), starts))
 
     def tanimoto(self, others: Planes) -> NDArray[np.float64]:
-        """Tanimoto coefficient of this one vector with each of others, 0 where both are zero."""
+        """Return the Tanimoto coefficient of this one vector with each other; 0 if both are 0."""
         return _tanimotos(self.words, self.squares, others.words, others.firsts, others.squares)
 
 
 @subkernel
 def _count_width(data: NDArray[np.uint8], start: Word, stop: Word) -> Word:
-    """Bytes of a count of the packed vector data[start:stop]; 0 if it is none."""
+    """Return the bytes per count of the packed vector data[start:stop], 0 if it is invalid."""
     if start >= stop:
         return np.int64(0)
     width = np.int64(data[start])
@@ -229,7 +228,7 @@ def _tanimotos(
     for row in range(np.uint64(squares.size)):
         product = np.uint64(0)
         first = np.uint64(firsts[row])
-        # Unsigned indices: signed ones would be checked for wrap-around in every turn.
+        # Indices are unsigned: signed ones would be checked for wrap-around at every step.
         for i in range(np.uint64(own.size) // width):
             for j in range(np.uint64(firsts[row + _ONE]) - first):
                 shared = np.uint64(0)
@@ -244,9 +243,9 @@ def _tanimotos(
 
 @attrs.frozen
 class _ByVector(SignatureMethod):
-    """Tanimoto coefficient of two vectors.
+    """Compares two vectors by their Tanimoto coefficient.
 
-    Payload: :func:`pack`. A page whose vector is zero equals only a page with the same normalised
+    Payload: :func:`pack`. A page with a zero vector matches only pages with the same normalised
     text; its payload is a zero byte and the MD5 of that text.
     """
 
@@ -255,12 +254,12 @@ class _ByVector(SignatureMethod):
 
     @property
     def has_keys(self) -> bool:
-        """False: frequencies have no keys, so the common candidates are compared."""
+        """False: frequencies have no keys, so the usual candidates are compared."""
         return False
 
     @abstractmethod
     def vector(self, text: str) -> NDArray[np.int64]:
-        """Frequencies in a text, int64[3764]."""
+        """Return the frequencies in a text, int64[3764]."""
 
     def sign(self, page: MethodInput) -> Signature | None:
         vector = self.vector(page.text)
@@ -273,7 +272,7 @@ class _ByVector(SignatureMethod):
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
     def gather(self, payloads: Sequence[bytes]) -> tuple[tuple[bytes, ...], Planes]:
-        """Payloads of many pages, and the bit planes of the vectors among them."""
+        """Return the payloads of many pages, and the bit planes of those that are vectors."""
         return tuple(payloads), Planes.of(payloads)
 
     def similarities(
@@ -287,27 +286,27 @@ class _ByVector(SignatureMethod):
 
 @attrs.frozen
 class CharacterSet(_ByVector):
-    """Tanimoto coefficient of the frequencies of common characters (字集特征向量)."""
+    """Tanimoto coefficient of common character frequencies (字集特征向量)."""
 
     name: ClassVar[str] = "charset"
 
     def vector(self, text: str) -> NDArray[np.int64]:
-        """By the list: one look-up a character."""
+        """Count by the list of characters."""
         positions = _character_positions()[_code_units(text)]
         return np.bincount(positions[positions >= 0], minlength=SIZE)
 
 
 @attrs.frozen
 class MachineCode(_ByVector):
-    """Tanimoto coefficient of the frequencies of machine codes (机内码特征向量).
+    """Tanimoto coefficient of machine code frequencies (机内码特征向量).
 
-    :param encoding: ``utf-16`` fills 2048 positions, ``gb2312`` only 752 with Chinese text
+    :param encoding: with Chinese text ``utf-16`` fills 2048 positions, ``gb2312`` only 752
     """
 
     name: ClassVar[str] = "machine-code"
     encoding: str = attrs.field(default=UTF_16, validator=one_of(UTF_16, GB2312))
 
     def vector(self, text: str) -> NDArray[np.int64]:
-        """By the positions of the codes; no list is needed."""
+        """Count by the positions of the codes, without a list."""
         keys = machine_codes("".join(text.split()), self.encoding)
         return np.bincount(_machine_code_positions()[keys], minlength=SIZE)

@@ -1,19 +1,19 @@
-"""The patent's pipeline: shingles, sample, min-wise fingerprint, classes, SIMD comparison.
+"""The pipeline of a patent: shingles, sample, min-wise fingerprint, classes, SIMD comparison.
 
 龙军, 张祖平, 袁鑫攀, 罗跃逸: patent CN102024065, 基于SIMD优化的网页去重并行方法 (2011).
 
-1. Title and body, segmented by forward maximum matching, without stop words, become shingles of
-   w tokens.
-2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one
-   SIMD register.
-3. Pages that have a value in common form a class; only inside a class pages are compared.
-4. The comparison counts the equal values: similarity = equal / M. Eight values of 16 bits fill a
-   register of 128 bits, and one instruction compares them all.
+1. Title and body, segmented by forward maximum matching, without stop words, become shingles of w
+   tokens.
+2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one SIMD
+   register.
+3. Pages that share a value form a class; only pages of one class are compared.
+4. Equal values are counted: similarity = equal / M. Eight values of 16 bits fill a register of 128
+   bits, and one instruction compares them all.
 
-The patent names neither n nor the threshold, and calls pages of one class alike. Ours: n = 1024,
-so that nearly all pages are compared by all of their shingles; half of the values must agree;
-and because eight values tell Jaccard indexes of 0.6 and 0.8 apart badly, the Jaccard index of all
-shingles, estimated from 512 more minima, must be at least 0.7.
+The patent names neither n nor the threshold and calls pages of one class alike. Ours: n = 1024, so
+that almost all pages are compared by all their shingles; half of the values must agree; and since
+eight values hardly tell Jaccard indexes of 0.6 and 0.8 apart, the Jaccard index of all shingles,
+estimated from 512 more minima, must be at least 0.7.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def token_hashes(tokens: Iterable[str], hash_key: int) -> NDArray[np.uint64]:
-    """Keyed 64-bit hash of each token, in order."""
+    """Return a keyed 64-bit hash of each token, in order."""
     hashed = cache(partial(keyed_hash, hash_key=hash_key))
     return np.array([hashed(token) for token in tokens], np.uint64)
 
 
 def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[np.uint64]:
-    """Hash of each run of ``width`` tokens, in order, repetitions included.
+    """Return a hash of each run of ``width`` tokens, in order, with repetitions.
 
-    Fewer tokens than that are one shingle; no token gives none.
+    Fewer tokens form one shingle; no tokens, none.
     """
     if not tokens:
         return np.empty(0, np.uint64)
@@ -71,7 +71,7 @@ def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[
 
 
 def sampling_step(shingles: int, wanted: int) -> int:
-    """Step L / n that takes about ``wanted`` of L shingles, at least 1.
+    """Return the step L / n, at least 1, that selects about ``wanted`` of L shingles.
 
     >>> sampling_step(1000, 300), sampling_step(10, 300)
     (3, 1)
@@ -80,14 +80,13 @@ def sampling_step(shingles: int, wanted: int) -> int:
 
 
 def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.uint64]:
-    """About ``wanted`` of L shingles.
+    """Select about ``wanted`` of L shingles.
 
-    ``position``: every L/n-th one, as the patent puts it. One token more at the front moves all
-    positions: pages that have 99.7 % of their shingles in common then have none of their samples
-    in common. ``hash`` (our resolution): those whose hash is a multiple of L/n. Text before a
-    shingle has no influence, so that the samples are as alike as the pages, unless L lies on two
-    sides of a multiple of n: the steps then differ, and with them the samples. The smallest hash
-    represents a page that has no such shingle.
+    ``position`` takes every L/n-th shingle, as in the patent. An extra token at the front moves all
+    positions: pages that share 99.7 % of their shingles may then share no samples. ``hash`` (ours)
+    takes shingles whose hash is a multiple of L/n. Earlier text does not affect this, so samples
+    are as similar as the pages, unless L/n, rounded, differs between them. A page without such a
+    shingle is represented by its smallest hash.
     """
     step = sampling_step(len(shingles), wanted)
     if mode == POSITION:
@@ -96,7 +95,7 @@ def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.u
     return chosen if len(chosen) else np.sort(shingles)[:1]
 
 
-# Min-wise fingerprints, 16 bits a position.
+# Min-wise fingerprints, 16 bits per position.
 
 POSITION_BITS: Final = 16
 FINGERPRINT_SEED: Final = 1
@@ -105,14 +104,14 @@ VERIFICATION_MINIMA: Final = 512
 
 
 def fold16(minima: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """16 bits of each 32-bit minimum.
+    """Return 16 bits of each 32-bit minimum.
 
-    Minima are small numbers and their lowest bits go together over the positions, so they are
-    mixed first (MurmurHash3's finalizer, bit for bit) and the high half is kept.
+    Minima are small and their lowest bits are correlated across positions, so they are mixed first
+    (MurmurHash3's finaliser, bit for bit), and the high half is kept.
     """
     values = (minima ^ minima >> np.uint32(16)) * np.uint32(0x85EBCA6B)
     values = (values ^ values >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    # Of `values ^ values >> 16` the high half is that of `values`.
+    # `values ^ values >> 16` has the same high half as `values`.
     return np.asarray(values >> np.uint32(16), np.uint16)
 
 
@@ -124,25 +123,25 @@ def _hasher(minima: int, seed: int) -> MinHasher:
 
 
 def fingerprint(sample: NDArray[np.uint64], positions: int) -> NDArray[np.uint16]:
-    """Fingerprint of M positions of a sample that is not empty, uint16[M].
+    """Return the fingerprint of a non-empty sample with M positions, uint16[M].
 
-    The permutations are those of the package's MinHash.
+    Its permutations are those of the package's MinHash.
     """
-    features = np.ascontiguousarray(sample)  # by position it is a part with steps
+    features = np.ascontiguousarray(sample)  # sampling by position returns a strided view
     return fold16(_hasher(positions, FINGERPRINT_SEED).of_features(features))
 
 
 def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Sketch of all shingles, uint64[8], from which the Jaccard index is estimated.
+    """Return a sketch of all shingles, uint64[8], for estimating the Jaccard index.
 
-    Its permutations are other ones than those of the fingerprint, so it verifies independently.
+    Its permutations differ from those of the fingerprint, so the check is independent.
     """
     from dedup_middleware.signature.minhash import sketch
 
     return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
 
 
-# Equal positions.
+# Counting equal positions.
 
 (ir,) = compiler("llvmlite.ir")
 LANES: Final = 8  # positions in a register
@@ -154,7 +153,7 @@ _LANES = np.uint64(LANES)
 
 @operation("uint64")
 def _equal_lanes(builder: Any, array: Any, start: Any, query: Any, offset: Any) -> Any:
-    """How many of ``array[start:start + 8]`` equal their counterpart in ``query[offset:]``."""
+    """Count the elements of ``array[start:start + 8]`` equal to those of ``query[offset:]``."""
     lanes = ir.VectorType(ir.IntType(16), LANES)
     loaded = []
     for one, first in ((array, start), (query, offset)):
@@ -171,7 +170,7 @@ def _equal_positions(rows: NDArray[np.uint16], query: NDArray[np.uint16]) -> NDA
     width = np.uint64(query.size)
     count = np.uint64(rows.size) // width
     out = np.empty(count, np.uint8)
-    # Unsigned indices: signed ones would be checked for wrap-around in every turn.
+    # Indices are unsigned: signed ones would be checked for wrap-around at every step.
     for row in range(count):
         total = _ZERO
         for unit in range(_ZERO, width, _LANES):
@@ -181,7 +180,7 @@ def _equal_positions(rows: NDArray[np.uint16], query: NDArray[np.uint16]) -> NDA
 
 
 def registers(fingerprints: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """Fingerprints, shape (n, M), with zeros behind them that fill the last register."""
+    """Pad fingerprints, shape (n, M), with zeros to whole registers."""
     count, positions = fingerprints.shape
     if positions % LANES == 0:
         return np.ascontiguousarray(fingerprints, np.uint16)
@@ -193,11 +192,11 @@ def registers(fingerprints: NDArray[np.uint16]) -> NDArray[np.uint16]:
 def equal_positions(
     fingerprints: NDArray[np.uint16], query: NDArray[np.uint16]
 ) -> NDArray[np.uint8]:
-    """Number of positions at which each fingerprint equals the query, uint8[n].
+    """Return the number of positions at which each fingerprint equals the query, uint8[n].
 
     :param fingerprints: uint16, shape (n, M)
     :param query: uint16, shape (M,), M from 1 to 255
-    :raises ValueError: shapes that do not fit
+    :raises ValueError: the shapes do not fit
     """
     if fingerprints.ndim != 2 or query.shape != fingerprints.shape[1:] or not 0 < query.size < 256:
         raise ValueError(
@@ -216,10 +215,10 @@ def equal_positions(
 def class_keys(
     values: NDArray[np.uint16], any_position: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    """The classes of a fingerprint: pages are in one class when they share one of these keys.
+    """Return the classes of a fingerprint as keys: pages with a common key are in one class.
 
-    Values at different positions come from different permutations, so an equal value at another
-    position, which the patent's text allows (``any_position``), is chance.
+    Different positions have different permutations, so equal values at different positions, which
+    the patent's text allows (``any_position``), are chance.
     """
     pairs = {
         (0 if any_position else j, value << 64 - POSITION_BITS)
@@ -230,18 +229,18 @@ def class_keys(
 
 @attrs.frozen
 class Csu(KeyedMethod):
-    """Equal positions of two min-wise fingerprints, verified by the Jaccard index.
+    """Compares equal positions of min-wise fingerprints, verified by the Jaccard index.
 
-    The similarity is equal / M for pages whose estimated Jaccard index is at least ``verify``, and
-    0 for others. Payload: M values ``<u2``, then the sketch, 8 words ``<u8``.
+    The similarity is equal / M if the estimated Jaccard index is at least ``verify``, otherwise 0.
+    Payload: M values ``<u2``, then the sketch, 8 words ``<u8``.
 
-    :param threshold: share of the positions that must be equal
-    :param verify: Jaccard index of the shingles that a duplicate must have; 0: no verification
+    :param threshold: share of positions that must be equal
+    :param verify: least Jaccard index of a duplicate's shingles; 0: no verification
     :param positions: M, 7 to 10
     :param width: tokens in a shingle, 2 to 4 in the patent; 5 is for comparison
-    :param samples: n, shingles that are sampled, about
+    :param samples: n, approximate number of sampled shingles
     :param sampling: ``hash``, or the patent's ``position``
-    :param any_position: pages with equal values at different positions are in one class too
+    :param any_position: also put pages with equal values at different positions into one class
     """
 
     name: ClassVar[str] = "csu"
@@ -256,7 +255,7 @@ class Csu(KeyedMethod):
     any_position: bool = False
 
     def sign(self, page: MethodInput) -> Signature | None:
-        # None holds the separator between title and body.
+        # No token contains the separator of title and body.
         parts = (page.title_tokens, page.tokens)
         shingles = np.concatenate([shingle_hashes(p, self.width, self.hash_key) for p in parts])
         if not len(shingles):
@@ -270,7 +269,7 @@ class Csu(KeyedMethod):
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
     def gather(self, payloads: Sequence[bytes]) -> tuple[int, list[int], NDArray[np.void]]:
-        """How many pages there are, which of them have a fingerprint, and these with sketches."""
+        """Return the number of pages, which have fingerprints, and these with their sketches."""
         record = np.dtype([("values", "<u2", (self.positions,)), ("sketch", "<u8", (8,))])
         places = [i for i, payload in enumerate(payloads) if len(payload) == record.itemsize]
         return len(payloads), places, np.frombuffer(b"".join(payloads[i] for i in places), record)

@@ -1,6 +1,6 @@
-"""Methods whose signature is a digest: two pages are duplicates when one digest is equal.
+"""Methods whose signature is a digest: pages are duplicates if a digest is equal.
 
-MD5 of the body (a method that the paper on character sets compares with), and four of a survey of
+MD5 of the body (a baseline of the paper on character sets), and four methods of a survey of
 fingerprint rules (網頁排重演算法, 2009): text profiles, feature lists, keyword rules and I-Match.
 """
 
@@ -28,75 +28,75 @@ DIGEST_BYTES = 16
 
 
 def md5(text: str) -> bytes:
-    """MD5 of the text in UTF-8, 16 bytes; lone surrogates are no error."""
+    """Return the MD5 of a text in UTF-8, 16 bytes; lone surrogates are allowed."""
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.md5(data, usedforsecurity=False).digest()
 
 
 def digest_key(digest: bytes, hash_key: int) -> int:
-    """64-bit key of a digest; who does not know ``hash_key`` can't craft pages for a bucket."""
+    """Return a keyed 64-bit hash of a digest, so that outsiders can't craft pages for a bucket."""
     return keyed_hash(digest.hex(), hash_key)
 
 
 def digest_signature(digest: bytes, hash_key: int, rest: bytes = b"") -> Signature:
-    """One key in group 0; payload: the digest (16 bytes), then ``rest``."""
+    """Return a signature with one key in group 0; payload: the digest (16 bytes), then ``rest``."""
     return Signature(((0, digest_key(digest, hash_key)),), digest + rest)
 
 
 @attrs.frozen(kw_only=True)
 class DigestMethod(KeyedMethod):
-    """A method whose signature is one digest, 16 bytes: similarity 1 if it is equal, else 0."""
+    """A method with one 16-byte digest: similarity 1 if it is equal, else 0."""
 
     threshold: float = share(1.0)
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
+        """Return 1.0 if the first 16 bytes of the payloads are equal, else 0.0."""
         return float(a.payload[:DIGEST_BYTES] == b.payload[:DIGEST_BYTES])
 
 
 @attrs.frozen(kw_only=True)
 class TextDigestMethod(DigestMethod):
-    """A method whose signature is the MD5 of a text that it makes of a page."""
+    """A method that takes the MD5 of a text derived from a page."""
 
     @abstractmethod
     def hashed(self, page: MethodInput) -> str:
-        """What the MD5 is of; "" for a page that has nothing to compare."""
+        """Return the text to hash; "" if the page has nothing to compare."""
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """One key in group 0; payload: the MD5."""
+        """Return one key in group 0; payload: the MD5."""
         text = self.hashed(page)
         return digest_signature(md5(text), self.hash_key) if text else None
 
 
 @attrs.frozen(kw_only=True)
 class Md5(TextDigestMethod):
-    """MD5 of the body, letter for letter."""
+    """MD5 of the body as it is."""
 
     name: ClassVar[str] = "md5"
     reads_tokens: ClassVar[bool] = False
 
     def hashed(self, page: MethodInput) -> str:
-        """The body; none of a page of white space."""
+        """Return the body; "" if it is only white space."""
         return page.text if page.text.strip() else ""
 
 
-# Fuzzy feature vector and MD5, in the shape of Apache Nutch's TextProfileSignature. Counts are
-# rounded down to multiples of a quantum, so that a word more or less changes few of them; what is
-# below the quantum is left out.
+# Fuzzy feature vector and MD5, in the style of Apache Nutch's TextProfileSignature. Counts are
+# rounded down to multiples of a quantum, so that a few added words change few of them; words below
+# the quantum are left out.
 
 
 def quantum(most: int, rate: float = 0.01) -> int:
-    """QUANT = round(rate * most), at least 2 when the most frequent word occurs more than once.
+    """QUANT = round(rate * most), at least 2 if the most frequent word occurs more than once.
 
     >>> quantum(1), quantum(2), quantum(249), quantum(250)
     (1, 2, 2, 3)
     """
-    # Java's Math.round: halves go up.
+    # As Java's Math.round: halves are rounded up.
     return max(math.floor(rate * most + 0.5), 2 if most > 1 else 1)
 
 
 def text_profile(tokens: Iterable[str], rate: float = 0.01) -> list[tuple[str, int]]:
-    """Words and their quantised counts, by falling count, then by code point.
+    """Return words with quantised counts, by falling count, then by code point.
 
     >>> text_profile("a b a c a c b b b d".split())
     [('b', 4), ('a', 2), ('c', 2)]
@@ -109,7 +109,7 @@ def text_profile(tokens: Iterable[str], rate: float = 0.01) -> list[tuple[str, i
 
 @attrs.frozen(kw_only=True)
 class TextProfile(TextDigestMethod):
-    """MD5 of the profile, a line ``word count`` each.
+    """MD5 of the text profile, one line ``word count`` per word.
 
     :param rate: quantum as a share of the largest count
     """
@@ -118,15 +118,14 @@ class TextProfile(TextDigestMethod):
     rate: float = share(0.01)
 
     def hashed(self, page: MethodInput) -> str:
-        """The lines of the profile."""
+        """Return the lines of the profile."""
         profile = text_profile(page.tokens, self.rate)
         return "\n".join(f"{word} {count}" for word, count in profile)
 
 
-# Rules over the description, the keywords and their weights. Des is the page's description, else
-# the first 512 bytes of its text; T are its N = 10 heaviest keywords, W their weights; D is the
-# distance of two lists of weights, ``|Wi - Wj|**2 / (|Wi|**2 + |Wj|**2)``. Two pages are duplicates
-# if
+# Rules over the description, the keywords and their weights. Des is the page's description, or else
+# the first 512 bytes of its text; T are its N = 10 heaviest keywords, W their weights; the distance
+# D of two lists of weights is ``|Wi - Wj|**2 / (|Wi|**2 + |Wj|**2)``. Two pages are duplicates if
 #
 # * R1: md5(Des) is equal,
 # * R2: md5(T in order of weight) is equal,
@@ -134,8 +133,8 @@ class TextProfile(TextDigestMethod):
 # * R4: R2 holds and D < a,
 # * R5: R3 holds and D < a.
 #
-# The survey does not say how keywords are weighed. Ours: tf * idf, ties in the order of code
-# points. Its first rule, MD5 of the list of all features by frequency, is :class:`FeatureList`.
+# The survey does not define the weights. Ours: tf * idf, ties in code point order. Its first rule,
+# MD5 of the list of all features by frequency, is :class:`FeatureList`.
 
 RULES: Final = ("R1", "R2", "R3", "R4", "R5")
 DESCRIPTION_BYTES: Final = 512
@@ -144,12 +143,12 @@ _WEIGHED: Final = ("R4", "R5")
 
 
 def cut_bytes(text: str, limit: int) -> str:
-    """The longest beginning of a text that has at most ``limit`` bytes in UTF-8.
+    """Return the longest prefix of a text of at most ``limit`` bytes in UTF-8.
 
     >>> cut_bytes("a排重", 6)
     'a排'
     """
-    # No character has less than a byte, so this much is enough and the rest need not be encoded.
+    # Each character has at least one byte, so this prefix suffices.
     data = text[: limit + 1].encode("utf-8", "surrogatepass")
     end = min(limit, len(data))
     while end < len(data) and data[end] & 0xC0 == 0x80:
@@ -158,14 +157,14 @@ def cut_bytes(text: str, limit: int) -> str:
 
 
 def description(page: MethodInput) -> str:
-    """Des: the page's description, else the first 512 bytes of its text, cut at a character."""
+    """Return Des: the page's description, or else the first 512 bytes of its text."""
     return page.description.strip() or cut_bytes(page.text.strip(), DESCRIPTION_BYTES)
 
 
 def keywords(
     tokens: Sequence[str], frequencies: DocumentFrequencies, count: int
 ) -> list[tuple[str, float]]:
-    """T and W: the ``count`` heaviest terms with their weights tf * idf, heaviest first."""
+    """Return T and W: the ``count`` heaviest terms and their weights tf * idf, heaviest first."""
     terms = Counter(tokens)
     idf = frequencies.idf(list(terms)).tolist()
     weighed = [(term, tf * rarity) for (term, tf), rarity in zip(terms.items(), idf, strict=True)]
@@ -173,7 +172,7 @@ def keywords(
 
 
 def weight_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """D of two lists of weights, 0 for equal ones.
+    """Return the distance D of two lists of weights, 0 if they are equal.
 
     >>> weight_distance(np.array([3.0, 1.0]), np.array([1.0, 1.0]))
     0.3333333333333333
@@ -187,8 +186,8 @@ def weight_distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 class Rules(DigestMethod):
     """One of the five rules; similarity 1 if it holds, else 0.
 
-    Payload: the MD5, 16 bytes; for R4 and R5 then the weights, ``<f4`` each, in the order in which
-    the keywords were hashed.
+    Payload: the MD5, 16 bytes; for R4 and R5 also the weights, ``<f4`` each, in the order in which
+    their keywords were hashed.
 
     :param rule: ``R1`` to ``R5``
     :param keyword_count: N
@@ -203,7 +202,7 @@ class Rules(DigestMethod):
     distance: float = share(0.1)
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Signature of a page; None for a page without text (R1) or tokens (others)."""
+        """Return the signature; None without text (R1) or without tokens (other rules)."""
         if self.rule == "R1":
             des = description(page)
             return digest_signature(md5(des), self.hash_key) if des else None
@@ -228,51 +227,51 @@ class Rules(DigestMethod):
 
 
 def feature_list(tokens: Sequence[str]) -> list[str]:
-    """The distinct words by falling frequency, ties in the order of code points."""
+    """Return the distinct words by falling frequency, ties in code point order."""
     counts = Counter(tokens)
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
 @attrs.frozen(kw_only=True)
 class FeatureList(TextDigestMethod):
-    """MD5 of the feature list, a word a line."""
+    """MD5 of the feature list, one word per line."""
 
     name: ClassVar[str] = "feature-list"
 
     def hashed(self, page: MethodInput) -> str:
-        """The lines of the list."""
+        """Return the lines of the list."""
         return "\n".join(feature_list(page.tokens))
 
 
-# I-Match: the terms of a page that are rare elsewhere, hashed as one string: the 70 % with the
-# largest IDF, in falling order. A. Chowdhury et al.: Collection statistics for fast duplicate
-# document detection, ACM TOIS 20(2), 2002. One more rare word changes the string; so, after A.
-# Kołcz, A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection
-# via lexicon randomization, KDD 2004, further strings are made with lexicons that lack a random
-# part of all terms, and one equal string of any lexicon is enough.
+# I-Match: the page's terms that are rare elsewhere, the 70 % with the largest IDF in falling order,
+# hashed as one string. A. Chowdhury et al.: Collection statistics for fast duplicate document
+# detection, ACM TOIS 20(2), 2002. One additional rare word changes the string. So, after A. Kołcz,
+# A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection via
+# lexicon randomization, KDD 2004, more strings are made with lexicons that lack a random part of
+# all terms, and one equal string is enough.
 
-NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that has none of the page's terms
+NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that lacks all terms of the page
 
 
 def by_rarity(terms: Sequence[str], frequencies: DocumentFrequencies) -> list[str]:
-    """The distinct terms by falling IDF, ties in the order of code points."""
+    """Return the distinct terms by falling IDF, ties in code point order."""
     distinct = sorted(set(terms))
     order = np.argsort(-frequencies.idf(distinct), kind="stable")
     return [distinct[i] for i in order.tolist()]
 
 
 def rarest(ordered: Sequence[str], share: float) -> Sequence[str]:
-    """The first ``share`` of the terms, rounded up, at least one of them.
+    """Return the first ``share`` of the terms, rounded up, at least one.
 
     >>> rarest(["a", "b", "c", "d"], 0.7)
     ['a', 'b', 'c']
     """
-    # A hair less, so that 0.7 * 10 does not become 8.
+    # A small tolerance, so that 0.7 * 10 does not become 8.
     return ordered[: max(1, math.ceil(share * len(ordered) - 1e-9))]
 
 
 def in_lexicon(hashes: NDArray[np.uint64], lexicon: int, dropped: float) -> NDArray[np.bool_]:
-    """Which terms a lexicon knows; lexicon 0 knows all, others lack ``dropped`` of all terms.
+    """Return which terms a lexicon has; lexicon 0 has all, others lack ``dropped`` of them.
 
     :param hashes: keyed 64-bit hashes of the terms
     """
@@ -285,10 +284,10 @@ def in_lexicon(hashes: NDArray[np.uint64], lexicon: int, dropped: float) -> NDAr
 def lexicon_digests(
     ordered: Sequence[str], hash_key: int, lexicons: int, dropped: float, share: float
 ) -> list[bytes]:
-    """MD5 of the string of each lexicon, that of the whole lexicon first.
+    """Return the MD5 of each lexicon's string, that of the full lexicon first.
 
     :param ordered: the page's terms by falling IDF
-    :param lexicons: K, randomised lexicons in addition to the whole one
+    :param lexicons: K, number of randomised lexicons besides the full one
     """
     hashes = np.fromiter((keyed_hash(t, hash_key) for t in ordered), np.uint64, len(ordered))
     digests = []
@@ -301,14 +300,14 @@ def lexicon_digests(
 
 @attrs.frozen(kw_only=True)
 class Idf(DigestMethod):
-    """Whether a lexicon gives two pages the same string; similarity 1 or 0.
+    """I-Match: similarity 1 if some lexicon gives both pages the same string, else 0.
 
-    Lexicon k is group k. Payload: for each lexicon the MD5 of its string, 16 bytes, which
-    replaces the string in the second comparison; zeros where the lexicon knows no term of the page.
+    Lexicon k is group k. Payload: for each lexicon the MD5 of its string, 16 bytes, which stands
+    for the string in the second comparison; zeros if it has no term of the page.
 
-    :param share: part of the terms that is kept, those with the largest IDF
-    :param lexicons: K, randomised lexicons in addition to the whole one
-    :param dropped: part of all terms that a randomised lexicon lacks
+    :param share: share of terms that are kept, those with the largest IDF
+    :param lexicons: K, number of randomised lexicons besides the full one
+    :param dropped: share of all terms that a randomised lexicon lacks
     """
 
     name: ClassVar[str] = "idf"

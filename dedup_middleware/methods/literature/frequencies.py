@@ -1,4 +1,4 @@
-"""In how many documents a term occurs: the table behind every inverse document frequency."""
+"""Document frequencies of terms, the table behind every inverse document frequency."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.trie import jieba_file
 
-_FORMAT = 2  # of the built table
+_FORMAT = 2  # version of the cached table
 
 
 def _hash(term: str) -> int:
-    # Not keyed: a table is exchanged between indexes, and who can choose its terms can't gain.
+    # Not keyed: tables are exchanged between indexes, and crafted terms gain an outsider nothing.
     return keyed_hash(term, 0)
 
 
 @attrs.frozen(eq=False)
 class DocumentFrequencies:
-    """Number of documents, and of those with each term; terms are kept as 64-bit hashes.
+    """The number of documents, and for each term (as a 64-bit hash) of those that have it.
 
     :param documents: number N of documents
     :param terms: uint64[n], hashes of the terms, ascending
@@ -38,7 +38,7 @@ class DocumentFrequencies:
 
     @classmethod
     def of_counts(cls, documents: int, counts: Mapping[str, int]) -> DocumentFrequencies:
-        """A table of known frequencies."""
+        """Make a table from known frequencies."""
         hashes = np.fromiter(map(_hash, counts), np.uint64, len(counts))
         order = np.argsort(hashes)
         values = np.fromiter(counts.values(), np.uint32, len(counts))
@@ -48,7 +48,7 @@ class DocumentFrequencies:
         return len(self.terms)
 
     def document_frequencies(self, terms: Sequence[str]) -> NDArray[np.int64]:
-        """How many documents have each term, int64; 0 for terms that are not in the table."""
+        """Return the number of documents with each term, int64; 0 for unknown terms."""
         hashes = np.fromiter(map(_hash, terms), np.uint64, len(terms))
         if not len(self.terms):
             return np.zeros(len(hashes), np.int64)
@@ -57,16 +57,16 @@ class DocumentFrequencies:
         return np.where(found, self.counts[places], 0).astype(np.int64)
 
     def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
-        """Inverse document frequency of each term, ``1 + ln((N + 1) / (df + 1))``.
+        """Return the inverse document frequency of each term, ``1 + ln((N + 1) / (df + 1))``.
 
-        It is never 0, so a term of every document still counts, and finite for unknown terms.
+        It is never 0, so terms of every document still count, and finite for unknown terms.
         """
         counts = self.document_frequencies(terms)
         return np.asarray(1.0 + np.log((self.documents + 1.0) / (counts + 1.0)), np.float64)
 
     @property
     def digest(self) -> str:
-        """Short hash of the whole table, to name it where tables must be equal."""
+        """Return a short hash of the whole table, where tables must be equal."""
         hashed = hashlib.blake2b(np.array(self.documents, "<u8").tobytes(), digest_size=4)
         hashed.update(self.terms.astype("<u8").tobytes())
         hashed.update(self.counts.astype("<u4").tobytes())
@@ -74,11 +74,11 @@ class DocumentFrequencies:
 
 
 def parse_idf(lines: Iterable[str]) -> DocumentFrequencies:
-    """A table from lines ``term idf``, where idf = ln(N / df).
+    """Parse a table from lines ``term idf``, where idf = ln(N / df).
 
-    The rarest term is taken to occur in one document, which gives N.
+    N follows from the assumption that the rarest term occurs in one document.
 
-    :raises ValueError: a line of another form, or none at all
+    :raises ValueError: a malformed line, or no line
 
     >>> table = parse_idf(["的 0.0", "灯塔 2.302585"])
     >>> table.documents, table.document_frequencies(["的", "灯塔"]).tolist()
@@ -100,11 +100,11 @@ def parse_idf(lines: Iterable[str]) -> DocumentFrequencies:
 
 @lru_cache(maxsize=1)
 def background() -> DocumentFrequencies:
-    """The table for those who have none: the one that jieba ships for Chinese, 270,000 terms.
+    """Return the default table, which ships with jieba: 270,000 Chinese terms.
 
-    Terms of other languages are all equally unknown to it. Built once, then read from the cache.
+    Terms of other languages are all unknown to it. It is built once, then read from the cache.
 
-    :raises FileNotFoundError: jieba is not installed, or without the table
+    :raises FileNotFoundError: jieba or its table is not installed
     """
     from dedup_middleware.base.cachefolder import load_or_build
 

@@ -1,4 +1,4 @@
-"""Methods whose signature is a set of 64-bit hashes: the share of members in common decides.
+"""Methods whose signature is a set of 64-bit hashes; the share of common members decides.
 
 The tree of a body's structure, feature strings, and segments of a page.
 """
@@ -22,16 +22,16 @@ from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.normalize import normalize
 
-# Of a set with more than ``limit`` members the smallest are kept; they are a random sample that is
-# the same for equal sets, from which the Jaccard index is estimated (bottom-k sketch; A. Broder:
-# On the resemblance and containment of documents, 1997). Up to the limit it is exact.
+# Of a set with more than ``limit`` members the smallest are kept. They are a random sample that is
+# the same for equal sets and estimates the Jaccard index (bottom-k sketch; A. Broder: On the
+# resemblance and containment of documents, 1997). Smaller sets give it exactly.
 
 LIMIT = 256  # members kept
-KEYS = 16  # members that are keys: at a Jaccard index of 1/3 one is shared in 98 of 100 pairs
+KEYS = 16  # members used as keys: at a Jaccard index of 1/3, 98 of 100 pairs share one
 
 
 def smallest(hashes: Iterable[int], limit: int = LIMIT) -> NDArray[np.uint64]:
-    """The smallest distinct hashes, ascending, at most ``limit``.
+    """Return the smallest distinct hashes, ascending, at most ``limit``.
 
     >>> smallest([5, 3, 5, 9], 2).tolist()
     [3, 5]
@@ -40,17 +40,16 @@ def smallest(hashes: Iterable[int], limit: int = LIMIT) -> NDArray[np.uint64]:
 
 
 def set_signature(hashes: Iterable[int], keys_kept: int = KEYS) -> Signature:
-    """Keys: the smallest members; payload: the 256 smallest, ``<u8`` each, ascending."""
+    """Return a signature: keys: the smallest; payload: the 256 smallest, ``<u8``, ascending."""
     kept = smallest(hashes)
     keys = tuple((0, int(value)) for value in kept[:keys_kept])
     return Signature(keys, kept.astype("<u8").tobytes())
 
 
 def members(signature: Signature) -> NDArray[np.uint64]:
-    """What :func:`set_signature` kept of a set.
+    """Return the members that :func:`set_signature` kept.
 
-    :raises ValueError: bytes that it did not write; a member that is repeated would count as one
-        that both sets have
+    :raises ValueError: bytes that it did not write; a repeated member would count as common
     """
     found = np.frombuffer(signature.payload, "<u8")
     if np.any(found[1:] <= found[:-1]):
@@ -59,15 +58,15 @@ def members(signature: Signature) -> NDArray[np.uint64]:
 
 
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) -> float:
-    """Jaccard index of two sets from what :func:`smallest` kept of them; 0 for empty sets."""
+    """Return the Jaccard index of two sets from what :func:`smallest` kept; 0 for empty sets."""
     both = np.sort(np.concatenate((a, b)))
     if not len(both):
         return 0.0
-    # Each set holds a member once, so one that follows itself is in both.
+    # A set holds a member once, so equal neighbours are a common member.
     again = both[1:] == both[:-1]
     union = len(both) - int(np.count_nonzero(again))
     if union > limit and (len(a) >= limit or len(b) >= limit):
-        # Beyond the limit a member may be missing from one side only because it was cut off.
+        # Beyond the limit, a member may be missing on one side only because it was cut off.
         end = int(np.flatnonzero(~again)[limit - 1])
         again, union = again[:end], limit
     return int(np.count_nonzero(again)) / union
@@ -76,7 +75,7 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) ->
 # Paragraphs and sentences of a text.
 
 _CLOSING: Final = "”’」』)）\\]】》\"'"
-# A full stop of Latin script ends a sentence only in front of white space: 3.5 has none.
+# A Latin full stop ends a sentence only before white space, so not in 3.5.
 _SENTENCE: Final = re.compile(
     rf"(?s:.)*?(?:(?:[。！？!?]|\.(?=\s|$))[。！？!?.]*[{_CLOSING}]*|\n+|\Z)"
 )
@@ -84,7 +83,7 @@ FULL_STOP: Final = re.compile(r"。|\.(?=\s|$)")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text with their end marks, without white space around them.
+    """Return the sentences of a text with their end marks, stripped of white space.
 
     >>> sentences("一共3.5吨。真的？是。")
     ['一共3.5吨。', '真的？', '是。']
@@ -93,32 +92,32 @@ def sentences(text: str) -> list[str]:
 
 
 def without_space(text: str) -> str:
-    """A text without its white space, so that reprints with other breaks agree."""
+    """Remove the white space of a text, so that reprints with other line breaks agree."""
     return "".join(text.split())
 
 
 def bare(text: str) -> str:
-    """Normal form of a text without white space."""
+    """Normalise a text and remove its white space."""
     return without_space(normalize(text))
 
 
 def letters(text: str) -> str:
-    """The letters, digits and ideographs of a text, nothing else."""
+    """Return only the letters, digits and ideographs of a text."""
     return "".join(filter(str.isalnum, text))
 
 
-# The methods that the paper on character sets is measured against.
+# Baselines of the paper on character sets.
 #
-# 李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57,
-# doi 10.3778/j.issn.1002-8331.1503-0340: MD5 of the body, the tree of the body's structure, and the
-# feature strings of 吴平博, 陈群秀, 马亮: 基于特征串的大规模中文网页快速去重算法研究,
-# 中文信息学报 2003,17(2):28-35.
+# 李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57, doi
+# 10.3778/j.issn.1002-8331.1503-0340: MD5 of the body, the tree of the body's structure, and the
+# feature strings of 吴平博, 陈群秀, 马亮: 基于特征串的大规模中文网页快速去重算法研究, 中文信息学报
+# 2003,17(2):28-35.
 #
-# Neither the paper nor its table says when two trees or two sets of feature strings are alike.
-# Ours: by the share of their leaves or strings that they have in common (Dice), in normal form and
-# without white space; half of them make a duplicate. Nor is it said whether the two sentences of a
-# paragraph are one leaf of the tree or two. One agrees with the paper's table: of 250 edited pages
-# of news, drawn ten times, it finds 222 on average and two leaves 246, where the table has 213.
+# The paper does not say when two trees or two sets of feature strings match. Ours: normalised,
+# without white space, and by the share of common leaves or strings (Dice); a half makes a
+# duplicate. Nor does it say whether the two sentences of a paragraph are one leaf or two. One leaf
+# agrees with the paper's table: of 250 edited news pages, drawn ten times, it finds 222 on average,
+# two leaves 246, and the table has 213.
 
 BY_PARAGRAPH: Final = "paragraph"
 BY_SENTENCE: Final = "sentence"
@@ -126,9 +125,7 @@ BY_SENTENCE: Final = "sentence"
 
 @attrs.frozen(kw_only=True)
 class HashSetMethod(KeyedMethod):
-    """A method whose signature is a set of hashes (:func:`set_signature`): the share of the members
-    of both sets that the other has too decides.
-    """
+    """A method that compares sets of hashes (:func:`set_signature`) by their common members."""
 
     reads_tokens: ClassVar[bool] = False
     keys_kept: ClassVar[int] = KEYS
@@ -136,24 +133,24 @@ class HashSetMethod(KeyedMethod):
 
     @abstractmethod
     def hashes(self, text: str) -> list[int]:
-        """The set of a body, keyed; empty for one that has nothing to compare."""
+        """Return the keyed hashes of a body; an empty list if it has nothing to compare."""
 
     def sign(self, page: MethodInput) -> Signature | None:
         hashes = self.hashes(page.text)
         return set_signature(hashes, self.keys_kept) if hashes else None
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Dice's coefficient by the Jaccard index: 2 J / (1 + J)."""
+        """Return Dice's coefficient, computed from the Jaccard index: 2 J / (1 + J)."""
         value = jaccard(members(a), members(b))
         return 2 * value / (1 + value)
 
 
 def structure_leaves(text: str, leaves: str = BY_PARAGRAPH) -> list[bytes]:
-    """Leaves of the tree (正文结构树): MD5 of the first and the last sentence of each paragraph.
+    """Return the leaves of the tree (正文结构树): MD5s of first and last sentences of paragraphs.
 
-    A paragraph is a line. The one sentence of a paragraph is its first and its last.
+    A paragraph is a line. A single sentence is both first and last.
 
-    :param leaves: ``paragraph``: one of each, of both sentences; ``sentence``: one of each sentence
+    :param leaves: ``paragraph``: one leaf for both sentences; ``sentence``: one for each sentence
     """
     found = []
     for paragraph in normalize(text).splitlines():
@@ -161,29 +158,29 @@ def structure_leaves(text: str, leaves: str = BY_PARAGRAPH) -> list[bytes]:
         if not parts:
             continue
         ends = parts if len(parts) == 1 else [parts[0], parts[-1]]
-        # White space, which no sentence has any more, keeps the two apart.
+        # Sentences have no white space, so it separates them.
         found += [md5(end) for end in ends] if leaves == BY_SENTENCE else [md5("\n".join(ends))]
     return found
 
 
 @attrs.frozen(kw_only=True)
 class StructureTree(HashSetMethod):
-    """Share of the leaves that two trees have in common.
+    """Share of leaves that two trees have in common.
 
-    :param leaves: of each ``paragraph``, or of each first and last ``sentence``
+    :param leaves: one per ``paragraph``, or per first and last ``sentence``
     """
 
     name: ClassVar[str] = "structure-tree"
     leaves: str = attrs.field(default=BY_PARAGRAPH, validator=one_of(BY_PARAGRAPH, BY_SENTENCE))
 
     def hashes(self, text: str) -> list[int]:
-        """Those of the leaves; none of white space."""
+        """Return the hashes of the leaves; none for white space."""
         leaves = structure_leaves(text, self.leaves)
         return [digest_key(leaf, self.hash_key) for leaf in leaves]
 
 
 def feature_strings(text: str, radius: int = 5) -> list[str]:
-    """The letters around each full stop (特征串): ``radius`` before it, ``radius`` behind it.
+    """Return the letters around each full stop (特征串): ``radius`` before and ``radius`` after it.
 
     Only full stops count, since adverts and navigation have none. The end of the text counts as
     one, so that every text has a feature string (ours).
@@ -207,7 +204,7 @@ def feature_strings(text: str, radius: int = 5) -> list[str]:
 
 @attrs.frozen(kw_only=True)
 class FeatureString(HashSetMethod):
-    """Share of the feature strings that two pages have in common.
+    """Share of feature strings that two pages have in common.
 
     :param radius: letters on each side of a full stop
     """
@@ -216,22 +213,22 @@ class FeatureString(HashSetMethod):
     radius: int = attrs.field(default=5, validator=whole(1, 1000, " characters"))
 
     def hashes(self, text: str) -> list[int]:
-        """Those of the strings; none of a body without letters."""
+        """Return the hashes of the strings; none for a body without letters."""
         strings = feature_strings(text, self.radius)
         return [keyed_hash(string, self.hash_key) for string in strings]
 
 
-# Segment signatures: a page is cut into n pieces, each is signed, m equal ones decide. The source,
-# 網頁排重演算法, a survey of fingerprint rules (2009), cuts by position, where one character more
-# at the front changes every piece. Ours: cuts are made between sentences where there are enough of
-# them, and the signatures are compared as sets.
+# Segment signatures: a page is cut into n pieces, each is signed, and m equal ones decide. The
+# source, 網頁排重演算法, a survey of fingerprint rules (2009), cuts by position, so one more
+# character at the front changes every piece. Ours: cuts are made between sentences if there are
+# enough, and signatures are compared as sets.
 
 
 def segments(text: str, count: int) -> list[str]:
-    """A text in ``count`` pieces, in normal form and without white space.
+    """Cut a text into ``count`` pieces, normalised and without white space.
 
-    Sentences are dealt out evenly in their order. Are there too few, the longest piece is halved
-    until there are enough; a text of fewer characters gives fewer pieces.
+    Sentences are distributed evenly in order. If they are too few, the longest piece is halved
+    until there are enough; a text with fewer characters gives fewer pieces.
 
     >>> segments("一二。三四。五。", 2), segments("一二三四", 2)
     (['一二。', '三四。五。'], ['一二', '三四'])
@@ -254,10 +251,10 @@ def segments(text: str, count: int) -> list[str]:
 class Segments(HashSetMethod):
     """Equal segments of two pages, compared as sets: similarity = equal / n.
 
-    A page with fewer than n different segments is compared by those it has. All are keys.
+    A page with fewer than n different segments is compared by those. All segments are keys.
 
     :param threshold: m / n; the default is 5 of 8
-    :param count: n, segments of a page
+    :param count: n, segments per page
     """
 
     name: ClassVar[str] = "segments"
@@ -266,10 +263,10 @@ class Segments(HashSetMethod):
     count: int = attrs.field(default=8, validator=whole(1, 64, " segments"))
 
     def hashes(self, text: str) -> list[int]:
-        """Those of the segments; none of white space."""
+        """Return the hashes of the segments; none for white space."""
         return [keyed_hash(part, self.hash_key) for part in segments(text, self.count)]
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """The share of equal segments, of the page that has more of them."""
+        """Return the share of equal segments, relative to the page with more segments."""
         first, second = members(a), members(b)
         return len(np.intersect1d(first, second)) / max(len(first), len(second))

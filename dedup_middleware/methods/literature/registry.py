@@ -1,4 +1,4 @@
-"""The methods of the literature by name, made from settings, and the signatures of documents."""
+"""Creates the methods of the literature by name and settings, and signs documents with them."""
 
 from __future__ import annotations
 
@@ -49,11 +49,10 @@ _BITS: Final = 64
 
 
 def literature(options: Options, hash_key: int = 0) -> SignatureMethod | None:
-    """The method of the literature that the options name; None if they name another one.
+    """Return the method of the literature that the options name; None if it is another method.
 
-    :param hash_key: key of its hashes; the two methods on character sets have none, their codes
-        are prescribed
-    :raises OptionsError: a parameter that the method lacks, or a value that it can't use
+    :param hash_key: key for its hashes; the character set methods have prescribed codes instead
+    :raises OptionsError: an unknown parameter, or an unusable value
     """
     if options.method not in LITERATURE:
         if options.method_parameters:
@@ -76,7 +75,7 @@ def _fields(kind: Any) -> tuple[attrs.Attribute[Any], ...]:
 
 
 def settable(kind: type[SignatureMethod]) -> dict[str, Any]:
-    """The parameters that a setting can give, with their defaults."""
+    """Return the parameters that a setting can change, with their defaults."""
     return {
         field.name: field.default
         for field in _fields(kind)
@@ -85,9 +84,9 @@ def settable(kind: type[SignatureMethod]) -> dict[str, Any]:
 
 
 def parse_parameters(text: str, kind: type[SignatureMethod]) -> dict[str, Any]:
-    """Parameters from ``name=value name=value``.
+    """Parse parameters from ``name=value name=value``.
 
-    :raises OptionsError: another form, an unknown name, a value of another type
+    :raises OptionsError: malformed text, an unknown name, or a value of the wrong type
 
     >>> parse_parameters("rule=R1, keyword_count=12", Rules)
     {'rule': 'R1', 'keyword_count': 12}
@@ -118,7 +117,7 @@ def _converted(text: str, name: str, value: str, default: Any) -> Any:
 
 
 def describe(method: SignatureMethod) -> str:
-    """Name and parameters that decide whether two signatures can be compared; not the hash key.
+    """Return name and parameters that signatures must share to be comparable, without the hash key.
 
     >>> describe(Csu())[:40]
     'csu(any_position=False, positions=8, sam'
@@ -137,10 +136,10 @@ def describe(method: SignatureMethod) -> str:
 
 @attrs.frozen
 class Signer:
-    """Signs documents by one method; thread-safe once built.
+    """Signs documents with one method; thread-safe once built.
 
     :param shingler: segments text as the method prescribes
-    :param segmentation: fingerprint of the shingler, if the method has one of its own
+    :param segmentation: fingerprint of the shingler, if the method has its own
     """
 
     method: SignatureMethod
@@ -150,11 +149,11 @@ class Signer:
 
     @property
     def parameters(self) -> str:
-        """The method and all that must be equal for two signatures to be comparable."""
+        """All parameters, and the method, that comparable signatures must share."""
         return f"{describe(self.method)} {self._segmentation}".rstrip()
 
     def __call__(self, title: str, text: str, description: str = "") -> Signature | None:
-        """The signature of a page, or None if there is nothing to compare."""
+        """Return the signature of a page, or None if there is nothing to compare."""
 
         def tokens(part: str) -> tuple[str, ...]:
             return tuple(self._shingler.tokens(part)) if self.method.reads_tokens else ()

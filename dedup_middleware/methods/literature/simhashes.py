@@ -1,7 +1,7 @@
 """Methods whose signature is the signs of a sum of random vectors: SimHash and random projection.
 
-M. Charikar: Similarity estimation techniques from rounding algorithms, STOC 2002; G. Manku,
-A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007.
+M. Charikar: Similarity estimation techniques from rounding algorithms, STOC 2002; G. Manku, A.
+Jain, A. Das Sarma: Detecting near-duplicates for web crawling, WWW 2007.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.trie import jieba_file
 
-# Signatures that are one SimHash: four 16-bit blocks as keys, Hamming distance as comparison. Two
-# fingerprints that differ in at most three of 64 bits have one of four blocks in common (Manku et
-# al.). The keys are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C,
-# 11D``, the number of a block and the block.
+# Signatures that are one SimHash: four 16-bit blocks as keys, compared by Hamming distance. Two
+# fingerprints that differ in at most three of 64 bits share one of four blocks (Manku et al.). Keys
+# are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C, 11D``, the
+# number of a block, then the block.
 
 BITS: Final = 64
 BLOCKS: Final = 4
 BLOCK_BITS: Final = BITS // BLOCKS
-#: similarity of two fingerprints that differ in three bits
+#: similarity of fingerprints that differ in three bits
 WITHIN_3_BITS: Final = 1 - 3 / BITS
 
 
 def blocks(simhash: int) -> tuple[int, ...]:
-    """The four 16-bit blocks of a fingerprint, highest bits first.
+    """Return the four 16-bit blocks of a fingerprint, highest bits first.
 
     >>> [hex(block) for block in blocks(0x0001_0002_0003_0004)]
     ['0x1', '0x2', '0x3', '0x4']
@@ -47,20 +47,20 @@ def blocks(simhash: int) -> tuple[int, ...]:
 
 
 def simhash_signature(simhash: int) -> Signature:
-    """Keys: block i, in the high bits, in group i; payload: the fingerprint, 8 bytes."""
+    """Return a signature: key i, in group i, is i followed by block i; payload: 8 bytes."""
     keys = enumerate(block << BITS - BLOCK_BITS for block in blocks(simhash))
     return Signature(tuple(keys), simhash.to_bytes(8, "little"))
 
 
 def simhash_of(signature: Signature) -> int:
-    """The fingerprint that a signature was made of."""
+    """Return the fingerprint in a signature."""
     return int.from_bytes(signature.payload, "little")
 
 
 def differing_bits(a: Signature, b: Signature) -> int:
-    """Hamming distance of two payloads.
+    """Return the Hamming distance of two payloads.
 
-    :raises ValueError: they have different lengths
+    :raises ValueError: their lengths differ
     """
     if len(a.payload) != len(b.payload):
         raise ValueError("signs of another number can't be compared")
@@ -70,24 +70,24 @@ def differing_bits(a: Signature, b: Signature) -> int:
 class OneSimHash(KeyedMethod):
     """A method whose signature is one SimHash (:func:`simhash_signature`).
 
-    With a threshold below 3 bits the four tables no longer find every page.
+    If the threshold allows more than 3 differing bits, the four tables may miss pages.
     """
 
     is_simhash: ClassVar[bool] = True
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Similarity of two pages: ``1 - hamming / 64``."""
+        """Return the similarity of two pages, ``1 - hamming / 64``."""
         return 1 - differing_bits(a, b) / BITS
 
 
 # SimHash of words with the feature hashes of a lecture (罗刚: 搜索引擎开发实践, lecture 13,
 # 文档排重).
 #
-# The lecture's own two feature hashes are here for fidelity. Both bias bits: they repeat the few
-# bits of an ordinal or of a short word, so a bit of the fingerprint is one of at most b votes. The
-# keyed hash is the default. Where the lecture shifts an ``int`` (``1 << c``), only 32 bits of the
-# histogram are ever counted; all shifts here have 64 bits. The lecture sets a bit where the sum is
-# 0 or more, the package's SimHash (and Manku et al.) where it is more than 0.
+# The lecture's two feature hashes are here for fidelity. Both bias bits: they repeat the few bits
+# of an ordinal or a short word, so each bit of the fingerprint is one of at most b votes. The keyed
+# hash is the default. The lecture shifts an ``int`` (``1 << c``), so only 32 bits of its histogram
+# are counted; here all shifts have 64 bits. The lecture sets a bit if the sum is at least 0, the
+# package's SimHash (and Manku et al.) if it is more than 0.
 
 KEYED: Final = "keyed"
 ENUMERATED: Final = "enumerated"
@@ -100,11 +100,11 @@ _MASK: Final = (1 << BITS) - 1
 
 
 def enumerated_hash(ordinal: int, features: int) -> int:
-    """Hash of the feature with a number, of ``features`` there are.
+    """Return the lecture's hash of feature number ``ordinal`` among ``features``.
 
-    As in the lecture: the value starts as the ordinal, of b = ceil(log2 n) bits, and 64 / b times,
-    rounded down, is shifted left by b and the ordinal added, modulo 2**64. The 64 mod b bits left
-    over at the top hold the ordinal's low bits.
+    The value starts as the ordinal, of b = ceil(log2 n) bits. Then, 64 / b times, rounded down, it
+    is shifted left by b and the ordinal added, modulo 2**64. The top 64 mod b bits are its low
+    bits.
 
     :raises ValueError: an ordinal out of range
 
@@ -121,11 +121,11 @@ def enumerated_hash(ordinal: int, features: int) -> int:
 
 
 def character_index(character: str) -> int | None:
-    """Index of a character below 6885: ``(b0 - 176) * 94 + (b1 - 161)`` for the Han characters of
-    GB2312, ``b - 9 + 6768`` for a single byte b.
+    """Return the index of a character, below 6885: ``(b0 - 176) * 94 + (b1 - 161)`` for Han
+    characters of GB2312, ``b - 9 + 6768`` for a single byte b.
 
-    None for what the formula has no place for (ours): other rows of GB2312, characters it lacks,
-    and single bytes outside 9..125.
+    None if the formula has no index for it (ours): other rows of GB2312, characters outside it, and
+    single bytes outside 9..125.
 
     >>> character_index("啊"), character_index("阿"), character_index("A"), character_index("，")
     (0, 1, 6824, None)
@@ -140,11 +140,11 @@ def character_index(character: str) -> int | None:
 
 
 def string_hash(word: str) -> int | None:
-    """The lecture's hash of a Chinese string; None if no character of it has an index.
+    """Return the lecture's hash of a Chinese string; None if none of its characters has an index.
 
-    Horner's rule in base 6885 gives ``original``; then, for i from 0 to 64 / maxBit inclusive,
-    ``h = (h << (maxBit & 63)) + original`` with maxBit = 13 * length, all mod 2**64. Characters
-    without an index are left out, of the length too.
+    Horner's rule in base 6885 gives ``original``; then, for i from 0 to 64 / maxBit inclusive, ``h
+    = (h << (maxBit & 63)) + original`` with maxBit = 13 * length, all mod 2**64. Characters without
+    an index are left out and do not count in the length.
 
     >>> string_hash("阿") == 1 + (1 << 13) + (1 << 26) + (1 << 39) + (1 << 52)
     True
@@ -164,21 +164,19 @@ def string_hash(word: str) -> int | None:
 
 @lru_cache(maxsize=1)
 def dictionary_features() -> Mapping[str, int]:
-    """The words of jieba's dictionary and their ordinals: the order of the lines."""
+    """Return the words of jieba's dictionary with their ordinals in line order."""
     lines = jieba_file("dict.txt").read_text("utf-8").splitlines()
-    # A word that occurs twice has one ordinal, so that they end at the number of words.
+    # A repeated word has one ordinal, so ordinals end at the number of distinct words.
     words = dict.fromkeys(line.split(" ", 1)[0] for line in lines)
     return {word: ordinal for ordinal, word in enumerate(words)}
 
 
 @attrs.frozen
 class Luogang(OneSimHash):
-    """SimHash of the words of a page, each as heavy as it is frequent.
+    """SimHash of the words of a page, weighted by frequency.
 
-    :param hash: ``keyed``, ``enumerated`` (words that jieba's dictionary lacks are left out) or
-        ``string``
-    :param zero_sets: a bit whose votes are balanced (sum 0) is 1, as in the lecture; False: 0, as
-        in the method ``simhash``
+    :param hash: ``keyed``, ``enumerated`` (without words not in jieba's dictionary) or ``string``
+    :param zero_sets: a bit with balanced votes is 1, as in the lecture; else 0, as in ``simhash``
     """
 
     name: ClassVar[str] = "luogang"
@@ -213,23 +211,22 @@ class Luogang(OneSimHash):
 
 
 # Weighted SimHash: words count by how informative they are. The paper of 周游 and 贾创辉 improves
-# the weight of a word but does not print the formula. Ours:
+# the weight of words but does not print the formula. Ours:
 #
 #     w = (1 + ln tf) * idf * length factor * title factor
 #
-# with idf = 1 + ln((N + 1) / (df + 1)), length factor = 1 + ln(min(characters, 8)), because longer
-# words mean less things, and title factor = ``title_boost`` for the words of the title, 1 for
-# others. Each factor can be switched off.
+# with idf = 1 + ln((N + 1) / (df + 1)), length factor = 1 + ln(min(characters, 8)), as longer words
+# have fewer meanings, and title factor = ``title_boost`` for words of the title, 1 for others. Each
+# factor can be switched off.
 
-LONGEST: Final = 8  # characters; longer words are no rarer in meaning
+LONGEST: Final = 8  # characters beyond which words do not get more specific
 
 
 @attrs.frozen
 class WeightedSimHash(OneSimHash):
-    """SimHash of the words of a page, each with the weight above; a duplicate within 3 bits.
+    """SimHash of the words of a page, weighted as above; a duplicate within 3 bits.
 
-    ``tf``, ``idf``, ``length`` and ``title`` switch factors on; ``title_boost`` is that of a word
-    of the title.
+    ``tf``, ``idf``, ``length`` and ``title`` switch factors on; ``title_boost``: title factor.
     """
 
     name: ClassVar[str] = "weighted-simhash"
@@ -242,7 +239,7 @@ class WeightedSimHash(OneSimHash):
     title_boost: float = attrs.field(default=2.0, validator=between(1.0, 100.0))
 
     def weights(self, counts: Mapping[str, int], title: Collection[str]) -> NDArray[np.float64]:
-        """Weight of each word that is counted, in their order."""
+        """Return the weight of each counted word, in order."""
         words = list(counts)
         weights = np.ones(len(words), np.float64)
         if self.tf:
@@ -267,41 +264,41 @@ class WeightedSimHash(OneSimHash):
         return None if signed is None else simhash_signature(signed.value)
 
 
-# Random projection, of 網頁排重演算法, a survey of fingerprint rules (2009), after Charikar: a
-# random vector of +1 and -1 for each token, summed up; its signs are kept. The vectors are the bits
-# of a keyed hash of the token, so none is kept in memory and every process has the same.
+# Random projection, of 網頁排重演算法, a survey of fingerprint rules (2009), after Charikar: each
+# token has a random vector of +1 and -1; the signs of their sum are kept. Vectors are bits of a
+# keyed hash of the token, so they need no memory and are the same in all processes.
 
 SIGNS: Final = 384
 SIGN_BYTES: Final = SIGNS // 8
 MOST_BLOCKS: Final = 16
-_CHUNK: Final = 4096  # tokens at a time: 12 MB of sums' addends however large the page is
+_CHUNK: Final = 4096  # tokens at a time, 12 MB of vectors for a page of any size
 
 
 def token_bits(token: str, hash_key: int) -> bytes:
-    """The random vector of a token, 384 bits: 1 means +1, 0 means -1."""
+    """Return the random vector of a token, 384 bits: 1 means +1, 0 means -1."""
     key = hash_key.to_bytes(8, "little")
     return blake2b(token.encode("utf-8", "surrogatepass"), digest_size=SIGN_BYTES, key=key).digest()
 
 
 def projection_sums(counts: Mapping[str, int], hash_key: int) -> NDArray[np.int64]:
-    """Sum of the tokens' vectors, each as often as the token occurs, int64[384]."""
+    """Return the sum of the tokens' vectors, each times its count, int64[384]."""
     positive = np.zeros(SIGNS)
     entries = iter(counts.items())
     while chunk := list(islice(entries, _CHUNK)):
         raw = b"".join(token_bits(token, hash_key) for token, _ in chunk)
         bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little").reshape(-1, SIGNS)
-        # Whole numbers below 2**53: doubles add them without error, and BLAS knows doubles.
+        # Exact: doubles hold integers below 2**53, and BLAS multiplies doubles.
         positive += np.array([count for _, count in chunk], np.float64) @ bits.astype(np.float64)
     return 2 * positive.astype(np.int64) - sum(counts.values())
 
 
 def sign_bits(sums: NDArray[np.int64]) -> bytes:
-    """One bit a sum, lowest first: 1 if it is positive."""
+    """Return one bit per sum, lowest first: 1 if it is positive."""
     return np.packbits(sums > 0, bitorder="little").tobytes()
 
 
 def blocks_for(threshold: float) -> int:
-    """Blocks of which one is equal whenever the similarity reaches the threshold.
+    """Return the number of blocks of which one is equal if the similarity reaches the threshold.
 
     >>> blocks_for(372 / 384)
     13
@@ -310,10 +307,10 @@ def blocks_for(threshold: float) -> int:
 
 
 def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
-    """The signs cut into ``count`` blocks, one group each; none if blocks would be too short.
+    """Cut the signs into ``count`` blocks, one group each; none if blocks would be too short.
 
-    By the pigeonhole principle ``count`` blocks find every page that differs in less than
-    ``count`` bits. More than 16 would be shorter than 24 bits, and shared by chance.
+    By the pigeonhole principle ``count`` blocks find every page with fewer than ``count`` differing
+    bits. More than 16 blocks would be shorter than 24 bits and shared by chance.
     """
     if count > MOST_BLOCKS:
         return ()
@@ -329,20 +326,20 @@ def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
 
 @attrs.frozen
 class RandomProjection(KeyedMethod):
-    """Share of equal signs; similar when 372 of 384 agree.
+    """Share of equal signs; by default 372 of 384 make a duplicate.
 
-    Payload: the signs, 48 bytes. With a threshold below 369 / 384 the keys would not find every
-    page, and there are none: the common candidates are compared.
+    Payload: the signs, 48 bytes. Below a threshold of 369 / 384 keys would miss pages, so there are
+    none, and the usual candidates are compared.
     """
 
     name: ClassVar[str] = "random-projection"
-    # The threshold sets the number of blocks, and so the keys.
+    # The threshold determines the number of blocks, and so the keys.
     used_to_compare: ClassVar[frozenset[str]] = frozenset()
     threshold: float = share(372 / SIGNS)
 
     @property
     def has_keys(self) -> bool:
-        """Whether signatures have keys: not below the threshold that 16 blocks allow."""
+        """Whether signatures have keys: not below the threshold for 16 blocks."""
         return blocks_for(self.threshold) <= MOST_BLOCKS
 
     def sign(self, page: MethodInput) -> Signature | None:

@@ -1,4 +1,4 @@
-"""An index that is read and not changed."""
+"""An existing index, and what a crawl would decide about a page."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from dedup_middleware.model.records import State
 
 @attrs.frozen
 class Compared:
-    """A page of the index, compared with the one in question.
+    """A page of the index, compared with the page in question.
 
     ``state`` is ``committed`` (stored), ``pending`` (not stored yet) or ``released`` (not stored
-    after all); only the first makes a page a duplicate. The rest is as in :class:`.Match`.
+    after all); only for a committed page is another dropped. The rest is as in :class:`.Match`.
     """
 
     key: str | None
@@ -54,9 +54,9 @@ class Compared:
 
 @attrs.frozen
 class Opinion:
-    """What would be decided of a page at this moment: outcome, reason and each comparison.
+    """What a crawl would decide about a page now: outcome, reason and every comparison.
 
-    ``outcome`` is one of a verdict, or ``waits``: a like page is pending.
+    ``outcome`` is that of a verdict, or ``waits`` if a similar page is pending.
     """
 
     outcome: str
@@ -67,14 +67,14 @@ class Opinion:
 
 @attrs.frozen
 class Reader:
-    """An open index, and what makes fingerprints that fit it."""
+    """An open index, its method, and a Fingerprinter with the index's hash key."""
 
     index: Index
     method: Method
     fingerprinter: Fingerprinter
 
     async def ask(self, page: Fingerprint) -> Opinion:
-        """What would be decided of a page."""
+        """Return what a crawl would decide about a page."""
         if page.is_empty:
             return Opinion(EMPTY, "no-text", None, ())
         method, index = self.method, self.index
@@ -114,14 +114,14 @@ class Reader:
         return Opinion(outcome, ranking.reason, match, ordered)
 
     async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
-        """What would be decided of a page that a former index is asked about first."""
+        """Return the decision if a former index is searched too, given the decision of this one."""
         if opinion.outcome != NEW:
             return opinion
         found = await attrs.evolve(self, index=former).ask(page)
         if found.match is None or (
             found.match.key is not None and await self.page_ids_of(found.match.key)
         ):
-            return opinion  # there is a newer text of that page
+            return opinion  # this index has a newer text of that page
 
         def marked(one: Compared) -> Compared:
             return attrs.evolve(one, tables=(FORMER, *one.tables))
@@ -130,27 +130,27 @@ class Reader:
         return attrs.evolve(found, match=marked(found.match), candidates=candidates)
 
     def entry(self, page: Fingerprint) -> Entry:
-        """A page as it is entered into the index."""
+        """Return the entry that this page would have in the index."""
         keeps = self.fingerprinter.options.keep_address and not is_content_key(page.key)
         content = content_bytes(page, sketched=self.method.keeps_sketch)
         address = page.key if keeps else None
         return Entry(self.method.bucket_keys(page), content, address, page.payload)
 
     async def page_ids_of(self, key: str) -> list[int]:
-        """Numbers of the stored pages that have this key, ascending."""
+        """Return the ids of the stored pages with this key, ascending."""
         return list(await self.index.lookup(keyed_hash(key, self.fingerprinter.hash_key)))
 
 
 @contextlib.asynccontextmanager
 async def reading_index(options: Options) -> AsyncIterator[Reader]:
-    """Open an index that exists, as it is."""
+    """Open an existing index, which has to have the parameters of the options."""
     async with open_index(options) as index:
         stored = await index.attach()
-        # The parameters do not depend on the key, which is the index's own.
+        # The parameters do not depend on the hash key, which is known only from the index.
         plain = Fingerprinter(options, 0).parameters
         wanted = {**plain, **window_parameter(options.window)}
         fingerprinter = Fingerprinter(options, hash_key_of(stored, options.safe_index_url))
-        # The index keeps further parameters, which matter to neither fingerprints nor window.
+        # Other stored parameters affect neither fingerprints nor the window.
         names = {*wanted, HASH_KEY, *window_parameter(1.0)}
         known = {name: value for name, value in stored.items() if name in names}
         agree(known, wanted, options.safe_index_url)
@@ -158,7 +158,7 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
 
 
 def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Index | None]:
-    """The index that the crawl moves away from (``DEDUP_FORMER_INDEX_URL``), or None."""
+    """Open the index that the crawl migrates from (``DEDUP_FORMER_INDEX_URL``); None if not set."""
     if options.former_index_url:
         return existing_index(
             former_options(options), {"DEDUP_INDEX_URL": "DEDUP_FORMER_INDEX_URL"}
@@ -169,10 +169,10 @@ def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Ind
 def other_index(
     options: Options, address: str, namespace: str | None, argument: str
 ) -> contextlib.AbstractAsyncContextManager[Index]:
-    """An index that exists, and that an argument names instead of the settings.
+    """Open an existing index named by an argument instead of the settings.
 
-    :param namespace: of ``--namespace``, if that is given
-    :param argument: gives the address; for messages
+    :param namespace: value of ``--namespace``, if given
+    :param argument: the argument with the address, for messages
     """
     names = {"DEDUP_INDEX_URL": argument}
     if namespace is not None:
@@ -183,7 +183,7 @@ def other_index(
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is the address of an index that stays, instead of a file.
+    """Whether a text is the address of a persistent index and not a file name.
 
     >>> is_address("sqlite:index.db"), is_address("pages.parquet")
     (True, False)
@@ -195,7 +195,7 @@ def is_address(text: str) -> bool:
 async def existing_index(
     options: Options, names: Mapping[str, str] | None = None
 ) -> AsyncIterator[Index]:
-    """Attach to an index that exists, by :func:`.open_existing`.
+    """Attach to an existing index, by :func:`.open_existing`.
 
     :param names: see :func:`.named_as_given`
     """

@@ -45,11 +45,11 @@ _HTML_ENDINGS = {".html", ".htm", ".xhtml", ".xml"}
 
 
 def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Document:
-    """The page at a place.
+    """Read a page from the web, a file or standard input.
 
-    :param place: an address (http or https), a file, or ``-`` for standard input. What begins
-        like HTML, or ends in .html, is taken for it; all else is plain text in UTF-8.
-    :param key: names the page; None: the address, or a hash of the content
+    :param place: an http or https URL, a file, or ``-`` for standard input. Content that begins
+        like HTML or comes from a file ending in .html is HTML; anything else is plain UTF-8 text.
+    :param key: key of the page; None: its URL, or a hash of the content
     """
     if not place:
         raise CommandError("no page is named: give an address, a file, or - for standard input")
@@ -93,7 +93,7 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         elif isinstance(error, urllib.error.URLError):
-            why = error.reason  # what it was, without the name of urllib's error around it
+            why = error.reason  # the cause, without urllib's wrapper
         raise CommandError(f"{address} can't be fetched: {why}") from error
 
 
@@ -137,7 +137,7 @@ class Check(Subcommand):
 
 
 def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
-    """What people read: one block for each page."""
+    """Format a decision as text, with one block per page."""
     match = opinion.match
     headline = f"{opinion.outcome} ({opinion.reason})"
     if match is not None:
@@ -161,16 +161,16 @@ def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
     return "\n".join(lines)
 
 
-# A word of letters and digits, one Chinese character or kana, spaces, or any other character.
+# A word of letters and digits, a Chinese character or kana, white space, or any other character.
 _CJK = r"\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _PIECE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+|\s+|.")
-USUAL = ("content", "minhash", "simhash")  # methods, in addition to the one of the settings
-LONGEST = 2000  # pieces of each text that are compared: the time grows with their product
+USUAL = ("content", "minhash", "simhash")  # methods compared in addition to that of the settings
+LONGEST = 2000  # pieces compared of each text: the time grows with their product
 
 
 @attrs.frozen
 class Part:
-    """A stretch of two texts: ``same`` is what both have, else one of the two may be empty."""
+    """A stretch of two texts: the same in both, or different and perhaps empty in one."""
 
     same: bool
     a: str
@@ -178,9 +178,9 @@ class Part:
 
 
 def differences(a: str, b: str) -> tuple[list[Part], bool]:
-    """Two texts as stretches that are the same and stretches that differ.
+    """Split two texts into stretches that are equal and stretches that differ.
 
-    :returns: the stretches in order, and whether the ends of long texts were left out
+    :returns: the stretches in order, and whether the texts were too long and have been cut
 
     >>> [part.b for part in differences("雨下了3天。", "雨下了5天。")[0] if not part.same]
     ['5']
@@ -196,7 +196,7 @@ def differences(a: str, b: str) -> tuple[list[Part], bool]:
     return parts, cut
 
 
-_CONTEXT = 40  # characters of what both have, around a difference
+_CONTEXT = 40  # characters of common text shown around a difference
 
 
 class Compare(Subcommand):
@@ -260,7 +260,7 @@ def _show(
         grid.add_row(Text(shown(name)))
     table = plain_table("", "method", "threshold", "A, with B stored", "B, with A stored")
     for row in rows:
-        # In 80 columns no name is broken in its middle.
+        # In 80 columns no method name is broken.
         verdicts = (_in_two_lines(row[order]) for order in ("a_in_b", "b_in_a"))
         table.add_row(row["method"], shown(float(row["threshold"])), *verdicts)
     grid.add_row(table)
@@ -277,7 +277,7 @@ def _in_two_lines(compared: dict[str, Any]) -> str:
 
 
 def _marked(parts: list[Part]) -> Text:
-    """[-only in A-] and {+only in B+}, with a little of what is around."""
+    """Format differences as [-only in A-] and {+only in B+}, with some of the common text."""
     from rich.text import Text
 
     text = Text()

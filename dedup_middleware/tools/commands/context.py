@@ -1,4 +1,4 @@
-"""What all subcommands share: settings, output, exit codes, and the arguments that choose pages."""
+"""What all subcommands share: settings, output, exit codes, and arguments that select pages."""
 
 from __future__ import annotations
 
@@ -28,44 +28,43 @@ if TYPE_CHECKING:
 
 
 OK = 0
-FAILED = 1  # nothing was done, or it ended early; the message says why
-NOT_UNDERSTOOD = 2  # as argparse has it
-FOUND = 3  # check, verify: the answer is "duplicate", or "damaged"
+FAILED = 1  # nothing was done, or the command stopped early; the message says why
+NOT_UNDERSTOOD = 2  # the code of argparse
+FOUND = 3  # the result of check is "duplicate", that of verify "damaged"
 
 
 class CommandError(DedupError):
-    """A subcommand can't be run; the message names the fix."""
+    """A subcommand can't run; the message names the fix."""
 
 
 @attrs.frozen
 class Context:
-    """Settings and output of one run."""
+    """The settings and the output of one command."""
 
     settings: BaseSettings
     options: Options
-    json: bool  # for machines, instead of tables for people
+    json: bool  # print JSON for machines instead of tables for people
     console: Console
 
     def say(self, state: Any, table: Callable[[], Table | str]) -> None:
-        """Print a result: ``state`` as JSON, or what ``table`` makes of it for people."""
+        """Print a result: ``state`` as JSON, or for people what ``table`` returns."""
         if self.json:
             encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
             printed = json.dumps(state, ensure_ascii=False, default=str)
-            # Half of a pair of surrogates, such as a cut emoji, is not UTF-8 either.
+            # A lone surrogate, such as half an emoji, can't be encoded as UTF-8 either.
             if encoding not in {"utf-8", "utf8"} or _has_surrogates(printed):
                 printed = json.dumps(state, default=str)
             print(printed)
             return
         shown = table()
-        # Brackets in the text of a page are no markup; an address that is cut in two lines could
-        # not be copied.
+        # Brackets in a page's text are no markup, and a broken URL could not be copied.
         self.console.print(shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str))
 
     @contextlib.contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-        """A progress bar on standard error, for people at a terminal.
+        """Show a progress bar on standard error if it is a terminal.
 
-        The block gets a function that is called with how much is done, and of how much if known.
+        Yields a function that takes the amount done and optionally the total.
         """
         from rich.console import Console
 
@@ -80,7 +79,7 @@ class Context:
 
 @contextlib.contextmanager
 def writing_output() -> Iterator[None]:
-    """Says of standard output what can't be written, as on a full disk."""
+    """Raise a :class:`CommandError` if standard output can't be written, as on a full disk."""
     try:
         yield
     except BrokenPipeError:
@@ -96,21 +95,21 @@ def _has_surrogates(text: str) -> bool:
 
 
 class Subcommand(ABC):
-    """One command behind ``scrapy dedup``."""
+    """One subcommand of ``scrapy dedup``."""
 
     summary: ClassVar[str]  # one line
-    description: ClassVar[str] = ""  # more lines of help, with the exit codes
+    description: ClassVar[str] = ""  # further help text, with the exit codes
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027 - often none
         """Declare the arguments of the command, except ``--json``."""
 
     @abstractmethod
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        """Run the command; returns its exit code."""
+        """Run the command and return its exit code."""
 
 
 def progress_bars(console: Console) -> Progress:
-    """Progress bars with a description, a count and the time."""
+    """Return progress bars with a description, a count and the elapsed time."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -118,7 +117,7 @@ def progress_bars(console: Console) -> Progress:
 
 
 def plain_table(title: str, *columns: str) -> Table:
-    """A table for people."""
+    """Return an empty table with a title and columns that fold long values."""
     from rich.table import Table
     from rich.text import Text
 
@@ -128,31 +127,31 @@ def plain_table(title: str, *columns: str) -> Table:
     return table
 
 
-_ROOM = 16  # columns of a terminal for values and lines
+_ROOM = 16  # terminal columns needed for values and borders
 
 
 def fact_table(title: str, facts: Mapping[str, object]) -> Table:
-    """Names and values, in two columns without heads."""
+    """Return a table of names and values, without column heads."""
     from rich.console import Console
 
     table = plain_table(title)
     for fact in facts.items():
         add_row(table, *fact)
-    # A long value is folded, the names are not, unless a narrow terminal had no room for values.
+    # Long values are folded and names are not, unless the terminal is too narrow for both.
     longest = max(map(len, facts), default=0)
     table.columns[0].no_wrap = Console().width - longest >= _ROOM
     return table
 
 
 def add_row(table: Table, *values: object) -> None:
-    """A row whose values are shown as they are, brackets and all; long ones are folded."""
+    """Add a row of literal values, brackets included; long ones are folded."""
     from rich.text import Text
 
     table.add_row(*(Text(shown(value), overflow="fold") for value in values))
 
 
 def shown(value: object) -> str:
-    """A value as people read it.
+    """Format a value for people.
 
     >>> shown(None), shown(12345), shown(0.98765)
     ('-', '12,345', '0.988')
@@ -165,14 +164,14 @@ def shown(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.3f}"
-    # A page may bring its own escape sequences, which no terminal should carry out.
+    # Pages may contain escape sequences, which must not reach the terminal.
     return "".join(
         c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(value)
     )
 
 
 def block(head: object, *facts: tuple[str, object]) -> str:
-    """A page with what is known of it: its whole address in a line, then the facts.
+    """Format a page and facts about it: its full address on one line, then the facts.
 
     >>> print(block("https://a.example/1", ("reason", "unchanged"), ("bits", None)))
     https://a.example/1
@@ -182,7 +181,7 @@ def block(head: object, *facts: tuple[str, object]) -> str:
 
 
 def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
-    """Sentences on fields that JSON can't hold, by their names, of so many pages."""
+    """Format how many pages have lost a field that JSON can't hold, by the name of the field."""
     return [
         f"The field {name} of {number:,} pages could not be kept."
         for name, number in sorted(left_out.items())
@@ -190,7 +189,7 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 
 
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
-    """Refuse the name of an output that is no file: a folder, or a device to be replaced."""
+    """Refuse an output path that is not a regular file or, without ``overwrite``, exists."""
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
         raise CommandError(f"{path} is no file: name a file to write to")
     if path is not None and path.exists() and not overwrite:
@@ -198,10 +197,10 @@ def check_output(path: Path | None, *, overwrite: bool = True) -> None:
 
 
 def check_format(path: Path | None, what: str, wanted: str, others: str) -> None:
-    """Refuse a name that promises another format than what is written.
+    """Refuse a file name whose ending promises another format than is written.
 
-    :param what: is written, and as what
-    :param others: endings of other formats, without their points
+    :param what: what is written, and in which format, for the message
+    :param others: endings of other formats, without dots
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     if ending in others.split():
@@ -209,13 +208,13 @@ def check_format(path: Path | None, what: str, wanted: str, others: str) -> None
 
 
 def check_portable(path: Path | None) -> None:
-    """Refuse a name that promises another format than that of an exported index."""
+    """Refuse a file name whose ending promises another format than that of an exported index."""
     others = "csv tsv json jsonl ndjson warc"
     check_format(path, "an index is written as Parquet", ".parquet", others)
 
 
 def check_stays(options: Options) -> None:
-    """Refuse an index that is gone when the command ends."""
+    """Refuse an index that exists only in memory."""
     if options.index_url.startswith("memory:"):
         raise CommandError(
             "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
@@ -223,7 +222,7 @@ def check_stays(options: Options) -> None:
 
 
 def moment(seconds: float) -> str:
-    """A time as people read it, in the time zone of the machine."""
+    """Format a time for people, in the time zone of the machine."""
     return datetime.datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
 
 
@@ -231,9 +230,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
-    """Arguments that choose pages.
+    """Add the arguments that select pages.
 
-    :param journal: with ``--reason``, ``--spider`` and ``--crawl``, which only a journal holds
+    :param journal: also add ``--reason``, ``--spider`` and ``--crawl``, which only a journal knows
     """
     joined = " (all that are given must fit)" if journal else ""
     group = parser.add_argument_group(f"which pages{joined}")
@@ -249,9 +248,9 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970 of an ISO date or time, or of so long ago: ``90s``, ``2h``, ``7d``.
+    """Parse an ISO date or time, or an age such as ``90s``, ``2h``, ``7d``, to seconds since 1970.
 
-    A time without a zone is one of this machine's.
+    A time without a zone is in the time zone of the machine.
     """
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     try:
@@ -266,7 +265,7 @@ def parse_time(text: str) -> float:
 
 
 def to_query(arguments: argparse.Namespace) -> Query:
-    """The pages that :func:`add_selection` chooses, as a query of the journal."""
+    """Return a journal query for the arguments of :func:`add_selection`."""
     given: dict[str, Any] = {"since": arguments.since, "until": arguments.until}
     names = ("key", "host", "reason", "spider", "crawl")
     given |= {f"{name}s": getattr(arguments, name) for name in names}

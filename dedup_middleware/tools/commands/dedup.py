@@ -1,4 +1,4 @@
-"""``scrapy dedup``: finds the subcommand, gives it the settings, turns errors into exit codes."""
+"""``scrapy dedup``: finds the subcommand, passes it the settings, turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dedup_middleware.tools.commands.context import (
     writing_output,
 )
 
-# Module of this package and class of each; it is imported when it is used.
+# Module in this package and class of each subcommand, imported on use.
 SUBCOMMANDS = {
     "stats": ("maintain", "Stats"),
     "check": ("check", "Check"),
@@ -70,10 +70,10 @@ class Command(ScrapyCommand):
         return "See, check and manage near-duplicate pages"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        # Scrapy's own options; those of the subcommand are read by run().
+        # Only Scrapy's own options; run() parses those of the subcommand.
         super().add_options(parser)
-        # Scrapy's parser would answer with its own help before the subcommand is known, and would
-        # take the beginning of a subcommand's option for one of its own.
+        # Scrapy's parser would print its own help before the subcommand is known, and would take
+        # the abbreviated option of a subcommand for its own.
         parser.allow_abbrev = False
         parser.add_argument("-h", "--help", action="store_true", help="show help and exit")
 
@@ -84,7 +84,7 @@ class Command(ScrapyCommand):
             self._dispatch(args, opts)
             with writing_output():
                 flush_output()
-        except BrokenPipeError:  # as by `| head`: what is still to be written has no reader
+        except BrokenPipeError:  # as by `| head`: nobody reads the rest
             self.exitcode = FAILED
         except (DedupError, OSError) as error:
             self.exitcode = FAILED
@@ -120,7 +120,7 @@ class Command(ScrapyCommand):
             out.errors == "strict"
             or (out.errors == "surrogateescape" and out.encoding.lower() not in ("utf-8", "utf8"))
         ):
-            # What its encoding lacks is written as an escape: no command may end for that.
+            # Characters that the encoding lacks are escaped, so that no command fails on them.
             out.reconfigure(errors="backslashreplace")
         with _compiling_logged(name), _ended_by_ctrl_c() as tasks:
             self.exitcode = asyncio.run(self._run(command, arguments, tasks))
@@ -142,11 +142,11 @@ class Command(ScrapyCommand):
 
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[_Tasks]:
-    """Ctrl-C ends a command where it is; by asyncio's handler it would end where it next awaits,
-    and never at a question or while a journal is read.
+    """Make Ctrl-C raise in the command at once. asyncio's own handler would stop it only at its
+    next ``await``, and never while it waits for an answer or reads a journal.
 
-    :returns: a list for the task of the command. It is cancelled, too: Python takes no notice of an
-        exception in a finalizer, where the signal may come.
+    :returns: a list for the command's task, which is cancelled too, because Python ignores an
+        exception that the signal raises in a finalizer
     """
     tasks: _Tasks = []
 
@@ -158,7 +158,7 @@ def _ended_by_ctrl_c() -> Iterator[_Tasks]:
 
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_default or threading.current_thread() is not threading.main_thread():
-        yield tasks  # ignored, as by nohup, or of a program that calls this
+        yield tasks  # SIGINT is ignored, as by nohup, or handled by the calling program
         return
     before = signal.signal(signal.SIGINT, end)
     try:
@@ -169,8 +169,8 @@ def _ended_by_ctrl_c() -> Iterator[_Tasks]:
 
 @contextmanager
 def _compiling_logged(name: str) -> Iterator[None]:
-    """Log to stderr that kernels are compiled, which may take a minute. Other logs are off here."""
-    logger = logging.getLogger("dedup_middleware.base.kernels")  # by name: numba stays lazy
+    """Log to stderr when kernels are compiled, which may take a minute. Other logs are off here."""
+    logger = logging.getLogger("dedup_middleware.base.kernels")  # by name: no numba import
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"scrapy dedup {name}: %(message)s"))
     level = logger.level
@@ -184,7 +184,7 @@ def _compiling_logged(name: str) -> Iterator[None]:
 
 
 def load(name: str) -> Subcommand:
-    """A subcommand by its name."""
+    """Return a subcommand by its name."""
     module, class_name = SUBCOMMANDS[name]
     found = import_module(f"dedup_middleware.tools.commands.{module}")
     command: Subcommand = getattr(found, class_name)()
@@ -192,7 +192,7 @@ def load(name: str) -> Subcommand:
 
 
 def make_parser(name: str, command: Subcommand) -> argparse.ArgumentParser:
-    """The parser of a subcommand."""
+    """Return the argument parser of a subcommand."""
     parser = argparse.ArgumentParser(
         prog=f"scrapy dedup {name}",
         description=f"{command.summary}.\n\n{command.description}".strip(),

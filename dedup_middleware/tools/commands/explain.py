@@ -1,4 +1,4 @@
-"""``scrapy dedup explain``, ``history``, ``clusters`` and ``report``: what the journal says."""
+"""``scrapy dedup explain``, ``history``, ``clusters`` and ``report``, which read the journal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Explain(Subcommand):
         with open_journal(context.options) as journal:
             own = list(journal.drops(Query(keys=frozenset({key}), outcomes=DROPS)))
             roots = {drop.match for drop in own if drop.match is not None} | {key}
-            # An index that keeps no addresses names pages by their ids.
+            # An index without addresses names pages by their ids.
             numbers = {d.number for d in own if d.match is None and d.number is not None}
             queries = [
                 *(Query(matches=frozenset({root}), outcomes=DROPS) for root in sorted(roots)),
@@ -71,7 +71,7 @@ class Explain(Subcommand):
 
 
 def _cluster(journal: JournalStore, dropped: list[Drop]) -> dict[str, Any]:
-    """The stored page of drops that all name the same one."""
+    """Describe the stored page that all these drops name."""
     kept = journal.kept(dropped[0])
     name = dropped[0].match if kept is None else kept.key
     return {
@@ -140,7 +140,7 @@ _DECIDED = ("outcome", "reason", "match", "similarity", "figures")
 
 
 def _entries(drops: Iterable[Drop]) -> list[dict[str, Any]]:
-    """What was decided; entries that say one after the other that nothing had changed are one."""
+    """Format decisions as entries; consecutive ones that say "unchanged" are merged."""
     found: list[dict[str, Any]] = []
     for drop in drops:
         if found and drop.outcome == found[-1]["outcome"] == REVISIT:
@@ -207,7 +207,7 @@ class Clusters(Subcommand):
         return OK
 
 
-_MOST = 1_000_000_000  # decisions or megabytes of a report
+_MOST = 1_000_000_000  # upper bound for the number of decisions, and for megabytes of a report
 
 
 class Report(Subcommand):
@@ -269,7 +269,7 @@ class Report(Subcommand):
 
 
 def _given(context: Context) -> dict[str, str]:
-    """Settings of this command line that say which journal is read; no passwords."""
+    """Return the settings of this command line that choose the journal, without passwords."""
     options = context.options
     values = {
         "DEDUP_INDEX_URL": options.safe_index_url,
@@ -282,7 +282,7 @@ def _given(context: Context) -> dict[str, str]:
 
 
 def _choice(arguments: argparse.Namespace) -> dict[str, str]:
-    """The filters of the report, as its reader sees them."""
+    """Return the filters of the report as shown to its reader."""
     chosen = {
         f"--{name}": ", ".join(getattr(arguments, name))
         for name in ("key", "host", "reason", "spider", "crawl")

@@ -1,4 +1,4 @@
-"""``scrapy dedup files`` and ``spark``: de-duplicate files on this machine, or on Apache Spark."""
+"""``scrapy dedup files`` and ``spark``: de-duplicate files on this machine or on Apache Spark."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Files(Subcommand):
 
 
 def check_rejected(rejected: int, read: int, where: object) -> None:
-    """Refuse to call it done where no row could be read; ``where`` are the reasons."""
+    """Raise if no row could be read; ``where`` is the place with the reasons, for the message."""
     if rejected and rejected == read:
         raise CommandError(
             f"all {read:,} rows were rejected; the reasons are in {where}. Name the fields of your "
@@ -112,10 +112,10 @@ def check_rejected(rejected: int, read: int, where: object) -> None:
 
 
 def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
-    """Refuse an output that would replace another file of the run, or one that was there."""
+    """Refuse outputs that would replace files of the run or, without ``overwrite``, others."""
     from dedup_middleware.tools.files.results import PART, JournalOutput
 
-    # Of a link that leads to itself, Path.resolve() would raise an error.
+    # Path.resolve() would raise for a link that leads to itself.
     names = [os.path.realpath(path) for path in (*plan.inputs, *outputs)]
     for name in names[len(plan.inputs) :]:
         if names.count(name) > 1:
@@ -135,7 +135,7 @@ def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
 
 
 def _in_its_folder(path: Path) -> str:
-    """A file by the folder that it is in; a link is not followed."""
+    """Return a path with its folder resolved, but not the file if it is a link."""
     return str(Path(os.path.realpath(path.parent)) / path.name)
 
 
@@ -146,7 +146,7 @@ def _workers(text: str) -> int:
 
 
 def peak_memory() -> int:
-    """Most bytes of memory that this process had, and the largest of its workers, added up."""
+    """Return peak memory in bytes: this process plus the largest of its workers."""
     unit = 1 if sys.platform == "darwin" else 1024
     processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(resource.getrusage(one).ru_maxrss for one in processes) * unit
@@ -172,7 +172,7 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
 
 
 def doubtful_lines(state: dict[str, Any]) -> list[str]:
-    """Of a run or a job: rows that may be several."""
+    """Format the number of rows that may be several."""
     if not state["doubtful"]:
         return []
     return [
@@ -182,7 +182,7 @@ def doubtful_lines(state: dict[str, Any]) -> list[str]:
 
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what ``scrapy dedup spark`` and ``python -m dedup_middleware.spark`` both accept."""
+    """Add the arguments of ``scrapy dedup spark`` and ``python -m dedup_middleware.spark``."""
     add = parser.add_argument
     add("paths", nargs="+", metavar="PATH", help="files, folders or patterns, as Spark reads them")
     add("-o", "--output", required=True, metavar="FOLDER", help="folder of the result")

@@ -95,7 +95,7 @@ class Compact(Subcommand):
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
-                # Not that of the pages, which are read first, and in much less time.
+                # Not for the pages, which are read first and much faster.
                 removed = await index.compact(lambda what, n: done(n if what == "buckets" else 0))
         context.say({"records": removed}, lambda: f"{removed:,} records are taken out.")
         return OK
@@ -125,7 +125,7 @@ class Forget(Subcommand):
         async with reading_index(options) as reader, former_index(options) as former:
             if not _confirmed(context, arguments, "these pages"):
                 return FAILED
-            # The former one first: what it forgets is not carried over again.
+            # The former index first, so that nothing it forgets is carried over again.
             if former is not None:
                 await _forget(attrs.evolve(reader, index=former), arguments)
             forgotten = await _forget(reader, arguments)
@@ -134,7 +134,7 @@ class Forget(Subcommand):
 
 
 async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
-    """Forget the pages that are meant in one index; how many there were."""
+    """Forget the selected pages in one index and return how many there were."""
     if arguments.key:
         page_ids = [page_id for key in arguments.key for page_id in await reader.page_ids_of(key)]
         return await reader.index.forget_wholly(page_ids)
@@ -159,7 +159,7 @@ class Clear(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
         async with existing_index(options) as index, former_index(options) as former:
-            # The number is for the question alone.
+            # The number is only needed for the question.
             if not arguments.yes and not _confirmed(
                 context, arguments, f"all {await index.count():,} pages"
             ):
@@ -178,7 +178,7 @@ def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> b
         return True
     if not sys.stdin.isatty():
         raise CommandError("there is no terminal to confirm at: add --yes")
-    # Not to the output, which may be JSON in a file.
+    # Not on standard output, which may be JSON in a file.
     question = f"Forget {pages} in {context.options.safe_index_url}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
@@ -210,11 +210,11 @@ class Warmup(Subcommand):
 
 
 def generations(window: float, now: float) -> list[dict[str, Any]]:
-    """The live generations, the oldest first: spans of time whose pages expire together.
+    """Return the live generations, oldest first: spans of time whose pages expire together.
 
-    All times are seconds since 1970. ``pages`` were stored in a generation; None: not counted.
+    All times are seconds since 1970. ``pages``: pages stored then; None: not counted.
 
-    :param window: seconds for which a page is remembered; 0: there are no generations
+    :param window: seconds for which pages are remembered; 0: no generations
 
     >>> [(one["since"], one["expires"]) for one in generations(200.0, 1050.0)]
     [(800.0, 1100.0), (900.0, 1200.0), (1000.0, 1300.0)]
@@ -232,10 +232,10 @@ def generations(window: float, now: float) -> list[dict[str, Any]]:
 async def count_pages(
     index: Index, live: list[dict[str, Any]], progress: Callable[[float], None]
 ) -> None:
-    """Count the pages of generations by the time at which each was stored.
+    """Count the pages of each generation by the time at which they were stored.
 
-    A page is entered before it is stored, so one that was pending at the turn of two
-    generations counts in the later one.
+    Pages are entered before they are stored, so a page that was pending when a new generation began
+    counts in the new one.
     """
     if not live:
         return
@@ -252,17 +252,17 @@ async def count_pages(
         one["pages"] = number
 
 
-_FULLEST = 10  # buckets that are named
+_FULLEST = 10  # buckets listed
 _EVERY = 1000
 
 
 async def measure_skew(index: Index, progress: Callable[[float], None]) -> dict[str, Any]:
-    """Records in the buckets of an index.
+    """Measure how unevenly records are spread over the buckets of an index.
 
-    ``largest`` is the number in the fullest bucket. ``met`` is the mean number of records in the
-    bucket of a record, itself left out: what a decision has to scan in each table. ``skew`` is
-    ``met`` over what it were if all 65,536 buckets of each table were alike (1: no skew).
-    ``fullest`` names the fullest buckets: table, prefix, records.
+    ``largest`` is the number of records in the fullest bucket. ``met`` is the mean number of other
+    records in a record's bucket: what a decision scans per table. ``skew`` is ``met`` divided by
+    its value if all 65,536 buckets of each table were equal (1: no skew). ``fullest`` lists the
+    fullest buckets: table, prefix, records.
     """
     records: Counter[int] = Counter()
     squares = seen = 0
@@ -292,7 +292,7 @@ async def measure_skew(index: Index, progress: Callable[[float], None]) -> dict[
     }
 
 
-LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes at which the recall is shown
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)  # Jaccard indexes for which the recall is shown
 
 
 class Stats(Subcommand):
@@ -336,12 +336,12 @@ class Stats(Subcommand):
 
 
 def recall(parameters: Any) -> dict[str, dict[str, float]]:
-    """Share of the pages of a Jaccard index that bands and SimHash tables find.
+    """Return the share of pages that bands and SimHash tables find at each Jaccard index.
 
-    Computed from the parameters of an index. Anchors are left out: what they find depends on where
-    a page was edited.
+    It follows from the parameters of the index. Anchors are left out, since what they find depends
+    on where a page was edited.
     """
-    from dedup_middleware.signature.minhash import band_recall, simhash_recall  # numba stays lazy
+    from dedup_middleware.signature.minhash import band_recall, simhash_recall  # loads numba
 
     bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
     found = {}
@@ -353,7 +353,7 @@ def recall(parameters: Any) -> dict[str, dict[str, float]]:
 
 
 def journal_state(options: Options) -> dict[str, Any] | None:
-    """Size of the journal, None if there is none."""
+    """Return the size of the journal, None if there is none."""
     try:
         with open_journal(options) as journal:
             return {"where": journal.where, **attrs.asdict(journal.size())}
@@ -362,7 +362,7 @@ def journal_state(options: Options) -> dict[str, Any] | None:
 
 
 def describe(state: dict[str, Any]) -> Table:
-    """A table for people."""
+    """Format the statistics of an index as a table."""
     rows: dict[str, object] = {
         "pages stored": state["committed"],
         "pages pending (leases)": state["pending"],

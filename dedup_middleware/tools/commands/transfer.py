@@ -1,4 +1,4 @@
-"""``scrapy dedup export``, ``import``, ``rebuild``, ``restore``: pages to a file or an index."""
+"""``scrapy dedup export``, ``import``, ``rebuild``, ``restore``: pages to files or an index."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Export(Subcommand):
         path = arguments.file
         check_portable(path)
         check_output(path, overwrite=arguments.overwrite)
-        if path.exists() and not _is_exported(path):  # the index itself, say
+        if path.exists() and not _is_exported(path):  # such as the index itself
             raise CommandError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
@@ -88,7 +88,7 @@ class Export(Subcommand):
 
 
 def _is_exported(path: Path) -> bool:
-    """Whether a file is empty, or begins as a Parquet file does."""
+    """Whether a file is empty or begins like a Parquet file."""
     with path.open("rb") as file:
         return file.read(4) in (b"", b"PAR1")
 
@@ -132,14 +132,14 @@ class Import(Subcommand):
         return OK
 
 
-_PART = 2_000  # pages that become columns at once
+_PART = 2_000  # pages made into columns at once
 _BLOCK = 20_000  # pages entered at once
-_SHOWN = 5  # rejected rows that are named
+_SHOWN = 5  # rejected rows listed
 
 
 @attrs.define
 class Rebuilt:
-    """What was done: numbers of rows, and the first rows that could not be read."""
+    """The result of a rebuild: numbers of rows, and the first rows that could not be read."""
 
     read: int = 0
     entered: int = 0
@@ -174,7 +174,7 @@ class Rebuild(Subcommand):
 
         options = context.options
         check_stays(options)
-        if arguments.old is not None and not is_address(arguments.old):  # before one is made
+        if arguments.old is not None and not is_address(arguments.old):  # before an index is made
             raise CommandError(
                 f"--old {hide_password(arguments.old)} is no address of an index that stays: write "
                 "it as DEDUP_INDEX_URL, such as sqlite:old.db"
@@ -190,7 +190,7 @@ class Rebuild(Subcommand):
                 old = await stack.enter_async_context(other_index(options, *named))
             dedup = Deduplicator(options)
             try:
-                await dedup.open(warm=False)  # makes the index, or refuses it
+                await dedup.open(warm=False)  # makes the index, or refuses the settings
             finally:
                 await dedup.close()
             times = await _times(old, arguments.old)
@@ -216,7 +216,7 @@ def _signed(
     rebuilt: Rebuilt,
     progress: Callable[[float], None],
 ) -> Iterator[Fingerprint]:
-    """The pages of rows, all of which are counted."""
+    """Yield the fingerprints of rows, and count all rows."""
     for path, row in rows:
         signed = sign(row)
         rebuilt.read += 1
@@ -234,15 +234,15 @@ def _signed(
 async def _columns(
     pages: Iterator[Fingerprint], reader: Reader, times: Callable[[str], int]
 ) -> AsyncIterator[Pages]:
-    """Pages as an index takes them, some at a time; ``times`` says when each was stored."""
-    # Entries at once: the words of a long page take a thousand times as much.
+    """Yield pages in blocks as the index takes them; ``times`` returns when each was stored."""
+    # As entries, since the words of a long page take a thousand times as much memory.
     entries = ((reader.entry(page), times(page.key)) for page in pages)
     while part := list(islice(entries, _PART)):
         yield pages_of(*zip(*part, strict=True))
 
 
 async def _times(old: Index | None, address: str) -> Callable[[str], int]:
-    """When the old index stored the newest page of a key, in seconds since 1970; 0: not known."""
+    """Return a function from a key to the time of its newest page, seconds since 1970 or 0."""
     if old is None:
         return lambda _: 0
     seconds: dict[int, int] = {}
@@ -309,7 +309,7 @@ class Restore(Subcommand):
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
-            if not arguments.no_index:  # before the file is written: there may be none
+            if not arguments.no_index:  # before the file is written, as the index may not exist
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
                 with writing_output():
@@ -317,7 +317,7 @@ class Restore(Subcommand):
             else:
                 write_new(Path(arguments.output), data, CommandError)
             if reader is not None:
-                # After the file: a page that the index calls stored must be somewhere.
+                # After the file, since a page that the index calls stored must exist somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
                     for number, drop in enumerate(drops, 1):
                         entered += await enter(reader, drop)
@@ -337,7 +337,7 @@ class Restore(Subcommand):
 
 
 def read_keys(path: Path) -> frozenset[str]:
-    """The keys of a file: a JSON list of decisions or of keys, or one key a line."""
+    """Read keys from a file: a JSON list of decisions or keys, or one key per line."""
     try:
         with os_errors(f"{path} can't be read", CommandError):
             text = path.read_text(encoding="utf-8-sig")
@@ -353,7 +353,7 @@ def read_keys(path: Path) -> frozenset[str]:
 
 
 def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -> list[Drop]:
-    """The newest drop of each key, oldest first."""
+    """Return the newest drop of each key, oldest first."""
     found: dict[str, Drop] = {}
     with open_journal(options) as journal:
         for drop in journal.drops(query, bodies=True):
@@ -364,13 +364,13 @@ def newest(options: Options, query: Query, keys: frozenset[str] | None = None) -
 
 
 def item_of(drop: Drop, options: Options) -> dict[str, Any]:
-    """What is brought back of a drop: its item, or its text if there was no item."""
+    """Return the item of a drop, or its text if there was no item."""
     body = drop.body
     if body is not None and body.item is not None:
         item = dict(body.item)
         names = names_of(drop.item_type, options)
         if names.html in body.left_out and names.text and not item.get(names.text):
-            # The page's words came from the HTML, which is not kept.
+            # The words came from HTML, which the journal does not keep.
             item[names.text] = body.text
         return item
     return {
@@ -381,7 +381,7 @@ def item_of(drop: Drop, options: Options) -> dict[str, Any]:
 
 
 def names_of(item_type: str, options: Options) -> FieldNames:
-    """The fields of an item by the name of its class, which is all that the journal knows of it."""
+    """Return the field names of an item by its class name, all that the journal knows."""
     for one in options.items:
         name = one.path if isinstance(one.path, str) else one.path.__name__
         names = one.names(options.field_names)
@@ -391,7 +391,7 @@ def names_of(item_type: str, options: Options) -> FieldNames:
 
 
 async def enter(reader: Reader, drop: Drop) -> bool:
-    """Enter a page as stored, whatever is like it; False: its key is in the index already."""
+    """Enter a page as stored, whatever is similar to it; return False if the index has its key."""
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))

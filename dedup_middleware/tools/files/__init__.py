@@ -1,1 +1,1 @@
-"""De-duplication of files on one machine, by the rule of the crawl."""
+"""De-duplication of files on one machine, with the rules of the crawl."""

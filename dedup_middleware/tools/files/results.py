@@ -1,4 +1,4 @@
-"""What a run writes: kept, dropped and rejected rows, a journal, clusters; all or nothing."""
+"""Output files of a run: kept, dropped and rejected rows, journal and clusters; all or none."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from dedup_middleware.text.decode import decode
 from dedup_middleware.tools.files.rows import BatchError, Row
 from dedup_middleware.tools.files.signing import Signed, fields_of
 
-#: what the name of a file ends in until the run is complete
+#: suffix of a file's name until the run is complete
 PART = ".part"
-_BATCH = 1000  # entries of the journal in one transaction
+_BATCH = 1000  # journal entries in one transaction
 
 
 class Output:
-    """A file under a provisional name, which no other run writes to, until the run is complete.
+    """A file with a provisional name, locked by this run, that gets its real name at the end.
 
-    :param mode: of the file, less what the umask takes away
-    :param packs: whether a name that ends with ``.gz`` says that the file is packed
+    :param mode: permissions of the file, before the umask
+    :param packs: whether to compress the file if its name ends in ``.gz``
     :param keeps_empty: whether a file without rows gets its name
-    :param replaces: also a file of this name that appears during the run
+    :param replaces: also replace a file of this name that appears during the run
     """
 
-    side_endings: tuple[str, ...] = ()  # endings of other files that belong to one of this name
+    side_endings: tuple[str, ...] = ()  # of other files that belong to this one
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Output:
         with self._writing():
             is_free = _is_free(self.part)
             if is_free:
-                self.part.unlink(missing_ok=True)  # what an earlier run left
+                self.part.unlink(missing_ok=True)  # left by an earlier run
                 raw = make(self.part, mode)
                 is_free = lock(raw.fileno())
         if not is_free:
@@ -76,34 +76,34 @@ class Output:
                 f"another run is writing {path}: wait until it ends, or name another file"
             )
         packed = packs and path.name.lower().endswith(".gz")
-        # No time and no name in its head: equal runs give equal files.
+        # No time or name in the gzip header: equal runs write equal files.
         self._raw: BinaryIO = raw
         self._file: BinaryIO = (
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # type: ignore[assignment]
         )
 
     def write(self, line: bytes) -> None:
-        """One more line."""
+        """Write one row."""
         self.rows += 1
         self.write_raw(line + b"\n")
 
     def write_raw(self, data: bytes) -> None:
-        """Bytes as they are."""
+        """Write raw bytes."""
         with self._writing():
             self._file.write(data)
 
     def complete(self) -> None:
-        """Bring all that was written to the disk, so that only the name is missing."""
+        """Write everything to disk; only the rename is left."""
         with self._writing():
             if self._file is not self._raw:
-                self._file.close()  # the end of what is packed
+                self._file.close()  # writes the end of the gzip stream
             self._raw.flush()
             os.fsync(self._raw.fileno())
 
     def check_name(self) -> None:
-        """Refuse to finish what would replace a file that is not this run's to replace."""
+        """Raise if finishing would replace a file that is not this run's to replace."""
         with self._writing():
-            # Two runs that begin at the same moment see no file of each other.
+            # Of two runs that start at once, neither sees the other's file.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
             if not self._replaces and self._gets_its_name and os.path.lexists(self._path):
@@ -113,17 +113,17 @@ class Output:
                 )
 
     def finish(self) -> None:
-        """Give the complete file its name; without it the next run begins anew."""
+        """Give the complete file its name; without that the next run starts from scratch."""
         self.check_name()
         with self._writing():
             if self._gets_its_name:
-                for ending in self.side_endings:  # of an earlier file of this name
+                for ending in self.side_endings:  # left by an earlier file of this name
                     Path(f"{self._path}{ending}").unlink(missing_ok=True)
                 self.part.replace(self._path)
             else:
                 self.part.unlink()
                 if self._replaces:
-                    self._path.unlink(missing_ok=True)  # that of an earlier run
+                    self._path.unlink(missing_ok=True)  # the file of an earlier run
         self.close()
 
     @property
@@ -141,11 +141,11 @@ class Output:
 
 
 def _is_free(part: Path) -> bool:
-    """Whether no running process holds a provisional file."""
+    """Whether no running process holds the lock of a provisional file."""
     try:
         there = os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return True  # there is none, or something that is not ours
+        return True  # it does not exist or can't be opened
     try:
         return lock(there)
     finally:
@@ -153,12 +153,12 @@ def _is_free(part: Path) -> bool:
 
 
 class JournalOutput(Output):
-    """A journal of its own for a run, complete or absent."""
+    """The journal of a run, complete or absent."""
 
-    side_endings = ("-wal", "-shm", "-journal")  # of SQLite
+    side_endings = ("-wal", "-shm", "-journal")  # SQLite's companion files
 
     def __init__(self, path: Path, options: Options, *, replaces: bool = False) -> None:
-        # SQLite writes it by its name.
+        # SQLite opens the file by its name.
         super().__init__(path, PRIVATE, packs=False, replaces=replaces)
         self._options = options
         for ending in self.side_endings:
@@ -170,13 +170,13 @@ class JournalOutput(Output):
         self._activity: dict[tuple[int, str, str], int] = {}
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict, time: float) -> None:
-        """A row was dropped."""
+        """Record a dropped row."""
         fields, html_field = fields_of(row), self._options.html_field
         self._drops.append(make_drop(verdict, signed.document, fields, html_field, time))
         self._count(signed.key, time, f"{DROPPED}{verdict.reason}")
 
     def kept(self, signed: Signed, verdict: Verdict, time: float) -> None:
-        """A row was kept."""
+        """Record a kept row."""
         page = make_kept(verdict, self._options, time)
         if page is not None:
             self._kept.append(page)
@@ -196,11 +196,11 @@ class JournalOutput(Output):
         self._drops, self._kept, self._activity = [], [], {}
 
     def complete(self) -> None:
-        """Write what is left, so that only the name is missing."""
+        """Write pending entries; only the rename is left."""
         self._flush()
         self._journal.close()
         log = Path(f"{self.part}{self.side_endings[0]}")
-        # SQLite does not say that it could not move the entries into the file.
+        # SQLite does not report entries that it could not move into the file.
         if log.exists():
             what = f"entries are left in {log}, as on a full disk"
             raise BatchError(f"{self._path} can't be written: {what}")
@@ -213,17 +213,17 @@ class JournalOutput(Output):
 
 
 class ClusterOutput(Output):
-    """The clusters of a run, in a file of the formats of ``scrapy dedup clusters``."""
+    """The clusters of a run, in a format of ``scrapy dedup clusters``."""
 
     def __init__(self, path: Path, options: Options, *, near: bool, replaces: bool = False) -> None:
         self._encode = encoder(path)
         super().__init__(path, replaces=replaces)
         self._options = attrs.evolve(options, journal_keep_texts=False)
         self._clusters = Clusters(near=near)
-        self._unnamed: list[Drop] = []  # the verdict has the page id of the stored page alone
+        self._unnamed: list[Drop] = []  # drops that know their match by page id only
 
     def decided(self, signed: Signed, verdict: Verdict, time: float) -> None:
-        """A row was kept or dropped."""
+        """Record a kept or dropped row."""
         document = attrs.evolve(signed.document, text="")
         entries = make_notes(verdict, document, self._options, time)
         if verdict.outcome == DUPLICATE:
@@ -235,7 +235,7 @@ class ClusterOutput(Output):
                 self._clusters.add(entry, entry.match)
 
     async def gather(self, index: Index) -> None:
-        """Write the clusters, whose stored pages the index names."""
+        """Write the clusters; the index supplies the keys of stored pages."""
         numbers = [entry.number for entry in self._unnamed if entry.number is not None]
         names = await index.addresses(numbers)
         for entry, name in zip(self._unnamed, names, strict=True):
@@ -244,9 +244,9 @@ class ClusterOutput(Output):
 
 
 class Lines:
-    """Rows as lines of JSON.
+    """Formats rows as lines of JSON.
 
-    :ivar left_out: fields whose values JSON can't hold, and of how many rows
+    :ivar left_out: names of fields that JSON can't hold, and the number of rows that had them
     """
 
     def __init__(self, options: Options) -> None:
@@ -254,19 +254,19 @@ class Lines:
         self.left_out: Counter[str] = Counter()
 
     def kept(self, row: Row, signed: Signed) -> bytes:
-        """A kept row: a line of JSON as it was, or the fields as one."""
+        """Return a kept row: its line of JSON unchanged, or its fields as JSON."""
         if isinstance(row.raw, bytes):
             return row.raw
         return _line(self._plain(row.raw, signed))
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict) -> bytes:
-        """A dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
+        """Return a dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
         fields, mark = self._plain(fields_of(row), signed), self._options.mark_field
         self.left_out.update({mark} & fields.keys())
         return _line({**fields, mark: as_dict(verdict)})
 
     def _plain(self, raw: dict[str, Any], signed: Signed) -> dict[str, Any]:
-        """Fields as JSON values; the text of a page takes the place of its bytes."""
+        """Convert fields to JSON values; HTML given as bytes is replaced by the page's text."""
         options = self._options
         fields, left_out = plain_item(raw)
         if options.fill_text and signed.text and not fields.get(options.text_field):
@@ -286,7 +286,7 @@ class Lines:
 
 
 def rejected_line(path: Path, row: Row, error: str) -> bytes:
-    """A row that could not be read, where it is, and why."""
+    """Return a line of JSON with a row that could not be read, its place, and the reason."""
     return _line({"file": str(path), "row": row.number, "error": error, "raw": row.shown})
 
 

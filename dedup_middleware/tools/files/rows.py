@@ -1,8 +1,8 @@
-"""Files as rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
+"""Readers of rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
 
-Parquet files may come from strangers, so the memory that a file would take is computed before it
-is decompressed (:mod:`..parquetpages`): it is that of the longest values in the file, not of what
-its rows expand to.
+Parquet files may come from strangers, so the memory that a file needs is computed before it is
+decompressed (:mod:`..parquetpages`). Memory is bounded by the longest values in the file, not by
+the size of the expanded rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ENDINGS = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv",
     ".parquet": "parquet", ".pq": "parquet", ".warc": "warc",
 }  # fmt: skip
-# How names of other packed files end, and how such files begin, but for those of Brotli. The last
+# Endings and first bytes of other compressed formats; Brotli has no fixed first bytes. The last
 # four: LZ4 by -l, Zstandard by pzstd, and ZIP that is empty or in several parts.
 _OTHERWISE_PACKED = {".bz2", ".xz", ".lzma", ".zst", ".zip", ".7z", ".lz4", ".br"}
 _PACKED_BEGIN = (
@@ -38,7 +38,7 @@ _PACKED_BEGIN = (
 )  # fmt: skip
 LONGEST_LINE = 200_000_000  # bytes
 _LONGEST_FIELD = 100_000_000  # characters
-_SHOWN = 1000  # characters of a rejected row
+_SHOWN = 1000  # characters shown of a rejected row
 
 
 class BatchError(DedupError):
@@ -49,9 +49,9 @@ class BatchError(DedupError):
 class Row:
     """One page of a file, not parsed yet.
 
-    ``number`` counts from 1 in its file. ``raw`` is a line of JSON, or the fields as a mapping;
-    ``error`` is the reason why there is none. ``done`` are the bytes of the file read by now.
-    ``doubtful``: others may be part of it.
+    ``number`` counts from 1 within the file. ``raw`` is a line of JSON or a mapping of fields;
+    ``error`` is the reason if there is none. ``done``: bytes of the file read so far. ``doubtful``:
+    the row may contain other rows.
     """
 
     number: int
@@ -62,13 +62,13 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """Its beginning, for people who look for what is wrong with it."""
+        """The start of the row, for people who look for the error in it."""
         raw = self.raw.decode("utf-8", "replace") if isinstance(self.raw, bytes) else repr(self.raw)
         return raw[:_SHOWN]
 
 
 def format_of(path: Path, chosen: str | None) -> str:
-    """Format of a file, by its ending.
+    """Return the format of a file by its ending.
 
     >>> format_of(Path("pages.jsonl.gz"), None)
     'jsonl'
@@ -85,9 +85,9 @@ def format_of(path: Path, chosen: str | None) -> str:
 
 
 def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
-    """Formats of files that are there, as :func:`format_of` says.
+    """Return the formats of existing files, see :func:`format_of`.
 
-    :raises BatchError: one is packed otherwise than by gzip, too
+    :raises BatchError: a file is compressed by anything but gzip
     """
     for path in paths:
         if not path.is_file():
@@ -108,13 +108,13 @@ def _is_packed_otherwise(path: Path) -> bool:
         with path.open("rb") as file:
             return ending == ".br" or file.read(8).startswith(_PACKED_BEGIN)
     except OSError:
-        return False  # read_rows() says why
+        return False  # read_rows() reports the error
 
 
 def read_rows(path: Path, file_format: str) -> Generator[Row, None, None]:
-    """All rows of a file.
+    """Yield all rows of a file.
 
-    :raises BatchError: it can't be read, or is gone or shorter at the end
+    :raises BatchError: it can't be read, is gone, or has become shorter
     """
     try:
         size = path.stat().st_size
@@ -129,12 +129,12 @@ def _opened(raw: BinaryIO, path: Path) -> BinaryIO:
     return gzip.GzipFile(fileobj=raw) if path.name.lower().endswith(".gz") else raw  # type: ignore[return-value]
 
 
-#: how a list begins that goes on in the next line; a list in one line is a row that is rejected
+#: a list that continues on the next line; a list on one line is a rejected row
 _LIST = re.compile(rb"\s*\[\s*(\{.*,\s*)?$", re.DOTALL)
 
 
 def read_jsonl(path: Path) -> Iterator[Row]:
-    """Lines of JSON; empty ones are no rows."""
+    """Yield the non-empty lines of a JSON lines file."""
     with path.open("rb") as raw, _opened(raw, path) as lines:
         number, is_first = 0, True
         while line := lines.readline(LONGEST_LINE):
@@ -150,12 +150,12 @@ def read_jsonl(path: Path) -> Iterator[Row]:
                     )
             if len(line) == LONGEST_LINE:
                 raise BatchError(f"{path}: line {number} has more than {LONGEST_LINE:,} bytes")
-            if line and not line.isspace():  # of a byte order mark alone nothing is left
+            if line and not line.isspace():  # a byte order mark alone leaves nothing
                 yield Row(number, line.rstrip(b"\r\n"), done=raw.tell())
 
 
 def read_csv(path: Path) -> Iterator[Row]:
-    """Rows of CSV (or TSV, by the ending) with a line of names first, in UTF-8."""
+    """Yield rows of UTF-8 CSV (or TSV, by the ending) below its header."""
     with path.open("rb") as raw, csv_text(_opened(raw, path)) as text:
         delimiter = delimiter_of(path.name)
         rows = csv_rows(text, delimiter, str(path))
@@ -169,20 +169,20 @@ def read_csv(path: Path) -> Iterator[Row]:
 
 
 def delimiter_of(name: str) -> str:
-    """What is between the values of a file of this name."""
+    """Return the delimiter of a CSV file by its name."""
     return "\t" if ".tsv" in name.lower() else ","
 
 
 def pages_of_csv(
     rows: Iterable[tuple[list[str], list[str]]], names: Sequence[str], delimiter: str
 ) -> Iterator[Row]:
-    """Rows of :func:`csv_rows` that are behind the names."""
+    """Yield pages from the rows of :func:`csv_rows` after the header."""
     for number, (values, lines) in enumerate(rows, 1):
         if not values:
             continue
         fields: dict[str, Any] = dict(zip(names, values, strict=False))
         if len(values) > len(names):
-            fields[""] = values[len(names) :]  # for the file of rejected rows
+            fields[""] = values[len(names) :]  # shown among the rejected rows
         error = ""
         if len(values) != len(names):
             error = f"it has {len(values)} fields, the first line has {len(names)}"
@@ -201,8 +201,8 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 def _may_hold_rows(lines: Sequence[str], delimiter: str, columns: int) -> bool:
-    """Whether a line of a row is like one itself: as many fields, and an address where the row has
-    one. Two quotes at the ends of fields may have joined them; or it is a line of a text."""
+    """Whether a line within a row looks like a row: as many fields, and a URL where the row has
+    one. Either stray quotes have joined rows, or it is a line of a text."""
     first, *others = (line.split(delimiter) for line in lines)
     places = [place for place, value in enumerate(first) if _ADDRESS.fullmatch(value)]
     return any(
@@ -212,7 +212,7 @@ def _may_hold_rows(lines: Sequence[str], delimiter: str, columns: int) -> bool:
 
 
 def _is_standard(lines: Iterable[str], delimiter: str) -> bool:
-    """Whether each field of a row that begins with a quote ends with one."""
+    """Whether every field of a row that begins with a quote ends with one."""
     try:
         return bool(list(csv.reader(lines, delimiter=delimiter, strict=True)))
     except csv.Error:
@@ -223,21 +223,20 @@ _NO_UTF8 = re.compile("[\udc80-\udcff]")
 
 
 def csv_text(data: BinaryIO) -> io.TextIOWrapper:
-    """CSV in UTF-8 as text; bytes that are none become lone surrogates."""
+    """Open CSV as UTF-8 text; invalid bytes become lone surrogates."""
     return io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-_ZERO = "\ud800"  # for a zero byte, which Python 3.10 can't read; no text in UTF-8 has it
+_ZERO = "\ud800"  # replaces a zero byte, which Python 3.10 can't read; no UTF-8 text has it
 
 
 def csv_rows(
     text: Iterable[str], delimiter: str, name: str
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """The values of each row of CSV and its lines, those of the line of names first.
+    """Yield the values and the lines of each CSV row, the header first.
 
-    :param name: of the file, for the message
-    :raises BatchError: a quote is never closed, so that the rest of the file would be one row, or a
-        value is too long
+    :param name: of the file, for messages
+    :raises BatchError: a value is too long, or a quote never closed (the rest would be one row)
     """
     csv.field_size_limit(_LONGEST_FIELD)
     lines: list[str] = []
@@ -253,8 +252,7 @@ def csv_rows(
 
     try:
         for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
-            # Only within a quote the reader asks for a line behind the last one before it gives a
-            # row.
+            # Only within a quote does the reader ask for another line before it yields a row.
             if len(lines) > 1 and has_ended:
                 place = f"row {number}" if number else "the first line"
                 raise BatchError(f"{name}: the quote that {place} opens is never closed")
@@ -269,10 +267,10 @@ def csv_rows(
 
 
 def named_columns(names: list[str], file: str) -> list[str]:
-    """Names of columns; if several have none, as spreadsheets write those behind the last one, they
-    are named by their places.
+    """Return column names. Several empty names, which spreadsheets write after the last column,
+    become "column 7" by their places.
 
-    :raises BatchError: there are none in the first line of a file
+    :raises BatchError: the first line of the file is blank
     """
     if not "".join(names).strip():
         raise BatchError(
@@ -285,7 +283,7 @@ def named_columns(names: list[str], file: str) -> list[str]:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    """Refuse names of columns of which one would be lost."""
+    """Refuse column names that are repeated or not UTF-8, since a column would be lost."""
     for name, count in Counter(names).items():
         if count > 1:
             raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")
@@ -294,8 +292,8 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 _ROWS: Final = 1024  # in memory at once
-_FEWER_ROWS: Final = 16  # the same, of a group with long texts
-_LONG: Final = 1 << 28  # bytes of a group's texts from which on they are long
+_FEWER_ROWS: Final = 16  # the same for row groups with long texts
+_LONG: Final = 1 << 28  # bytes of texts from which a row group counts as long
 # Other programs write Parquet pages of 1 MB, or of one value if that is longer.
 _LARGEST_PAGE: Final = LONGEST_LINE
 # Values in the lists of a group: a million, or 64 for each byte that they take in the file.
@@ -304,9 +302,9 @@ _VALUES_A_BYTE: Final = 64
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """Rows with their columns as fields.
+    """Yield rows with the columns as fields.
 
-    :raises BatchError: pyarrow is missing, or the file is damaged, or would take too much memory
+    :raises BatchError: pyarrow is missing, or the file is damaged or would need too much memory
     """
     try:
         parquet = import_module("pyarrow.parquet")
@@ -333,7 +331,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
             number = 0
             for group, rows in enumerate(groups):
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
-                    # A damaged file may name values that its dictionary does not have.
+                    # In a damaged file, values may refer to entries that its dictionary lacks.
                     batch.validate(full=True)
                     for fields in _fields(batch, pyarrow):
                         number += 1
@@ -343,7 +341,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
 
 
 def _check(path: Path) -> tuple[list[int], set[int]]:
-    """How many rows of each group are read at once, and which columns have dictionaries."""
+    """Return how many rows of each group to read at once, and columns with dictionaries."""
     at_once = []
     dictionaries: set[int] = set()
     with path.open("rb") as raw:
@@ -356,7 +354,7 @@ def _check(path: Path) -> tuple[list[int], set[int]]:
                     f"a part of the column {chunk.name} takes {chunk.largest:,} bytes in memory, "
                     f"more than the {_LARGEST_PAGE:,} allowed: write it in shorter values"
                 )
-            # Values of lists, beyond one a row.
+            # One value per row; in lists more.
             most = group.rows
             if chunk.repeated:
                 most += max(_VALUES, _VALUES_A_BYTE * chunk.packed)
@@ -374,7 +372,7 @@ def _check(path: Path) -> tuple[list[int], set[int]]:
 
 
 def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
-    """Rows of a batch as dictionaries."""
+    """Convert the rows of a batch to dictionaries."""
     names, columns = batch.schema.names, []
     for name, column in zip(names, batch.columns, strict=True):
         try:
@@ -386,7 +384,7 @@ def _fields(batch: Any, pyarrow: Any) -> Iterator[dict[str, Any]]:
 
 
 def _values(array: Any, types: Any) -> list[Any]:
-    """Values of an array; equal entries of a dictionary are one object."""
+    """Convert an array to values; equal dictionary entries become one object."""
     kind = array.type
     if types.is_dictionary(kind):
         values = [*array.dictionary.to_pylist(), None]
@@ -414,7 +412,7 @@ def _values(array: Any, types: Any) -> list[Any]:
 
 
 def _time(value: Any) -> Any:
-    """A date or time; as a text if its year is none that Python's dates have."""
+    """Convert a date or time; to text if Python's dates don't have its year."""
     try:
         return value.as_py()
     except (ValueError, OverflowError):
@@ -423,15 +421,15 @@ def _time(value: Any) -> Any:
 
 LARGEST_PAGE = 50_000_000  # bytes
 _LOOKED_AT = 1000  # bytes of a page
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # no text has many of these
-_CONTROLS_IN = 50  # characters, of which one may be such; of packed ones every tenth is
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # rare in text
+_CONTROLS_IN = 50  # one in so many characters is allowed; compressed data have one in ten
 _CHARSET = re.compile(r"(?:^|;)\s*charset\s*=([^;]+)", re.IGNORECASE)
-_PACKED = b"\x1f\x8b"  # begins what gzip has packed
+_PACKED = b"\x1f\x8b"  # first bytes of gzip
 _HTML = ("text/html", "application/xhtml+xml", "application/xml", "text/xml", "text/plain")
 
 
 def read_warc(path: Path) -> Iterator[Row]:
-    """Responses of status 200 that hold a page; all others are passed over.
+    """Yield the HTML responses with status 200; other records are skipped.
 
     Fields: ``url``, ``html`` (bytes), ``charset`` and ``date``.
 
@@ -447,7 +445,7 @@ def read_warc(path: Path) -> Iterator[Row]:
     number = 0
     with path.open("rb") as raw:
         try:
-            # The records of ARC, the format before WARC, with the same heads.
+            # Also reads ARC, the predecessor of WARC, and converts its headers.
             for record in archive.ArchiveIterator(raw, arc2warc=True):
                 headers = record.http_headers
                 if record.rec_type != "response" or headers is None:
@@ -461,7 +459,7 @@ def read_warc(path: Path) -> Iterator[Row]:
                 try:
                     content = record.content_stream()
                     page = content.read(LARGEST_PAGE + 1)
-                except Exception as fault:  # of warcio, or of what it unpacks the page with
+                except Exception as fault:  # raised by warcio or by decompression
                     page, error = b"", f"its content can't be read: {fault}"
                 coding, named = headers.get_header("Content-Encoding"), _CHARSET.search(parameters)
                 charset = named[1].strip().strip("\"'") if named else None
@@ -481,22 +479,22 @@ def read_warc(path: Path) -> Iterator[Row]:
                 error = error or ("" if page else "the page is empty")
                 yield Row(number, fields, error, done=raw.tell())
         except (failure, AttributeError, EOFError, OSError, ValueError, zlib.error) as fault:
-            # warcio raises any of these where a record has no address or ends in its head.
+            # warcio raises any of these if a record has no address or is cut within its header.
             raise BatchError(f"{path} can't be read: record {number + 1}: {fault}") from fault
 
 
 def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bool:
-    """Whether a page is not what the coding of its head was to be undone to.
+    """Whether a page is still encoded after its ``Content-Encoding`` was to be undone.
 
-    Heads name charsets as codings, and codings that whoever wrote the archive has undone.
+    Headers also name charsets as encodings, and encodings that the archiver has undone already.
 
-    :param content: that the page was read from
+    :param content: the stream that the page was read from
     """
     if coding.strip().lower() in {"identity", "none"} or codec_of(coding) is not None:
         return False
     if page.startswith(_PACKED):
         return True
-    # warcio leaves a page as it is in a coding that it does not know, or that it can't undo.
+    # warcio leaves a page as it is if it does not know the encoding or can't undo it.
     if getattr(content, "decompressor", None) is not None:
         return False
     text = decode(page[:_LOOKED_AT], charset).text
@@ -504,7 +502,7 @@ def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bo
 
 
 def _missing_bytes(record: Any) -> int:
-    """Bytes of a record that its head announces and the file does not have."""
+    """Return how many bytes, announced in a record's header, the file lacks."""
     stream = record.raw_stream
     while stream.read(1 << 16):
         pass

@@ -1,7 +1,7 @@
-"""A run: rows in, fingerprints from all cores, one deduplicator, rows out in their order.
+"""A batch run: reads rows, computes fingerprints on all cores, decides, writes rows in input order.
 
-This process decides, and makes fingerprints too where none has come from the others: each process
-has an interpreter, kernels and a dictionary of its own, so there are no more than there are cores.
+This process decides, and computes fingerprints too when the workers have none ready. Each process
+has its own interpreter, kernels and dictionary, so there are no more of them than cores.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from dedup_middleware.tools.files.signing import (
 
 
 def batch_options(options: Options) -> Options:
-    """Options of a run: the rule of the crawl on an index of its own in memory.
+    """Return the options of a run: the rules of the crawl with an index of its own in memory.
 
-    A row that is written stays, also if its key comes again later.
+    A row that was written stays, even if its key comes again later.
     """
     return attrs.evolve(
         options,
@@ -61,10 +61,10 @@ def batch_options(options: Options) -> Options:
     )
 
 
-_ROWS = 256  # in a part that goes to a worker
-_CHARS = 4_000_000  # of lines in a part
-_AHEAD = 3  # parts in memory for each process
-_PATIENCE = 1.0  # seconds after which the processes are looked after
+_ROWS = 256  # rows in one part, the unit of work for a worker
+_CHARS = 4_000_000  # characters in a part
+_AHEAD = 3  # parts in memory per process
+_PATIENCE = 1.0  # seconds between checks for dead workers
 
 T = TypeVar("T", bound=Output)
 Progress = Callable[[float], None]
@@ -72,10 +72,10 @@ Progress = Callable[[float], None]
 
 @attrs.frozen
 class Plan:
-    """What a run reads and writes.
+    """The inputs and outputs of a run.
 
-    :ivar workers: processes that make fingerprints, this one among them; 0: this one
-    :ivar overwrite: replace also a file of an output's name that appears during the run
+    :ivar workers: processes that compute fingerprints, this one included; 0: only this one
+    :ivar overwrite: also replace a file with an output's name that appears during the run
     """
 
     inputs: tuple[Path, ...]
@@ -92,9 +92,9 @@ class Plan:
 
 @attrs.define
 class Report:
-    """What a run did: numbers of rows, seconds, and fields that JSON can't hold in so many rows.
+    """The result of a run: row counts, seconds, and rows by field that JSON can't hold.
 
-    ``doubtful`` rows were read, and may hold others; ``first_doubtful`` is where one is.
+    ``doubtful`` rows were read but may contain others; ``first_doubtful``: the first one's place.
     """
 
     read: int = 0
@@ -109,10 +109,10 @@ class Report:
 
 
 async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
-    """Read all inputs in their order; of pages that are alike the first is kept.
+    """Read all inputs in order and keep the first of each set of duplicates.
 
-    The result depends on the inputs and the options alone. Files get their names at the end, so a
-    run that was ended leaves none and the next one begins anew.
+    The result depends only on the inputs and the options. Files get their names at the end, so an
+    interrupted run leaves none, and the next run starts from scratch.
 
     :raises DedupError: a file can't be read or written
     """
@@ -122,7 +122,7 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
     with contextlib.ExitStack() as closing:
         outputs = Outputs(plan, options, closing)
         try:
-            # Addresses and evidence are in files without names.
+            # Addresses and evidence go into unnamed files.
             folder = plan.kept.parent
             addresses, payloads = (
                 closing.enter_context(tempfile.TemporaryFile(buffering=0, dir=folder))
@@ -146,9 +146,9 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
 
 
 class Outputs:
-    """Puts each row where it belongs.
+    """Decides each row and writes it to the right file.
 
-    :ivar report: complete but for the time when all is finished
+    :ivar report: complete, except for the time, after :meth:`finish`
     """
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
@@ -158,7 +158,7 @@ class Outputs:
         def opened(make: Callable[[Path], T], path: Path | None) -> T | None:
             return None if path is None else closing.enter_context(contextlib.closing(make(path)))
 
-        # First, because it may refuse its file when no other is open.
+        # First, because it may refuse its file while no other is open.
         clusters = partial(ClusterOutput, options=options, near=plan.near, replaces=replaces)
         self._clusters = opened(clusters, plan.clusters)
         rows = partial(Output, replaces=replaces)
@@ -173,7 +173,7 @@ class Outputs:
         self.report = Report()
 
     async def take(self, path: Path, row: Row, signed: Signed, dedup: Deduplicator) -> None:
-        """Judge a row and write it."""
+        """Decide a row and write it."""
         report = self.report
         report.read += 1
         if signed.page is None:
@@ -203,7 +203,7 @@ class Outputs:
             self._journal.dropped(row, signed, verdict, now)
 
     async def finish(self, index: Index) -> None:
-        """Complete all files, then give them their names, the kept rows last."""
+        """Complete all files, then rename them, the kept rows last."""
         if self._clusters is not None:
             await self._clusters.gather(index)
         files = [
@@ -224,7 +224,7 @@ class Outputs:
 def _parts(
     inputs: Sequence[Path], formats: Sequence[str]
 ) -> Iterator[tuple[Path, list[Row], float]]:
-    """Rows of all inputs, some at a time, and the bytes read by then."""
+    """Yield the rows of all inputs in parts, and the bytes read so far."""
     before = 0
     for path, file_format in zip(inputs, formats, strict=True):
         rows: list[Row] = []
@@ -238,11 +238,11 @@ def _parts(
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
-        before += path.stat().st_size  # the last row may not be its end
+        before += path.stat().st_size  # the reader may not have read to the end
 
 
 def _length(fields: dict[str, Any]) -> int:
-    """About how many characters or bytes the fields of a row are, 2000 at least."""
+    """Estimate the size of a row's fields in characters or bytes, at least 2000."""
     texts = (len(value) for value in fields.values() if isinstance(value, (str, bytes)))
     return max(2000, sum(texts))
 
@@ -253,7 +253,7 @@ async def _signed(
     plan: Plan,
     options: Options,
 ) -> AsyncIterator[tuple[Path, list[Row], list[Signed], float]]:
-    """Parts with their fingerprints, in their order, made some parts ahead."""
+    """Yield parts with their fingerprints in order, while later parts are being computed."""
     sign = partial(sign_rows, options, plan.journal is not None)
     others = 0 if executor is None else plan.workers - 1
     waiting: deque[tuple[Path, list[Row], float, Future[Parcel]]] = deque()
@@ -277,11 +277,11 @@ async def _signed(
 
 @contextlib.contextmanager
 def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
-    """The processes besides this one; waiting work is cancelled when the run ends early."""
+    """Start the worker processes; if the run ends early, waiting work is cancelled."""
     if workers <= 1:
         yield None
         return
-    # Forking a process that has threads, as numba and the event loop have, may hang it.
+    # A fork can hang in a process with threads, such as those of numba and the event loop.
     executor = ProcessPoolExecutor(
         workers - 1, multiprocessing.get_context("spawn"), initializer=end_with_parent
     )
@@ -293,7 +293,7 @@ def executor_of(workers: int) -> Iterator[ProcessPoolExecutor | None]:
 
 
 async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) -> Parcel:
-    """What a process has made."""
+    """Wait for the result of a worker, and check that the workers live."""
     future = asyncio.wrap_future(work)
     while not (await asyncio.wait({future}, timeout=_PATIENCE))[0]:
         if executor is not None:
@@ -302,10 +302,10 @@ async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) 
 
 
 def _end_if_broken(executor: ProcessPoolExecutor) -> None:
-    """Have an executor notice that a process was killed while it sent a result.
+    """Shut down an executor one of whose processes was killed.
 
-    The executor would wait for the rest of it for ever, because this process could write to the
-    pipe, too.
+    If it was sending a result, the executor would wait forever for the rest, because this process
+    holds the writing end of the pipe too.
     """
     processes = list((executor._processes or {}).values())
     if any(not process.is_alive() for process in processes):
@@ -317,9 +317,9 @@ def _end_if_broken(executor: ProcessPoolExecutor) -> None:
 
 @contextlib.contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Processes that are started here never get Ctrl-C, which a terminal sends to all.
+    """Start workers with Ctrl-C blocked, which a terminal sends to all processes.
 
-    A worker that it ended while it reads would leave the queue locked, and the run hanging.
+    A worker killed by it while reading would leave the queue locked, and the run would hang.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -1,7 +1,6 @@
-"""From rows to fingerprints, in worker processes, where most of the time goes.
+"""Rows to fingerprints, in worker processes, where most of the time goes.
 
-Fingerprints travel between processes in columns: an object a page would cost more to send than a
-page costs to judge.
+Fingerprints are sent between processes as columns: an object per page costs more than judging it.
 """
 
 from __future__ import annotations
@@ -28,16 +27,15 @@ from dedup_middleware.tools.files.rows import Row
 
 
 def batch_key(options: Options) -> str:
-    """The hash key of a batch: without ``DEDUP_HASH_KEY`` always the same, so that all runs decide
-    alike."""
+    """Return the hash key: ``DEDUP_HASH_KEY``, or a constant, so that all runs decide alike."""
     return options.hash_key or "1"
 
 
 @attrs.frozen
 class Signed:
-    """A row understood: its page, or why there is none.
+    """A parsed row: its fingerprint, or the reason why there is none.
 
-    ``text`` is the body text if it was requested or had to be taken out of HTML, else None.
+    ``text`` is the body text if it was requested or had to be extracted from HTML, else None.
     """
 
     key: str = ""
@@ -48,12 +46,12 @@ class Signed:
 
     @property
     def document(self) -> Document:
-        """The page as the journal knows it; without a text if that is not known."""
+        """The page as the journal records it, without text if that is not known."""
         return Document(self.key, title=self.title, text=self.text or "")
 
 
 class Signer:
-    """Makes fingerprints of rows."""
+    """Computes the fingerprints of rows."""
 
     def __init__(self, fingerprinter: Fingerprinter, *, texts: bool) -> None:
         self._options = options = fingerprinter.options
@@ -65,7 +63,7 @@ class Signer:
         }  # fmt: skip
 
     def __call__(self, row: Row) -> Signed:
-        """The page of a row; never raises for any row."""
+        """Return the fingerprint of a row, or the error; never raises."""
         if row.error:
             return Signed(error=row.error)
         try:
@@ -91,9 +89,9 @@ class Signer:
 
 
 def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
-    """Fields of a row.
+    """Parse the fields of a row.
 
-    :param once: names that a line of JSON may not have with two values, where the last would count
+    :param once: fields that a line of JSON must not have with two different values
     :raises ValueError: what is wrong with the row
     """
     if not isinstance(row.raw, bytes):
@@ -102,11 +100,11 @@ def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
 
     def of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal given
-        given = pairs  # at last those of the row itself
+        given = pairs  # the last call is for the row itself
         return dict(pairs)
 
     try:
-        # Of bytes it would guess the encoding, and a line of UTF-16 would be a row of the output.
+        # It would guess the encoding of bytes, and a line of UTF-16 would become an output row.
         fields = json.loads(row.raw.decode("utf-8"), object_pairs_hook=of_pairs)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
@@ -120,13 +118,13 @@ def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
         for name, value in given:
             if value is fields[name] or name not in once:
                 continue
-            # Others than texts may be nested too deeply to be compared.
+            # Values other than strings may be nested too deeply to compare.
             if not isinstance(value, str) or value != fields[name]:
                 raise ValueError(f"the field {name!r} is there twice")
     return fields
 
 
-_LEFT_OUT = "minhash"  # the minima have served their purpose, and would be most of it
+_LEFT_OUT = "minhash"  # the minima are no longer needed, and would be most of the data
 _SKETCH, _SKETCH_WORDS = "sketch", 8
 _ARRAYS = (_SKETCH, "bands", "figures", "clauses")
 _PLAIN = tuple(
@@ -139,10 +137,10 @@ _NO_MINIMA = np.empty(0, np.uint32)
 
 @attrs.frozen
 class Parcel:
-    """What was made of the rows of a part.
+    """The fingerprints of a part, as columns.
 
-    ``rows`` are key, title, text, error and whether there is a page, of each row; ``plain`` are
-    the fields of all pages that are no arrays, ``arrays`` the others.
+    ``rows``: key, title, text, error, and whether there is a fingerprint, for each row; ``plain``:
+    the scalar fields of all fingerprints; ``arrays``: their array fields.
     """
 
     rows: list[tuple[str, str, str | None, str, bool]]
@@ -151,9 +149,9 @@ class Parcel:
 
 
 def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
-    """Rows that are understood, to be sent; the minima of their pages are left out.
+    """Pack fingerprints for sending, without their minima.
 
-    :param sketched: with their sketches; else these are 0
+    :param sketched: with their sketches, or else zeros
     """
     pages = [one.page for one in signed if one.page is not None]
     return Parcel(
@@ -169,7 +167,7 @@ def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
 
 
 def unpack(parcel: Parcel) -> list[Signed]:
-    """The rows that were packed, in their order."""
+    """Return the packed rows in order."""
     columns = (*parcel.plain, *map(list, parcel.arrays))
     names = (*_PLAIN, *_ARRAYS)
     pages = (
@@ -184,18 +182,18 @@ def unpack(parcel: Parcel) -> list[Signed]:
 
 @cache
 def signer_of_worker(options: Options, texts: bool) -> Signer:
-    """One for each worker process: it loads the dictionary."""
+    """Return the signer of this worker process; the first call loads the dictionary."""
     return Signer(Fingerprinter(options), texts=texts)
 
 
 def sign_rows(options: Options, texts: bool, rows: Sequence[Row]) -> Parcel:
-    """Called in a worker process for each part of the input."""
+    """Sign a part of the input in a worker process."""
     signed = list(map(signer_of_worker(options, texts), rows))
     return pack(signed, sketched=not options.keeps_evidence)
 
 
 def end_with_parent() -> None:
-    """In a worker: end when the process that started it is killed; its queue never would."""
+    """End this worker when its parent is killed; else it would wait for its queue forever."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

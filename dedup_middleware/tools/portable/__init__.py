@@ -1,1 +1,1 @@
-"""One Parquet file for an index of any kind."""
+"""Export and import of an index of any kind as one Parquet file."""

@@ -1,10 +1,10 @@
-"""What a Parquet file would take in memory, found out before anything of it is unpacked.
+"""Computes how much memory a Parquet file needs, before any of it is decompressed.
 
-A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary of one huge value
-that every row names, a run that repeats one value a billion times. The sizes in the footer of a
-file may be wrong, so the header of each page is read as well: pyarrow allocates as much as that
-says, and gives no access to it. Nor can pyarrow read the footer for us: asked for a column whose
-description is damaged, it ends the process.
+A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary with one huge
+value that every row refers to, a run that repeats one value a billion times. Sizes in the footer
+may be wrong, so every page header is read as well: pyarrow allocates what it says, and does not
+expose it. The footer can't be read with pyarrow either: it crashes when asked for a column whose
+description is damaged.
 
 The format is Thrift's compact protocol, and ``FileMetaData`` and ``PageHeader`` of
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift.
@@ -22,53 +22,52 @@ import attrs
 from dedup_middleware.index.pages import MOST_BUCKET_KEYS
 
 PLAIN: Final = frozenset({0})
-BY_DICTIONARY: Final = frozenset({2, 8})  # encodings whose values are in the dictionary
-INT64, BYTE_ARRAY = 2, 6  # types of a column
-_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # kinds of a page
-_HEAD = 1 << 16  # bytes read for a page's head at first
+BY_DICTIONARY: Final = frozenset({2, 8})  # encodings whose values are dictionary indices
+INT64, BYTE_ARRAY = 2, 6  # physical types of columns
+_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # types of pages
+_HEAD = 1 << 16  # bytes read at first for a page header
 _LONGEST_HEAD = 1 << 20
 _DEEPEST = 10
 _INT32, _INT64 = 1 << 31, 1 << 63
 _REPEATED = 2
 _NOWHERE = "the description of its columns is damaged"
-# Bytes that a value of a dictionary takes at least, by type: int32, int64, int96, float, double,
-# byte array.
+# Least bytes of a dictionary value, by type: int32, int64, int96, float, double, byte array.
 _LEAST = {1: 4, INT64: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}
-# Kinds of a value in Thrift.
+# Types of Thrift values.
 _I32, _I64, _TEXT, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
-# A struct: kind and value of each field, by its number. A value is a whole number, bytes, a struct,
-# a list with the kind of its elements in front, or None for all others.
+# A struct: type and value of each field by its number. A value is an integer, bytes, a struct, a
+# list that begins with the type of its elements, or None for all others.
 _Struct = dict[int, tuple[int, Any]]
 
 
 @attrs.frozen
 class Chunk:
-    """The pages of one column of one group of rows, as their heads tell."""
+    """A column chunk: the pages of one column in one row group, as their headers describe them."""
 
-    name: str  # of the column, with those above it
-    kind: int  # its type
+    name: str  # full path of the column
+    kind: int  # physical type
     repeated: bool  # a row may have several values
-    values: int  # nulls counted
+    values: int  # including nulls
     packed: int  # bytes in the file
-    largest: int  # bytes of the largest page, unpacked
-    size: int  # bytes of all of them
-    dictionary: int  # bytes of the dictionary, 0: there is none
-    encodings: frozenset[int]  # of the data
+    largest: int  # bytes of the largest page, decompressed
+    size: int  # bytes of all pages, decompressed
+    dictionary: int  # bytes of the dictionary, 0 without one
+    encodings: frozenset[int]  # of the data pages
 
 
 @attrs.frozen
 class Group:
-    """A group of rows: how many, and its columns."""
+    """A row group: its number of rows, and its column chunks."""
 
     rows: int
     chunks: tuple[Chunk, ...]
 
 
 def read_groups(file: BinaryIO) -> list[Group]:
-    """Sizes of all parts of a Parquet file.
+    """Read the sizes of all column chunks of a Parquet file.
 
-    :raises ValueError: it is damaged, or its parts do not agree with what its end says of them
+    :raises ValueError: it is damaged, or its parts contradict its footer
     """
     end = _Compact(_end(file)).struct()
     columns = _columns(_structs(end, 2))
@@ -94,10 +93,9 @@ def _end(file: BinaryIO) -> bytes:
 
 
 def _columns(elements: list[_Struct]) -> list[tuple[str, int, bool]]:
-    """Name and type of the columns with values of their own, and whether they are repeated, in
-    their order, from a tree that is written depth first."""
+    """Return path, type and whether it is repeated for each leaf column of the schema, in order."""
     columns = []
-    # Of the elements that we are in: how many parts are missing, the name, whether it is repeated.
+    # Open elements of the depth-first tree: children to come, path, whether it is repeated.
     above: list[tuple[int, str, bool]] = [(1, "", False)]
     for number, element in enumerate(elements):
         while above and above[-1][0] == 0:
@@ -136,7 +134,7 @@ def _chunk(file: BinaryIO, part: _Struct, name: str, column_kind: int, repeated:
         detail = _value(head, {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}[kind], _STRUCT)
         count = _number(detail, 1)
         if kind == _DICTIONARY:
-            # pyarrow allocates as many values as the head says.
+            # pyarrow allocates as many values as the header says.
             if number or count * _LEAST.get(column_kind, 1) > unpacked:
                 raise ValueError(f"the dictionary of the column {name} is damaged")
             dictionary = unpacked
@@ -152,7 +150,7 @@ def _chunk(file: BinaryIO, part: _Struct, name: str, column_kind: int, repeated:
 
 
 def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:
-    """Heads of the pages in a part of a file."""
+    """Yield the page headers in a byte range of the file."""
     at, end = start, start + length
     while at < end:
         for size in (_HEAD, _LONGEST_HEAD):
@@ -171,7 +169,7 @@ def _heads(file: BinaryIO, start: int, length: int) -> Iterator[_Struct]:
 
 
 def _value(struct: _Struct, field: int, kind: int) -> Any:
-    """The value of a field, if it is of a kind; a reader passes over one of another kind."""
+    """Return the value of a field; raise if its type differs, as a reader would skip it."""
     found, value = struct.get(field, (0, None))
     if found != kind:
         raise ValueError(f"a value of kind {kind} is one of kind {found}")
@@ -179,7 +177,7 @@ def _value(struct: _Struct, field: int, kind: int) -> Any:
 
 
 def _number(struct: _Struct, field: int, kind: int = _I32, default: int | None = None) -> int:
-    """A number of 0 or more."""
+    """Return a non-negative integer."""
     if default is not None and field not in struct:
         return default
     value: int = _value(struct, field, kind)
@@ -197,28 +195,28 @@ def _structs(struct: _Struct, field: int) -> list[_Struct]:
 
 
 class _ShortError(ValueError):
-    """There is more to come than the data hold."""
+    """The data end before the value does."""
 
     def __init__(self) -> None:
         super().__init__("a part of it is cut off")
 
 
 class _Compact:
-    """Thrift's compact protocol."""
+    """A decoder for Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.at = 0
 
     def struct(self, depth: int = 0) -> _Struct:
-        """A struct."""
+        """Decode a struct."""
         if depth > _DEEPEST:
             raise ValueError("its description is nested too deeply")
         fields: _Struct = {}
         last = 0
         while head := self._byte():
             last = last + (head >> 4) if head >> 4 else self._signed()
-            # Of a field that is there twice, readers differ in which one counts.
+            # Readers differ in which value counts if a field occurs twice.
             if last in fields:
                 raise ValueError("its description has a field twice")
             kind = head & 15
@@ -234,7 +232,7 @@ class _Compact:
             return self._list(depth + 1)
         if kind == _STRUCT:
             return self.struct(depth + 1)
-        # A yes or no, a byte, a number with a point.
+        # Boolean, byte, floating-point number.
         sizes = {1: int(in_list), 2: int(in_list), 3: 1, 7: 8}
         if kind not in sizes:
             raise ValueError(f"its description has a value of kind {kind}")
@@ -246,7 +244,7 @@ class _Compact:
             raise ValueError("its description is nested too deeply")
         head = self._byte()
         count = self._varint() if head >> 4 == 15 else head >> 4
-        if count > len(self._data) - self.at:  # each takes a byte at least
+        if count > len(self._data) - self.at:  # each takes at least one byte
             raise _ShortError
         kind = head & 15
         return [kind, *(self._any(kind, depth, in_list=True) for _ in range(count))]
@@ -276,23 +274,23 @@ class _Compact:
         return value >> 1 ^ -(value & 1)
 
 
-# What an export writes.
-ROWS: Final = 50_000  # of a group; so many are read at once, too
-_FEWER_ROWS: Final = 1024  # the same, where they are long
-_LONG: Final = 1 << 26  # bytes of the texts of a group of rows, from which on they are long
-# Beyond that: 255 bucket keys a row, pages of 1 MB or of 1,024 payloads.
+# Limits of an export.
+ROWS: Final = 50_000  # in a row group, and read at once
+_FEWER_ROWS: Final = 1024  # read at once if rows are long
+_LONG: Final = 1 << 26  # bytes of texts from which the rows of a group are long
+# Upper bounds: 255 bucket keys a row, pages of 1 MB or of 1,024 payloads.
 _MOST_ROWS: Final = 1 << 20
 _MOST_VALUES: Final = 1 << 24
 _LARGEST_PAGE: Final = 1 << 27
-_LEAST_BYTES: Final = 2  # of the file, for each page: its hashes alone are more
+_LEAST_BYTES: Final = 2  # of the file per page: its hashes alone take more
 
 
 def check_sizes(path: Path, rows: int) -> list[int]:
-    """Refuse a portable file that would take more memory than an export does; nothing is unpacked.
+    """Refuse a portable file that needs more memory than an export does, without decompressing it.
 
-    :param rows: that it says it has
-    :returns: how many rows of each group can be read at once
-    :raises ValueError: what is too large
+    :param rows: number of rows that it claims
+    :returns: for each row group, how many rows to read at once
+    :raises ValueError: a part is too large
     """
     most = max(ROWS, path.stat().st_size // _LEAST_BYTES)
     if rows > most:
@@ -311,14 +309,14 @@ def check_sizes(path: Path, rows: int) -> list[int]:
 
 
 def _text_bytes(chunk: Chunk, rows: int) -> int:
-    """Bytes of a column chunk, unpacked, if they are texts; 0 for numbers."""
+    """Return the decompressed bytes of a column chunk of texts; 0 for numbers."""
     name, is_text = chunk.name, chunk.kind == BYTE_ARRAY
     most = min(_MOST_VALUES, rows * MOST_BUCKET_KEYS) if chunk.repeated else rows
     if chunk.values > most or (not chunk.repeated and chunk.values != rows):
         raise ValueError(f"the column {name} has {chunk.values:,} values for {rows:,} pages")
     if chunk.largest > _LARGEST_PAGE:
         raise ValueError(f"a part of the column {name} takes {chunk.largest:,} bytes unpacked")
-    # A dictionary of texts, or of their beginnings, would unpack to any size.
+    # Texts encoded by a dictionary or by common prefixes could expand to any size.
     known = PLAIN if is_text else PLAIN | BY_DICTIONARY
     if chunk.encodings - known or chunk.kind not in {INT64, BYTE_ARRAY}:
         raise ValueError(f"the column {name} is encoded in a way that an export does not use")

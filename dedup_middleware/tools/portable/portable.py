@@ -1,6 +1,6 @@
-"""The pages of an index in another one: through a portable file, or directly.
+"""Copies the pages of an index to another one, through a portable file or directly.
 
-See :mod:`.portable_file` for what is in the file.
+:mod:`.portable_file` describes the file.
 """
 
 from __future__ import annotations
@@ -51,18 +51,17 @@ from dedup_middleware.model.records import (
 )
 from dedup_middleware.tools.portable.portable_file import Exported, PortableWriter, read_portable
 
-Progress = Callable[[int, int], None]  # pages done, pages in all
+Progress = Callable[[int, int], None]  # called with pages done and pages in total
 
-# How long pages are remembered, and over how many shards they are spread, does not decide whether
-# they can be compared.
+# Neither the window nor the number of shards affects whether pages can be compared.
 _OF_THE_INDEX = ("window", "parts")
-_LONG = 1 << 27  # bytes of payloads from which on a block is not awaited any longer
+_LONG = 1 << 27  # bytes of payloads at which a block is entered early
 _PART = 10_000  # pages whose texts are fetched at once
 
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """What was imported: pages entered, and pages that were there already."""
+    """The result of an import: pages entered, and pages that were known."""
 
     pages: int
     known: int
@@ -73,20 +72,20 @@ async def export_index(
 ) -> Exported:
     """Write all committed pages of an index to one file.
 
-    Crawls may go on meanwhile: pages committed after the start may be missing. The file appears
-    under its name when it is whole and was read again; until then a folder next to it needs about
-    13 bytes for each record of the index (170 bytes a page). Memory: 370 MB were measured at
-    450,000 pages, most of it for ranges of pages of one size.
+    Crawls may continue; pages committed after the start may be missing. The file gets its name when
+    it is complete and was verified. Until then a folder next to it takes about 13 bytes per record
+    of the index (170 bytes per page). Memory: 370 MB were measured at 450,000 pages, most of it for
+    ranges of pages of one size.
 
     :param index: open, or attached
     :param path: the file, replaced if it exists
-    :param progress: called now and then with the number of pages written and of all
-    :raises DedupError: the index can't be reached, is damaged, or opened with another window than
-        it was made with; the file can't be written; pyarrow is missing
+    :param progress: called from time to time with pages written and pages in total
+    :raises DedupError: the index can't be reached, is damaged, or was made with another window; the
+        file can't be written; pyarrow is missing
     """
     parameters = await index.attach()
     left_out = 0
-    # Of pyarrow and of the notes next to the file, as on a full disk.
+    # pyarrow's errors and those of the temporary notes, as on a full disk.
     with os_errors(f"{path} can't be written"), PortableWriter(path, parameters) as writer:
         async for pages, asked in _stored(index, parameters, writer.folder, progress):
             left_out += asked - len(pages)
@@ -98,8 +97,8 @@ async def export_index(
 async def _stored(
     index: Index, parameters: Parameters, folder: Path, progress: Progress | None
 ) -> AsyncIterator[tuple[Pages, int]]:
-    """All committed pages of an index, in parts: those with a record in a bucket, and how many
-    there are in all."""
+    """Yield all committed pages that have a record in a bucket, in parts, each with its number of
+    pages including those without a record."""
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
         raise DedupError(
@@ -121,7 +120,7 @@ async def _stored(
             done += len(part)
             if progress is not None:
                 progress(done, total)
-    # With a window the buckets may all have expired before the rows of their pages.
+    # With a window, all buckets may have expired before the page records.
     if done and left_out == done and not index.window:
         raise DedupError(
             f"no bucket holds a record of any of {done:,} pages: the index is damaged; "
@@ -130,7 +129,7 @@ async def _stored(
 
 
 async def _committed(index: Index) -> NDArray[np.bool_]:
-    """By page id: which pages are committed, and so had their records in the buckets before."""
+    """Return by page id which pages are committed, so that buckets read later have them."""
     parts = [np.empty(0, np.uint64)]
     async for pages in index.pages():
         parts.append(pages.page_ids[pages.states == State.COMMITTED])
@@ -141,7 +140,7 @@ async def _committed(index: Index) -> NDArray[np.bool_]:
 
 
 def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
-    """Those of the pages that are wanted and still committed, in parts of one range."""
+    """Return the wanted pages that are still committed, in parts within one range of page ids."""
     take = (pages.states == State.COMMITTED) & (pages.page_ids < np.uint64(len(wanted)))
     take[take] = wanted[pages.page_ids[take].astype(np.int64)]
     pages = chosen(pages, take)
@@ -151,15 +150,15 @@ def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
 
 
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
-    """Pages with their bucket keys and texts, without pages that have none."""
+    """Return pages with bucket keys and texts; pages without bucket keys are left out."""
     bucket_keys, starts, simhashes = spool.places(part.page_ids)
     page_ids = part.page_ids.tolist()
     addresses, payloads = await asyncio.gather(index.addresses(page_ids), index.payloads(page_ids))
     content = part.content.copy()
-    # An index need not keep a SimHash that its tables know.
+    # An index may keep a SimHash only in its tables.
     unknown = content["simhash"] == 0
     content["simhash"][unknown] = simhashes[unknown]
-    # Before, a page that was renewed had the SimHash records of the page that hit it.
+    # In older versions a renewed page got the SimHash records of the page that hit it.
     own = is_simhash(bucket_keys)
     bucket_keys[own] = packed_simhash_keys(
         np.repeat(content["simhash"], np.diff(starts))[own],
@@ -182,17 +181,15 @@ async def import_index(
 ) -> Imported:
     """Enter all pages of a portable file into an index.
 
-    An index that does not exist yet is made with the parameters of the file, its hash key included.
-    The whole file is checked before the first page is entered. Pages that are there already (the
-    same key with the same content) are not entered again, so an import that was broken off is
-    finished by repeating it. Into an index with a window pages enter as if they were new.
+    An index that does not exist is created with the file's parameters and hash key. The whole file
+    is verified before the first page is entered. Known pages (same key and content) are skipped, so
+    an interrupted import can be repeated. In an index with a window, imported pages count as new.
 
-    Memory: about 2 KB for each page of a block of 250,000, and 8 bytes for each page of the
-    file and of the index.
+    Memory: 2 KB for each page of a block of 250,000, and 8 bytes per page of file and index.
 
-    :param index: need not be open; it is afterwards
-    :param progress: called now and then with the number of pages read and of all
-    :raises IndexRefusedError: the file is damaged or none, or the index was made with other
+    :param index: need not be open; open on return
+    :param progress: called from time to time with pages read and pages in total
+    :raises IndexRefusedError: the file is damaged or not portable, or the index was made with other
         parameters; names each difference
     :raises DedupError: the index can't be reached, or pyarrow is missing
     """
@@ -219,17 +216,16 @@ async def copy_index(
     names: Mapping[str, str],
     progress: Progress | None = None,
 ) -> Imported:
-    """Enter all committed pages of an index into another one, whose window may be another.
+    """Enter all committed pages of an index into another one, which may have another window.
 
-    As :func:`import_index`, without a file: nothing of the source is changed. Pages that crawls
-    store meanwhile are entered by repeating the copy; those that they forget, because storage
-    replaces rows, stay in the target. A temporary folder needs about 13 bytes for each record of
-    the source.
+    Works like :func:`import_index`, without a file; the source is not changed. Pages that crawls
+    store meanwhile are entered if the copy is repeated; pages that they forget, because storage
+    replaces rows, stay in the target. A temporary folder takes about 13 bytes per record.
 
     :param source: open, or attached
-    :param target: need not be open; it is afterwards
+    :param target: need not be open; open on return
     :param name: of the source, without its password
-    :param names: of settings in errors of the source; see :func:`.named_as_given`
+    :param names: names of settings in errors of the source; see :func:`.named_as_given`
     """
     with named_as_given(names):
         parameters = await source.attach()
@@ -258,10 +254,10 @@ async def enter_pages(
     names_of: Callable[[NDArray[np.void]], NDArray[np.uint64]],
     size: int = BLOCK,
 ) -> Imported:
-    """Enter pages, block by block, without pages that the index has already.
+    """Enter pages block by block, except those that the index has already.
 
-    :param names_of: 64 bits of each page, which equal pages have in common, from CONTENT[n]
-    :param size: pages of a block
+    :param names_of: from CONTENT[n] to 64 bits for each page that only equal pages share
+    :param size: pages in a block
     """
     found = [np.empty(0, np.uint64)]
     async for pages in index.pages():
@@ -272,7 +268,7 @@ async def enter_pages(
 
     async def flush() -> None:
         nonlocal known, entered, passed, waiting
-        block, waiting = joined(waiting), []  # not both in memory while it is loaded
+        block, waiting = joined(waiting), []  # frees the parts before the block is loaded
         names = names_of(block.content)
         fresh = np.zeros(len(names), np.bool_)
         fresh[np.unique(names, return_index=True)[1]] = True
@@ -294,15 +290,15 @@ async def enter_pages(
 
 
 async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: str) -> None:
-    """Open an index with the parameters of the pages to come, or refuse."""
+    """Open or create an index with the parameters of the pages, or refuse."""
     wanted = _comparable(record_parameter(parameters))
     try:
         stored = await index.attach()
-    except IndexRefusedError:  # there is none yet
+    except IndexRefusedError:  # it does not exist yet
         stored = {}
     if stored:
         _compare(stored, wanted, kind, name)
-    # Compared again: another process may have made it meanwhile.
+    # Compared again, since another process may have created it meanwhile.
     _compare(await index.open(wanted), wanted, kind, name)
 
 
@@ -325,13 +321,13 @@ def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> No
 
 
 def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
-    """64 bits that name a page and what it says: a mix of all that is kept of it."""
+    """Return a 64-bit hash of the whole content of each page."""
     size = content.dtype.itemsize
     raw = np.zeros((len(content), -(-size // 8) * 8), np.uint8)
     raw[:, :size] = np.ascontiguousarray(content).view(np.uint8).reshape(len(content), size)
     mixed = np.zeros(len(content), np.uint64)
     for word in raw.view("<u8").T:
-        # The finaliser of MurmurHash3, after each word.
+        # The finaliser of MurmurHash3, for each word.
         mixed = (mixed ^ word) * np.uint64(0xFF51AFD7ED558CCD)
         mixed ^= mixed >> np.uint64(33)
         mixed *= np.uint64(0xC4CEB9FE1A85EC53)
@@ -340,16 +336,16 @@ def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
 
 
 RANGE = 1 << 18  # page ids
-_BYTES = 4 << 20  # of buckets taken in at once
-# The hash is that of the record: 40 bits of it, or in a SimHash table all 64, rotated.
+_BYTES = 4 << 20  # bytes of buckets processed at once
+# ``hash`` is that of the record: 40 bits, or in a SimHash table all 64, rotated.
 _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 
 class BucketKeySpool:
     """Collects buckets and returns the bucket keys of each page.
 
-    :param folder: where to put notes aside
-    :param wanted: bool, by page id: whose bucket keys are returned
+    :param folder: for temporary notes
+    :param wanted: bool by page id: pages whose bucket keys are returned
     """
 
     def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:
@@ -363,7 +359,7 @@ class BucketKeySpool:
         self._notes = np.empty(0, _NOTE)
 
     def add(self, bucket: int, raw: bytes) -> None:
-        """Take in a bucket; those of a table follow each other."""
+        """Add a bucket; the buckets of a table have to be consecutive."""
         if bucket >> 16 != self._table or self._size >= _BYTES:
             self.flush()
             self._table = bucket >> 16
@@ -373,7 +369,7 @@ class BucketKeySpool:
         self._size += len(whole)
 
     def flush(self) -> None:
-        """Put aside what was taken in."""
+        """Write the buckets added so far to the notes."""
         if not self._parts:
             return
         width = width_of(self._table << 16)
@@ -400,11 +396,11 @@ class BucketKeySpool:
     def places(
         self, page_ids: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
-        """Bucket keys of n pages, all of one range, and where they start, as in :class:`.Pages`;
-        uint64[n], their SimHashes by the SimHash tables, 0: in none of them."""
+        """Return the bucket keys of n pages of one range and their starts, as in :class:`.Pages`,
+        and uint64[n], the SimHashes from the SimHash tables, 0 if a page is in none."""
         number = int(page_ids[0]) // RANGE if len(page_ids) else self._range
         if number != self._range:
-            self._notes = np.empty(0, _NOTE)  # not both in memory at once
+            self._notes = np.empty(0, _NOTE)  # frees the old notes before the new ones are read
             self._range, self._notes = number, self._read(number)
         notes = self._notes
         pages = (page_ids % np.uint64(RANGE)).astype(np.uint32)
@@ -416,7 +412,7 @@ class BucketKeySpool:
         of_simhashes = is_simhash(places)
         of_page = np.repeat(np.arange(len(page_ids)), counts)[of_simhashes]
         simhashes = np.zeros(len(page_ids), np.uint64)
-        # Tables as far before the first one as theirs is behind it turn them back.
+        # Undoes the rotation: as many tables before the first as its own is after it.
         before = np.uint64(2 * SIMHASH_TABLES[0]) - found["table"][of_simhashes]
         simhashes[of_page] = turned(hashes[of_simhashes], before)
         hashes = np.where(of_simhashes, hashes >> np.uint64(64 - TABLE_SHIFT), hashes)

@@ -61,7 +61,7 @@ _COLUMNS = 8
 
 
 def arrow() -> Any:
-    """The package pyarrow, with its Parquet part; it is loaded here and nowhere else.
+    """Return the package pyarrow, with its Parquet module; imported nowhere else.
 
     :raises DedupError: it is not installed; names the extra
     """
@@ -75,7 +75,7 @@ def arrow() -> Any:
 
 
 def fingerprint_of(value: Any) -> str:
-    """A short hash of parameters, or of what an input and options are: equal ones have the same.
+    """Return a short hash of parameters, or of an input and its options.
 
     >>> fingerprint_of({"bands": "8x3"})
     '72a263112d4e1f3b'
@@ -85,13 +85,13 @@ def fingerprint_of(value: Any) -> str:
 
 
 def content_layout() -> dict[str, str]:
-    """Names and types of the fields of CONTENT."""
+    """Return the names and types of the fields of CONTENT."""
     fields = {name: CONTENT[name] for name in CONTENT.names or ()}
     return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in fields.items()}
 
 
 def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
-    """What is known of a file before its pages are."""
+    """Return the metadata that are known before the pages are."""
     return {
         PREFIX + "format": FORMAT,
         PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
@@ -101,7 +101,7 @@ def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def schema() -> Any:
-    """Names and types of the columns, a ``pyarrow.Schema``."""
+    """Return the columns and their types, a ``pyarrow.Schema``."""
     pa = arrow()
     of_content = {
         name: pa.binary() if CONTENT[name].shape else pa.int64() for name in CONTENT.names or ()
@@ -112,7 +112,7 @@ def schema() -> Any:
 
 
 def to_arrow(pages: Pages) -> Any:
-    """Pages as a ``pyarrow.RecordBatch`` of :func:`schema`."""
+    """Convert pages to a ``pyarrow.RecordBatch`` of :func:`schema`."""
     pa = arrow()
     seconds = pages.times.astype(np.int64)
     texts = [None if raw is None else raw.decode("utf-8", "replace") for raw in pages.addresses]
@@ -131,7 +131,7 @@ def to_arrow(pages: Pages) -> Any:
 
 
 def to_binary(values: NDArray[Any]) -> Any:
-    """The bytes of n values, or rows of values, as a binary column."""
+    """Convert n values, or rows of values, to a binary column."""
     pa = arrow()
     starts = np.arange(len(values) + 1, dtype=np.int32) * values[:1].nbytes
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(values.tobytes())]
@@ -139,7 +139,7 @@ def to_binary(values: NDArray[Any]) -> Any:
 
 
 def from_arrow(batch: Any) -> Pages:
-    """Pages of a ``pyarrow.RecordBatch`` of :func:`schema`."""
+    """Convert a ``pyarrow.RecordBatch`` of :func:`schema` to pages."""
     content = np.zeros(batch.num_rows, CONTENT)
     for name in CONTENT.names or ():
         column = batch.column(name)
@@ -166,7 +166,7 @@ def from_arrow(batch: Any) -> Pages:
 
 
 def _fixed(name: str, column: Any) -> NDArray[np.uint8]:
-    """The bytes of a binary column whose values are all as long as those of a field of CONTENT."""
+    """Return the bytes of a binary column whose values all have the size of a field of CONTENT."""
     starts = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
     if (np.diff(starts) != CONTENT[name].itemsize).any():
         raise ValueError(f"the column {name} has values of another length")
@@ -174,14 +174,14 @@ def _fixed(name: str, column: Any) -> NDArray[np.uint8]:
 
 
 class Checksum:
-    """A checksum of pages, whatever parts they come in."""
+    """A checksum of pages that does not depend on how they are split into parts."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._columns = [blake2b(digest_size=16) for _ in range(_COLUMNS)]
 
     def add(self, pages: Pages) -> None:
-        """Take in further pages."""
+        """Add pages."""
         self.rows += len(pages)
         parts = (
             pages.content.tobytes(),
@@ -197,39 +197,38 @@ class Checksum:
             column.update(raw)
 
     def value(self) -> str:
-        """The checksum of all pages so far."""
+        """Return the checksum of all pages added so far."""
         return blake2b(b"".join(c.digest() for c in self._columns), digest_size=16).hexdigest()
 
 
 def _lengths(values: Sequence[bytes | None]) -> bytes:
-    """Lengths of values, -1 where there is none."""
+    """Return the lengths of values, -1 for None."""
     lengths = (-1 if value is None else len(value) for value in values)
     return np.fromiter(lengths, "<i4", len(values)).tobytes()
 
 
-# What pyarrow may take for the end of the file: a text of 1 MB, lists of 100,000 things.
+# Limits for pyarrow when it reads the footer: texts of 1 MB, lists of 100,000 elements.
 _END: Final = {"thrift_string_size_limit": 1 << 20, "thrift_container_size_limit": 100_000}
 
 
 @attrs.frozen(kw_only=True)
 class Portable:
-    """A portable file; its columns are described above."""
+    """A portable file; the module describes its columns."""
 
     path: Path
     parameters: Mapping[str, str] = attrs.field(repr=False)  # of the index, hash key included
     rows: int  # pages
-    checksum: str  # that their columns must have
+    checksum: str  # expected checksum of the columns
 
     def pages(self) -> Iterator[Pages]:
-        """All pages, at most :data:`.ROWS` at a time.
+        """Yield all pages, at most :data:`.ROWS` at a time.
 
-        :raises IndexRefusedError: the file is damaged; its checksum is known to be right only when
-            all pages are read
+        :raises IndexRefusedError: the file is damaged; the checksum is compared after the last page
         """
         found = Checksum()
         with _opened(self.path) as file:
             with _explained(self.path):
-                # Asked for all groups of rows, pyarrow holds 220 bytes of memory for each row.
+                # Given all row groups at once, pyarrow takes 220 bytes of memory for each row.
                 parts = (
                     from_arrow(batch)
                     for group, most in enumerate(check_sizes(self.path, self.rows))
@@ -252,9 +251,9 @@ class Portable:
 
 
 def read_portable(path: str | Path) -> Portable:
-    """Open a portable file: its parameters, and its pages as columns.
+    """Open a portable file and read its parameters.
 
-    :raises IndexRefusedError: it is none, is damaged, or of another version; says which
+    :raises IndexRefusedError: it is not a portable file, is damaged, or has another version
     """
     path = Path(path)
     with _opened(path) as file, _explained(path):
@@ -296,7 +295,7 @@ def read_portable(path: str | Path) -> Portable:
 
 
 def _texts(raw: str) -> dict[str, str]:
-    """Names and texts written as JSON."""
+    """Parse a JSON object of strings."""
     found = json.loads(raw)
     if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         raise ValueError("its description holds something else than names and texts")
@@ -304,7 +303,7 @@ def _texts(raw: str) -> dict[str, str]:
 
 
 def _check_columns(columns: Any, path: Path) -> None:
-    """Refuse columns that an export does not write, or of other types."""
+    """Refuse columns, or types of columns, that an export does not write."""
     pa, wanted = arrow(), schema()
     missing = sorted(set(wanted.names) - set(columns.names))
     if missing:
@@ -313,7 +312,7 @@ def _check_columns(columns: Any, path: Path) -> None:
         raise _damaged(path, "it has other columns than an export writes")
     for field in wanted:
         found, given = columns.field(field.name).type, field.type
-        # The name of a list's elements depends on who wrote the file.
+        # The name of a list's element depends on the writer.
         if pa.types.is_list(found) and pa.types.is_list(given):
             found, given = found.value_type, given.value_type
         if found != given:
@@ -329,7 +328,7 @@ def _opened(path: Path) -> Any:
     if not path.is_file():
         raise IndexRefusedError(f"there is no file {path}: name one that an index was exported to")
     try:
-        # Read as it is needed, not each column of a group as a whole.
+        # Read in pieces as needed, not a whole column chunk at once.
         return pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, **_END)
     except PermissionError as error:
         raise DedupError(f"{path} can't be read: {os.strerror(errno.EACCES)}") from error
@@ -340,13 +339,13 @@ def _opened(path: Path) -> Any:
         ) from error
 
 
-# What NumPy and Python raise for malformed values.
+# Errors that NumPy and Python raise for malformed values.
 _FAULTS: Final = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turns what a damaged file makes pyarrow raise into one error."""
+    """Turn the errors that pyarrow raises for a damaged file into one error."""
     try:
         yield
     except DedupError:
@@ -357,20 +356,19 @@ def _explained(path: Path) -> Iterator[None]:
 
 @attrs.frozen(kw_only=True)
 class Exported:
-    """A finished file."""
+    """The result of an export."""
 
     pages: int
-    left_out: int = 0  # committed pages that no bucket holds a record of: they have just expired
+    left_out: int = 0  # committed pages without a record in any bucket: they have just expired
     bytes: int
     checksum: str
 
 
 class PortableWriter:
-    """Writes pages to a portable file.
+    """Writes pages to a portable file, within a ``with`` block.
 
-    Use it in a ``with`` block. Nothing is written to ``path`` before :meth:`finish`, which replaces
-    an existing file. The unfinished file is in :attr:`folder` next to it, which is removed at the
-    end; a process that is killed leaves it behind.
+    ``path`` is written or replaced only by :meth:`finish`. The unfinished file is in :attr:`folder`
+    next to it, which is removed at the end; a process that is killed leaves it behind.
 
     :param parameters: of the index, with its hash key
     :raises DedupError: pyarrow is not installed, or the folder can't be written to
@@ -381,7 +379,7 @@ class PortableWriter:
         self._path = Path(path)
         self._checksum = Checksum()
         columns = schema().with_metadata(metadata_of(parameters))
-        # Hashes are all different; a dictionary of them would only cost time.
+        # Hashes are all different, so a dictionary of them would only cost time.
         how = {"compression": "zstd", "use_dictionary": ["size", "time"]}
         try:
             str(path).encode()
@@ -389,14 +387,14 @@ class PortableWriter:
             raise DedupError(
                 f"{path} can't be written: pyarrow takes names in UTF-8 only"
             ) from None
-        # Not the name of the folder next to it, which the error has.
+        # The error has the name of the temporary folder instead.
         with os_errors(f"{self._path} can't be written", fix="; name another file"):
             self._room = tempfile.TemporaryDirectory(
                 dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
             )
             self._unfinished = self.folder / "pages"
             try:
-                make(self._unfinished, PRIVATE).close()  # it holds the index's key
+                make(self._unfinished, PRIVATE).close()  # private, as it contains the index's key
                 self._writer = pa.parquet.ParquetWriter(self._unfinished, columns, **how)
             except OSError:
                 self._room.cleanup()
@@ -404,7 +402,7 @@ class PortableWriter:
 
     @property
     def folder(self) -> Path:
-        """A folder for what is only needed until the file is finished."""
+        """A temporary folder that exists until the file is finished."""
         return Path(self._room.name)
 
     def __enter__(self) -> Self:
@@ -413,21 +411,21 @@ class PortableWriter:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             self._writer.close()
-        except OSError:  # on a full disk it fails once more
+        except OSError:  # on a full disk closing fails again
             if error is None:
                 raise
         finally:
             self._room.cleanup()
 
     def write(self, pages: Pages) -> None:
-        """Write further pages."""
+        """Write pages."""
         for start in range(0, len(pages), ROWS):
             part = pages.part(start, start + ROWS)
             self._checksum.add(part)
             self._writer.write_batch(to_arrow(part))
 
     def finish(self) -> Exported:
-        """Write the end, read the whole file again, and give it its name."""
+        """Write the footer, verify the whole file, and give it its name."""
         ends = {"rows": str(self._checksum.rows), "checksum": self._checksum.value()}
         self._writer.add_key_value_metadata({PREFIX + name: text for name, text in ends.items()})
         self._writer.close()

@@ -1,4 +1,4 @@
-"""What a report shows, gathered from a journal."""
+"""The contents of a report, gathered from a journal."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from dedup_middleware.methods.content import Content, ContentByEvidence, require
 from dedup_middleware.model.documents import NEW
 
 Line = Callable[[Drop], "float | None"]
-_STEP = 1e-4  # a line has four digits
+_STEP = 1e-4  # thresholds are shown with four digits
 
 
 def line_of(method: Method) -> Line:
-    """A function that gives the largest threshold at which a page would be dropped.
+    """Return a function from a decision to the largest threshold that would drop the page.
 
-    For most methods that is its similarity. With ``DEDUP_EVIDENCE=sketch`` the rule `content` has a
-    higher threshold for short pages and subtracts the standard error of the estimate, so that pages
-    above the threshold may be kept.
+    For most methods that is the similarity. With ``DEDUP_EVIDENCE=sketch`` the method `content`
+    raises the threshold for short pages and subtracts the standard error of the estimate, so pages
+    with a similarity above the threshold may be kept.
     """
     if isinstance(method, Content) and not isinstance(method, ContentByEvidence):
         return lambda drop: _of_content(drop, method)
@@ -48,7 +48,7 @@ def _of_content(drop: Drop, method: Content) -> float | None:
         return similarity
     size = max(1, round(shared / similarity))
     both = shared * (1 + jaccard) / jaccard
-    # The same as in the rule: Li and Konig 2010, theorem 2.
+    # As in the method: Li and Konig 2010, theorem 2.
     chance = 0.5**method.sketch_bits
     agreement = jaccard + (1 - jaccard) * chance
     variance = agreement * (1 - agreement) / (SKETCH_BITS // method.sketch_bits)
@@ -61,18 +61,18 @@ def _of_content(drop: Drop, method: Content) -> float | None:
 
 
 def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
-    """The line of a page, moved to the side of the threshold on which the page was decided.
+    """Move the threshold estimated for a page to the side of the real one on which it was decided.
 
-    The line is an estimate, because a journal has rounded numbers; the decision is a fact.
+    The estimate comes from rounded numbers in the journal; the decision is a fact.
     """
     if line is None:
         return None
     return min(line, threshold - _STEP) if drop.outcome == NEW else max(line, threshold)
 
 
-NEAR = 2_000  # pages next to the threshold whose texts go in before all others
+NEAR = 2_000  # pages next to the threshold, whose texts have priority
 _DIGITS = 4
-_AT_ONCE = 100  # entries of the journal whose texts are read together
+_AT_ONCE = 100  # journal entries whose texts are read together
 
 
 def collect(
@@ -89,26 +89,26 @@ def collect(
     given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Everything that the report shows, as values of JSON.
+    """Return everything that the report shows, as JSON values.
 
-    What is under ``details`` is unpacked by the page when it is first needed.
+    The page decompresses ``details`` when first needed.
 
-    :param query: which decisions; counters by hour are shown only where it chooses by host and time
-    :param threshold: similarity from which on a page was dropped
-    :param about: names and values of the settings that are shown
-    :param now: seconds since 1970 at which the report was made
-    :param decisions: newest decisions that are shown
-    :param text_bytes: UTF-8 bytes of all texts together, before compression
-    :param line: the largest threshold at which a page would be dropped, if no other rule decides
+    :param query: selects decisions; hourly counts are shown only if it is by host and time
+    :param threshold: similarity from which pages were dropped
+    :param about: names and values of settings to show
+    :param now: time of the report in seconds since 1970
+    :param decisions: number of decisions shown, the newest
+    :param text_bytes: limit for all texts together, in UTF-8 before compression
+    :param line: returns the largest threshold that drops a page if no other rule decides
     :param other: a journal to compare with
-    :param given: settings that a command needs to reach the same journal
-    :param progress: called with the number of decisions that have been read
+    :param given: settings with which a command reaches the same journal
+    :param progress: called with the number of decisions read
     """
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
     for read, drop in enumerate(journal.drops(attrs.evolve(query, limit=decisions)), 1):
-        # A new version of a page was never near the threshold.
+        # New versions of a page were never near the threshold.
         (changed if is_change(drop) else drops).append(drop)
         if read % 1000 == 0:
             progress(read)
@@ -163,19 +163,19 @@ def collect(
 
 
 def _chosen(query: Query, *, cut: bool) -> dict[str, Any]:
-    """A query, for the command that restores what the report shows."""
+    """Format a query for the command that restores the pages shown in the report."""
     parts = ("keys", "hosts", "reasons", "spiders", "crawls")
     chosen = {name.removesuffix("s"): sorted(getattr(query, name)) for name in parts}
     return {**chosen, "since": query.since, "until": query.until, "cut": cut}
 
 
 def _rounded(value: float | None) -> float | None:
-    # Down, so that none crosses the threshold by being rounded.
+    # Rounded down, so that no value crosses the threshold.
     return None if value is None else math.floor(value * 10**_DIGITS) / 10**_DIGITS
 
 
 class Names(dict[str, int]):
-    """Numbers of strings, from 0 in the order in which they are first asked for."""
+    """Numbers for strings, from 0 in the order of their first use."""
 
     def __missing__(self, name: str) -> int:
         number = self[name] = len(self)
@@ -183,14 +183,14 @@ class Names(dict[str, int]):
 
 
 class _Texts(Names):
-    """Numbers of texts, under a cap on their bytes."""
+    """Numbers for texts, with a limit on their total size."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self._left = size
 
     def take(self, *texts: str) -> list[int] | None:
-        """Numbers of some texts; None: they don't all fit any more."""
+        """Return the numbers of texts, or None if they don't all fit."""
         new = {text for text in texts if text not in self}
         size = sum(len(text.encode("utf-8", "replace")) for text in new)
         if size > self._left:
@@ -200,7 +200,7 @@ class _Texts(Names):
 
 
 def _bodies(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[Body | None]:
-    """What dropped pages said, some at a time."""
+    """Yield the texts of dropped pages, read in blocks."""
     ids = (drop.id for drop in drops)
     while part := list(islice(ids, _AT_ONCE)):
         yield from journal.bodies(part)
@@ -209,17 +209,17 @@ def _bodies(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[Body | Non
 def _texts_of(
     journal: JournalStore, drops: Sequence[Drop], threshold: float, texts: _Texts
 ) -> Iterator[tuple[int, str, list[int]]]:
-    """Texts of pairs, in the order of :func:`_order`, up to the limit.
+    """Collect pairs of texts in the order of :func:`_order`, up to the limit.
 
-    :returns: place of the drop, title of its stored page, numbers of its text and, if that is
-        known, of the stored page's
+    :returns: for each pair: index of the drop, title of the stored page, number of the dropped text
+        and, if known, that of the stored text
     """
     order = _order(drops, threshold)
     for i, body in zip(order, _bodies(journal, (drops[i] for i in order)), strict=True):
         if body is None or not body.text:
             continue
         drop, kept = drops[i], journal.kept(drops[i])
-        # An exact copy has the text of the stored page.
+        # An exact copy has the same text as the stored page.
         same = kept is None and drop.similarity == 1.0 and drop.reason == "exact-copy"
         other = kept.text if kept is not None else body.text if same else ""
         numbers = texts.take(body.text, other) if other else texts.take(body.text)
@@ -229,10 +229,9 @@ def _texts_of(
 
 
 def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
-    """Drops by the priority of their texts.
+    """Return the drops in the priority of their texts.
 
-    First those next to the threshold, then one of each cluster, the largest first, then the rest
-    from the newest to the oldest.
+    First those nearest to the threshold, then one per cluster, largest first, then the newest.
     """
     matched = [i for i, drop in enumerate(drops) if drop.similarity is not None]
     near = sorted(matched, key=lambda i: abs((drops[i].similarity or 0.0) - threshold))[:NEAR]
@@ -244,7 +243,7 @@ def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
 
 @attrs.frozen
 class Lists:
-    """The names that columns of pages give by number."""
+    """The strings that the columns of the report refer to by number."""
 
     hosts: Names = attrs.field(factory=Names)
     outcomes: Names = attrs.field(factory=Names)
@@ -253,7 +252,7 @@ class Lists:
     crawls: Names = attrs.field(factory=Names)
 
     def columns(self, drops: Sequence[Drop]) -> dict[str, list[Any]]:
-        """What every list of pages shows."""
+        """Return the columns that every list of pages has."""
         return {
             "key": [drop.key for drop in drops],
             "title": [drop.title for drop in drops],
@@ -265,7 +264,7 @@ class Lists:
         }
 
     def decisions(self, drops: Sequence[Drop]) -> dict[str, list[int]]:
-        """What was decided of pages."""
+        """Return the columns of decisions."""
         return {
             "outcome": [self.outcomes[drop.outcome] for drop in drops],
             "reason": [self.reasons[drop.reason] for drop in drops],
@@ -273,7 +272,7 @@ class Lists:
 
 
 def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, list[list[int]]]:
-    """Pages by hour, by site and by reason; empty if a query chooses by more than host and time.
+    """Count pages by hour, site and reason; empty if the query selects by more than host and time.
 
     :returns: ``hours``: start in seconds since 1970, stored, dropped; ``sites``: number of the
         host, seen, stored, dropped; ``reasons``: number of the reason, dropped
@@ -295,7 +294,7 @@ def activity_of(journal: JournalStore, query: Query, names: Lists) -> dict[str, 
 
 
 def _hours(journal: JournalStore, query: Query) -> list[Hour]:
-    """The hours that a query chooses; their counters say no more than hour and host."""
+    """Return the hourly counts that a query selects; they are kept by hour and host only."""
     plain: dict[str, Any] = {"hosts": frozenset(), "since": None, "until": None}
     if attrs.evolve(query, **plain) != Query():
         return []
@@ -311,10 +310,10 @@ def _hours(journal: JournalStore, query: Query) -> list[Hour]:
 def changed_pages(
     journal: JournalStore, changed: Sequence[Drop], names: Lists
 ) -> dict[str, list[Any]]:
-    """Columns of changes, in the order of the journal.
+    """Return the columns of changed pages, in the order of the journal.
 
     ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
-    None if the journal did not have the last version.
+    None if the journal did not have the previous version.
     """
     found = [body and body.change for body in _bodies(journal, changed)]
     return {
@@ -330,9 +329,9 @@ def changed_pages(
 def other_journal(
     other: JournalStore, query: Query, drops: Sequence[Drop], limit: int, names: Lists
 ) -> dict[str, Any]:
-    """The newest decision of the other journal on each page that it has.
+    """Return the newest decision of the other journal for each page that it has.
 
-    A key that the report has already is the place of its last decision there.
+    A key that the report has too is given as the index of its last decision there.
 
     :param drops: the decisions of the report
     """

@@ -1,6 +1,6 @@
-"""The report: what ``scrapy dedup report`` writes, one HTML file that needs no network.
+"""Writes the report of ``scrapy dedup report``: one HTML file that needs no network.
 
-Styles, scripts and data are in it.
+Styles, scripts and data are embedded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dedup_middleware.tools.report.contents import collect, line_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# In the order of the page; each builds on those before it.
+# In the order of the page; each script depends on those before it.
 SCRIPTS = ("words", "reasons", "memory", "dom", "route", "data", "filters", "difference", "files",
            "charts", "overview", "lists", "restore", "decisions", "explorer", "clusters", "changes",
            "comparison", "pair", "review", "start")  # fmt: skip
@@ -36,12 +36,11 @@ _HEAD = b"<!doctype html>"
 
 
 def render(contents: dict[str, Any]) -> str:
-    """The report as HTML.
+    """Render the report as HTML.
 
-    The data are compressed, because 100,000 decisions are 30 MB otherwise, and written in base64,
-    in which no word of a page can end a script. Texts and other details are apart from what the
-    first view needs. Scripts and styles run by their hashes alone, so that even markup that slipped
-    in would do nothing.
+    The data are compressed (100,000 decisions are 30 MB otherwise) and written in base64, so no
+    text of a page can end a script. Texts and other details are separate from the data of the first
+    view. Only scripts and styles with known hashes run, so injected markup has no effect.
     """
     script = "\n".join(
         ['"use strict";', "(() => {", *(_asset(f"{name}.js") for name in SCRIPTS), "})();"]
@@ -58,7 +57,7 @@ def render(contents: dict[str, Any]) -> str:
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse to write over something else than a report, such as a feed or the journal."""
+    """Refuse to overwrite anything but a report, such as a feed or the journal."""
     head = None
     if path.is_file():
         with path.open("rb") as file:
@@ -68,10 +67,10 @@ def check_replaceable(path: Path) -> None:
 
 
 def write(contents: dict[str, Any], path: Path) -> int:
-    """Write the report; an earlier one of that name is replaced whole or not at all.
+    """Write the report atomically; an earlier one with this name is replaced.
 
-    :returns: its bytes
-    :raises DedupError: the file can't be written, or is no report
+    :returns: its size in bytes
+    :raises DedupError: the file can't be written, or exists and is no report
     """
     page = render(contents).encode()
     with os_errors(f"{path} can't be written", fix="; name another file by -o"):
@@ -96,14 +95,14 @@ def _hash(text: str) -> str:
 
 
 class Report:
-    """What was dropped and why, read from a journal when it is made.
+    """A report of what was dropped and why, read from a journal when it is created.
 
-    :param journal: it is read once and may be closed afterwards
-    :param options: those of the crawl: the report shows its method and threshold
+    :param journal: read once; may be closed afterwards
+    :param options: those of the crawl, for its method and threshold
     :param against: a journal to compare with
-    :param decisions: newest decisions that are shown
-    :param texts: bytes of UTF-8 of all texts together
-    :param filters: which decisions, as for :class:`.Journal`
+    :param decisions: number of decisions shown, the newest
+    :param texts: limit for all texts together, in bytes of UTF-8
+    :param filters: select decisions, as for :class:`.Journal`
     :raises ValueError: ``decisions`` is below 1, or ``texts`` below 0
     :raises JournalError: a journal can't be read
     """
@@ -133,7 +132,7 @@ class Report:
 
     @property
     def decisions(self) -> int:
-        """Number of decisions that the report shows."""
+        """Number of decisions shown."""
         return len(self.contents["pages"]["key"])
 
     def html(self) -> str:
@@ -141,14 +140,14 @@ class Report:
         return render(self.contents)
 
     def write(self, path: str | Path) -> int:
-        """Write the report as :func:`write` does."""
+        """Write the report, as :func:`write` does."""
         return write(self.contents, Path(path))
 
 
 def settings_of(
     options: Options, journal: JournalStore, chosen: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What :func:`.collect` shows of the settings of a crawl: threshold, line, names and time."""
+    """Return arguments of :func:`.collect` from the settings: threshold, line, names and time."""
     method = choose_method(options)
     about = {
         "DEDUP_JOURNAL": journal.where,
