@@ -217,9 +217,12 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 
 @subkernel
 def _says_other_word(lacking: Any, more: Any) -> Any:
-    """Whether all that a page says anew is one word in place of another one, or of two: imposed and
-    introduced both became proposed, which may make one shingle less."""
-    return lacking > 0 and (more == 0 or (lacking > TRIPLE and abs(more) == 1))
+    """Whether all that a page says anew is one word, at two places and more, in place of another
+    one, or of two: imposed and introduced both became proposed, which may make one shingle less.
+
+    At one place a slip of the pen is as frequent as another fact.
+    """
+    return lacking > TRIPLE and abs(more) <= 1
 
 
 @subkernel
@@ -305,7 +308,6 @@ def decide_by_evidence(
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = base.COMMON_CODE
-        # In a short page a copy with one slip of the pen is as frequent as another fact.
         if (
             code == base.CONTAINED_CODE
             and counted >= _SHORT

@@ -92,7 +92,7 @@ def weigh(
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     changed |= found[:, evidence.RENAMED] > 1
     lacking, near = found[:, evidence.OTHER_WORD], abs(sizes - page.size) <= 1
-    says_other = (lacking > 0) & ((sizes == page.size) | ((lacking > 3) & near)) & (words >= 60)
+    says_other = (lacking > 3) & near & (words >= 60)
     neighbours, titled = _same_host(page, candidates)
     changed |= neighbours & (found[:, evidence.PUT_IN] > 0)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)
