@@ -1,4 +1,4 @@
-"""The interface of all methods: the buckets of a page, and which candidates make it a duplicate."""
+"""The interface of every method: the bucket keys of a page, and the judgement of its candidates."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 
-# Reasons that the rules on content give, and their codes within kernels.
-#: all reasons by their codes; a page with one of the first two is a duplicate
+# The reasons of the method ``content``, and the codes that its kernels return for them.
 REASONS: Final = (
     "exact-copy",
     "near-duplicate",
@@ -41,8 +40,8 @@ EXACT, CONTAINED, TOO_SHORT, TOO_LITTLE, OTHER_FIGURES, TURNED, OTHER_TITLE, COM
 EXACT_CODE, CONTAINED_CODE, TOO_SHORT_CODE, TOO_LITTLE_CODE = range(4)
 OTHER_FIGURES_CODE, TURNED_CODE, OTHER_TITLE_CODE, COMMON_CODE = range(4, 8)
 
-LONG: Final = 128  # shingles of a page below which it needs more than the threshold
-#: least threshold for a page of the same host under another title
+LONG: Final = 128  # shingles; a shorter page needs a similarity above the threshold
+#: lowest similarity that makes a page a duplicate of one of the same host under another title
 SAME_HOST: Final = 0.95
 
 
@@ -52,14 +51,14 @@ Payloads = Sequence[bytes]
 
 @attrs.frozen(eq=False)
 class Judgement:
-    """Judgement of a method on n candidates.
+    """A method's judgement of n candidates.
 
-    ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the
-    candidate holds; ``jaccard`` float64[n]; ``reasons`` names the rule that made each a duplicate
-    or kept it apart. ``shared`` int64[n] estimates the shingles in common, ``figures`` int64[n]
-    counts the places with other figures, ``turned`` int64[n] the parts with a clause that says the
-    opposite, ``held`` bool[n] whether the new page, the longer one, holds nearly all of the
-    candidate's words; None where the method does not compare these.
+    ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the candidate
+    holds; ``jaccard`` float64[n]; ``reasons``, n names of the rule that made the page a duplicate
+    of the candidate or kept it. The others are None where the method does not compute them:
+    ``shared`` int64[n], estimated number of common shingles; ``figures`` int64[n], number of places
+    with different figures; ``turned`` int64[n], number of parts with a clause that says the
+    opposite; ``held`` bool[n], whether the longer new page holds nearly all words of the candidate.
     """
 
     duplicate: NDArray[np.bool_]
@@ -73,69 +72,70 @@ class Judgement:
 
 
 class Method(ABC):
-    """A rule that decides; frozen and without state, so that all processes decide alike."""
+    """A rule that judges candidates. Frozen and stateless, so that all processes decide alike."""
 
     name: ClassVar[str]
-    #: whether :meth:`judge` needs the payloads of the candidates, which are then fetched
+    #: whether :meth:`judge` needs the candidates' payloads, which the index then fetches
     keeps_payload: ClassVar[bool] = False
-    #: whether a stored page with the same text makes a page a duplicate whatever else is stored,
-    #: unless its title is another one on the same host; see :class:`~.claims.Entry`
+    #: whether a page with the same text as a stored one is a duplicate whatever other candidates
+    #: there are, unless both are of one host under different titles; see :class:`~.claims.Entry`
     settles_exact: ClassVar[bool] = False
-    #: fields of CONTENT by which it judges; an index keeps no others
+    #: fields of CONTENT that :meth:`judge` reads; an index stores no others
     fields: ClassVar[tuple[str, ...]] = CONTENT.names or ()
     scan_distance: int
     min_features: int
-    #: least similarity of a duplicate; other rules may keep a page that reaches it
+    #: lowest similarity of a duplicate; other rules may keep a page that reaches it
     threshold: float
 
     @abstractmethod
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
-        """Judge a page against candidates, n pages that were stored before it.
+        """Judge a page against n candidates that were stored before it.
 
-        :param payloads: theirs, if :attr:`keeps_payload`
+        :param payloads: one for each candidate, if :attr:`keeps_payload`
         """
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of a page: its key; its exact text if it is short, else its content."""
+        """Bucket keys of a page: of its document key, and of its exact text if the page is
+        short, else of its content."""
         key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if self.is_short(page):
             return (key, hash_bucket_key(EXACT_TABLE, page.exact))
         return (key, *self.content_keys(page))
 
     def is_short(self, page: Fingerprint) -> bool:
-        """Whether a page has so few shingles that only an equal text is a copy of it."""
+        """Whether a page has too few shingles to be compared by anything but its exact text."""
         return page.simhash is None or page.size < self.min_features
 
     def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of what a page that is not short says: SimHash, bands and anchors."""
+        """Bucket keys of the content of a page that is not short: SimHash, bands and anchors."""
         bands, anchors = band_bucket_keys(page.bands), anchor_bucket_keys(page.anchors.tolist())
         return (*simhash_bucket_keys(page.simhash or 0), *bands, *anchors)
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
-        """The same as :meth:`bucket_keys`, as numbers."""
+        """The keys of :meth:`bucket_keys`, in the same order, as an array."""
         return BucketKeys.of(self.bucket_keys(page))
 
     @property
     def keeps_sketch(self) -> bool:
-        """Whether it judges by the sketch, so that an index keeps it."""
+        """Whether :meth:`judge` reads the sketch, so that an index has to store it."""
         return "sketch" in self.fields
 
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:  # noqa: ARG002 - for subclasses
-        """Further buckets to search for like pages, in which this one is not entered."""
+        """Further buckets in which to look for candidates; the page gets no record in them."""
         return ()
 
     def table_name(self, table: int) -> str:
-        """Name of one of its tables for people, to say which one found a page."""
+        """Readable name of a table, for reports of which table found a page."""
         return table_name(table)
 
 
 def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey, ...]:
-    """Bucket keys of a SimHash with one bit of a block flipped, in the table of that block.
+    """Bucket keys that find SimHashes with one given bit flipped, in the table of that bit's block.
 
-    A SimHash whose block differs in just that bit has its record there (multi-probe LSH: Q. Lv et
-    al., VLDB 2007).
+    Multi-probe LSH (Q. Lv et al., VLDB 2007): a SimHash that differs in only that bit of the block
+    has its record in this bucket.
 
-    :param volatile: positions of bits, 0 to 63
+    :param volatile: positions of the bits to flip, 0 to 63
 
     >>> [hex(key.bucket) for key in probe_bucket_keys(0, (63, 0))]
     ['0x28000', '0x50001']
@@ -148,9 +148,9 @@ def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey,
 
 
 def content_record(page: Fingerprint, *, sketched: bool = True) -> NDArray[np.void]:
-    """CONTENT[1] of a page: what an index keeps of it and a method judges by.
+    """CONTENT[1] of a page: the record that an index stores and a method judges by.
 
-    :param sketched: with its sketch, which takes longest to make; else that is 0
+    :param sketched: whether to fill in the sketch, the slowest field to compute; otherwise it is 0
     """
     return np.frombuffer(bytearray(content_bytes(page, sketched=sketched)), CONTENT)
 
@@ -163,5 +163,5 @@ def content_bytes(page: Fingerprint, *, sketched: bool = True) -> bytes:
     )  # fmt: skip
 
 
-# CONTENT: a tuple is packed six times as fast as the fields of a record are assigned.
+# Layout of CONTENT. Packing a tuple takes a sixth of the time of assigning the record's fields.
 _CONTENT = Struct("<I2H3Q48s36s64s")

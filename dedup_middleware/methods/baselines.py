@@ -1,8 +1,8 @@
-"""The two rules of most tools, without a look at direction, figures or length.
+"""The two rules that most tools use; both ignore direction, figures and length.
 
-**SimHash with k bits**, exact by the pigeonhole principle up to k = 3: of four 16-bit blocks that
-differ in at most three bits one is equal (G. Manku, A. Jain, A. Das Sarma: Detecting
-near-duplicates for web crawling, WWW 2007).
+**SimHash within k bits**, exact up to k = 3 by the pigeonhole principle: if two SimHashes differ in
+at most three bits, at least one of their four 16-bit blocks is equal (G. Manku, A. Jain, A. Das
+Sarma: Detecting near-duplicates for web crawling, WWW 2007).
 
 **MinHash with LSH**: bands find candidates, the estimated Jaccard index decides (A. Broder: On the
 resemblance and containment of documents, 1997; banding after P. Indyk, R. Motwani: Approximate
@@ -33,7 +33,7 @@ from dedup_middleware.model.fingerprint import Fingerprint
 WITHIN = "simhash"
 TOO_FAR = "too-far"
 SIMILAR = "minhash"
-#: the threshold of MinHash that most tools use by default
+#: the default threshold of MinHash in most tools
 THRESHOLD: Final = 0.8
 
 
@@ -41,9 +41,9 @@ def _judged(
     page: Fingerprint, candidates: Records, min_features: int, similarity: NDArray[np.float64],
     jaccard: NDArray[np.float64], is_near: NDArray[np.bool_], reasons: tuple[str, str],
 ) -> Judgement:  # fmt: skip
-    """The judgement by a similarity; a short page is a duplicate only of a page with equal text.
+    """Judgement by one similarity; a short page is a duplicate only of a page with the same text.
 
-    :param reasons: the reason given for candidates that are near, and for all others
+    :param reasons: of candidates that are near, and of those that are not
     """
     exact = is_exact(page, candidates)
     long = (candidates["size"] >= min_features) & (page.size >= min_features)
@@ -58,7 +58,7 @@ def _judged(
 
 @attrs.frozen
 class SimHashMethod(Method):
-    """Hamming distance of the SimHashes; similarity = 1 - distance / 64."""
+    """Duplicate if the SimHashes differ in few bits; similarity = 1 - distance / 64."""
 
     name: ClassVar[str] = "simhash"
     fields: ClassVar[tuple[str, ...]] = ("size", "simhash", "exact", "key")
@@ -67,16 +67,16 @@ class SimHashMethod(Method):
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
-        """Candidates beyond the distance that decides are of no use."""
+        """The distance that decides: candidates beyond it would be refused."""
         return self.distance
 
     @property
     def threshold(self) -> float:  # type: ignore[override]
-        """The distance as a similarity."""
+        """The largest distance of a duplicate, as a similarity."""
         return 1.0 - self.distance / 64.0
 
     def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """The four tables; MinHash bands would only find what the rule refuses."""
+        """Keys of the four SimHash tables; MinHash bands would only find pages that are refused."""
         return simhash_bucket_keys(page.simhash or 0)
 
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:  # noqa: ARG002
@@ -89,10 +89,10 @@ class SimHashMethod(Method):
 
 
 def jaccard(bits: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Jaccard indexes estimated from Hamming distances of SimHashes, for pages of like size.
+    """Jaccard indexes estimated from Hamming distances of SimHashes, for pages of similar size.
 
-    The share of equal bits gives the angle between the two pages (Charikar, STOC 2002), its cosine
-    is the overlap. No sketch is kept for this method, so there is no better estimate.
+    The share of equal bits gives the angle between two pages (Charikar, STOC 2002), and its cosine
+    the overlap. This method stores no sketch, which would give a better estimate.
 
     >>> jaccard(np.array([0, 3, 32])).round(3)
     array([1.   , 0.979, 0.   ])
@@ -103,16 +103,16 @@ def jaccard(bits: NDArray[np.integer]) -> NDArray[np.float64]:
 
 @attrs.frozen
 class MinHashMethod(Method):
-    """Jaccard index of the shingles, estimated from the 512-bit sketches."""
+    """Duplicate if the Jaccard index of the shingles, estimated from 512-bit sketches, is high."""
 
     name: ClassVar[str] = "minhash"
     threshold: float
     min_features: int
-    sketch_bits: int = 1  # bits that the sketch holds of each minimum
+    sketch_bits: int = 1  # bits of each minimum in the sketch
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
-        """There is no SimHash table to scan."""
+        """0: this method has no SimHash table to scan."""
         return 0
 
     def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:

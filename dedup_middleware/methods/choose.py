@@ -1,4 +1,4 @@
-"""The method that the options name."""
+"""Create the method that the options name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def literature_method(options: Options, hash_key: int = 0) -> SignatureMethod | None:
-    """The method of the literature that the options name; None if they name another one.
+    """The method of the literature that the options name; None for one of the package's own.
 
-    :param hash_key: key of its hashes
+    :param hash_key: secret key of the method's hashes
     :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
     """
     if options.method in OWN_METHODS and not options.method_parameters:
         return None
-    # Importing all methods of the literature takes a twentieth of the time of a start.
+    # Imported here because it takes a twentieth of the start-up time.
     from dedup_middleware.methods.literature.registry import literature
 
     return literature(options, hash_key)

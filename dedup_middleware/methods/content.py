@@ -1,35 +1,35 @@
-"""The method ``content``: the default rule by evidence, and the rule by sketches.
+"""The method ``content``: its default rule by evidence, and its rule by sketches.
 
-docs/how-it-decides.md has what the rules are for, and their limits; :mod:`.content_rule` applies
-them.
+docs/how-it-decides.md says what the rules are for and what they miss; :mod:`.content_rule` has
+their kernels.
 
-**By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says what it says,
-word for word. The evidence of a stored page tells which words of the new page it holds (see
-:mod:`dedup_middleware.signature.evidence`). The others must be few and scattered, and no numeral,
-name or negation may differ. At another threshold t the limits grow and shrink with 1 - t; the
-**similarity** of two pages is the largest threshold at which they hold. With the measure `jaccard`
-the stored page must also say little more than the new one, and with `novelty` the new words of a
-long page are limited as if it had 128 words.
+**By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says the same, word
+for word. The evidence of a stored page tells which words of the new page it holds (see
+:mod:`dedup_middleware.signature.evidence`). The other words must be few and scattered, and no
+numeral, name or negation may differ. The limits on new words are proportional to 1 - threshold; the
+**similarity** of two pages is the largest threshold whose limits they meet. With the measure
+`jaccard` the stored page must also say little more than the new one, and with `novelty` the new
+words of a long page are limited as if it had 128 words.
 
-**By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page, of the
-Jaccard index J of two sketches and the numbers of shingles a (new) and b (stored):
-|A and B| = J (a + b) / (1 + J).
+**By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page. J is the
+Jaccard index of two sketches, a and b are the numbers of shingles of the new and the stored page,
+and |A and B| = J (a + b) / (1 + J).
 
 * **containment** = |A and B| / a, the share of the *new* page's shingles that the stored page
-  holds, so that nothing that was only in the new page is lost;
-* **novelty** is the same, but from 128 shingles on what a page may have of its own no longer grows
-  with its size;
+  holds, so that nothing that only the new page says is lost;
+* **novelty** is containment, but above 128 shingles the number of new ones allowed no longer grows
+  with the page;
 * **jaccard** = J: an excerpt of a stored page is kept too.
 
-The standard error of an estimate is taken off first. Below 128 shingles the part that may be a
-page's own shrinks with the size.
+The standard error of an estimate is subtracted first. Below 128 shingles the share that may be new
+shrinks with the size of the page.
 
-With both, pages differ that have another figure or name in one place, or a clause that says the
-opposite. On one host a page under another title must be held to 95 %, one of fewer than 128
-shingles is new even if its text is the same, and what three stored pages of the host hold too is no
-evidence: that is what a site writes on all of its pages. This can only keep a page. With evidence a
-title is another one only if it has a word that the stored page has neither in its text nor in its
-title, or as many words as that one.
+Both rules keep a page that has another figure or name in one place, or a clause that says the
+opposite. On one host, a page under another title is a duplicate only if 95 % of it is held, and one
+of fewer than 128 shingles not even if its text is the same; what three stored pages of the host
+hold too is text of the site and no evidence of a copy. With evidence, a title counts as another one
+only if it has a word that the stored page has neither in its text nor in its title, or has as many
+words as the stored page's title.
 """
 
 from __future__ import annotations
@@ -59,22 +59,23 @@ from dedup_middleware.model.records import CONTENT
 
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
-# A second headline for a story has at least so many words, of which one in so many is new; the same
-# of a report with so many numerals. A cut of a story has at most that share of its size.
+# Limits for a second headline of the same story: it has at least _HEADLINE words, of which at most
+# one in _NEW is new; for a report with at least _FIGURES numerals the next two apply. A shortened
+# copy of a story has at most the share _CUT of its shingles.
 _HEADLINE, _NEW = 6, 4
 _HEADLINE_OF_REPORT, _NEW_OF_REPORT, _FIGURES = 8, 3, 8
 _CUT: Final = 0.9
-_DISTINCT: Final = 0.9  # share of distinct shingles; of a page with fewer each counts once
+_DISTINCT: Final = 0.9  # below this share of distinct shingles each distinct one counts once
 
 
 def is_exact(page: Fingerprint, candidates: Records) -> NDArray[np.bool_]:
-    """Which candidates have the same normalised text: equal hash of text and figures, and size."""
+    """Whether each candidate has the same normalised text: equal hash and size; bool[n]."""
     same = candidates["exact"] == np.uint64(page.exact)
     return np.asarray(same & (candidates["size"] == np.uint32(page.size)), np.bool_)
 
 
 def required(threshold: float, size: int, measure: str = "containment") -> float:
-    """Similarity that a page of ``size`` shingles needs to be a duplicate.
+    """Similarity that makes a page of ``size`` shingles a duplicate.
 
     >>> required(0.8, 1000), required(0.8, 64), round(required(0.8, 1280, "novelty"), 3)
     (0.8, 0.9, 0.98)
@@ -86,7 +87,7 @@ def required(threshold: float, size: int, measure: str = "containment") -> float
 
 
 def _compared(page: Fingerprint, candidates: Records) -> tuple[NDArray[np.int64], ...]:
-    """Places with other figures, and parts with a clause that says the opposite, of each."""
+    """For each candidate, the numbers of conflicting figures and of opposite clauses."""
     from dedup_middleware.signature.comparison import differing_places
 
     records = candidates.view(np.uint8).reshape(len(candidates), CONTENT.itemsize)
@@ -99,7 +100,7 @@ def _reasons(codes: NDArray[np.int64]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Content(Method):
-    """Similarity of the new page to a stored one, unless figures took each other's place.
+    """The rule by sketches: duplicate by estimated similarity, unless figures or clauses conflict.
 
     :param measure: ``containment``, ``jaccard`` or ``novelty``
     """
@@ -109,7 +110,7 @@ class Content(Method):
     threshold: float
     scan_distance: int
     min_features: int
-    sketch_bits: int = 1  # bits that the sketch holds of each minimum
+    sketch_bits: int = 1  # bits of each minimum in the sketch
     measure: str = "containment"
 
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:  # noqa: ARG002
@@ -136,7 +137,7 @@ class Content(Method):
         return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))
 
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Further buckets to look into: those of the SimHash with volatile bits flipped."""
+        """Further buckets to search: those of the SimHash with one volatile bit flipped."""
         if not page.volatile or page.simhash is None or self.is_short(page):
             return ()
         return probe_bucket_keys(page.simhash, page.volatile)
@@ -144,15 +145,15 @@ class Content(Method):
 
 @attrs.frozen
 class ContentByEvidence(Content):
-    """The method ``content`` with ``DEDUP_EVIDENCE=filter``."""
+    """The rule by evidence, ``DEDUP_EVIDENCE=filter``."""
 
     keeps_payload: ClassVar[bool] = True
     fields: ClassVar[tuple[str, ...]] = tuple(n for n in CONTENT.names or () if n != "sketch")
 
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
-        """Judge a page against candidates by this rule.
+        """Judge a page against candidates by their evidence.
 
-        :param payloads: the evidence of each; one without evidence can only be an exact copy
+        :param payloads: the evidence of each candidate; without it one can only be an exact copy
         """
         from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
         from dedup_middleware.signature.titles import NEW_IN_TEXT, NEW_IN_TITLE, compare_title
@@ -168,7 +169,7 @@ class ContentByEvidence(Content):
         payloads = payloads if len(payloads) else [b""] * count
         found = examine(wording, payloads)
         if page.size < _DISTINCT * compared:
-            # What is said again and again must not count as often as it is said.
+            # Count distinct shingles only: a repeated passage must not count as often as it occurs.
             distinct = np.unique(wording.order)
             words = len(distinct) + wording.words - compared
             once = attrs.evolve(
@@ -182,7 +183,7 @@ class ContentByEvidence(Content):
         new = compare_title(wording, [payloads[place] for place in places.tolist()])
         candidates = candidates.copy()
         second = self._are_second(page, candidates["size"][places], new)
-        # A title that says nothing new is no other title, nor is a second one for a story.
+        # Neither a title without a new word nor a second headline of the story is another title.
         candidates["title"][places[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
         if wording.words < SHORT:  # the words of its title are compared by `examine`
@@ -194,7 +195,7 @@ class ContentByEvidence(Content):
     def _retitled(
         page: Fingerprint, candidates: Records, alike: NDArray[np.bool_]
     ) -> NDArray[np.intp]:
-        """Places of the candidates that are pages of the same host under another title."""
+        """Indexes of the similar candidates that are pages of the same host under another title."""
         if not page.host or not page.title or not len(page.wording.headline):
             return np.empty(0, np.intp)
         titles = candidates["title"]
@@ -205,14 +206,14 @@ class ContentByEvidence(Content):
     def _are_second(
         page: Fingerprint, sizes: NDArray[np.uint32], new: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether the title of a page may be a second headline for the story of each candidate.
+        """Whether the title may be a second headline for the story of each candidate; bool[n].
 
-        Few of its words are new, and none of them stands where the other page says something else;
-        in a report with many numerals, all of which must be held, one may. Pages on a template are
-        as long as each other, and so are their titles.
+        Few of its words may be new, and none may stand where the candidate says something else (one
+        may in a report with many numerals). The page must be shorter than the candidate, or the
+        titles must differ in length: pages on one template have equal lengths, as do their titles.
 
-        :param sizes: of the candidates; ``new`` is what
-            :func:`~dedup_middleware.signature.titles.compare_title` gives
+        :param sizes: shingles of the candidates
+        :param new: what :func:`~dedup_middleware.signature.titles.compare_title` returns
         """
         from dedup_middleware.signature.titles import AS_LONG, NEW_IN_TITLE, REPLACED
         from dedup_middleware.text.wording import SHORT
@@ -228,7 +229,7 @@ class ContentByEvidence(Content):
 
     @staticmethod
     def _keep_other_subject(others: NDArray[np.intp], judged: Judgement) -> Judgement:
-        """Keep a page that says anew what its title names, and that `others` do not say."""
+        """Keep a page whose text has a word of its title that the candidates at `others` lack."""
         reasons, duplicate = list(judged.reasons), judged.duplicate.copy()
         for place in others.tolist():
             if reasons[place] == REASONS[CONTAINED_CODE]:
@@ -237,8 +238,8 @@ class ContentByEvidence(Content):
 
     @staticmethod
     def _are_equal(page: Fingerprint, candidates: Records) -> bool:
-        """Whether all candidates have the text of a page, and nothing else is checked: their
-        evidence says nothing then."""
+        """Whether a page is long and all candidates have its text: their evidence adds nothing
+        then."""
         if page.size < LONG or len(page.wording.title):
             return False
         exact, sizes = candidates["exact"].tolist(), candidates["size"].tolist()
@@ -253,14 +254,14 @@ class ContentByEvidence(Content):
         turned: NDArray[np.int64],
         compared: int,
     ) -> Judgement:
-        """Judge a page by what was counted of each candidate.
+        """Apply the rule to what was counted for each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 13] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 14] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
-        :param compared: shingles of the page, each once where many are repeated, among which
-            common ones were counted
+        :param compared: number of the page's shingles among which the common ones were counted:
+            all, or only the distinct ones if many are repeated
         """
         from dedup_middleware.methods.content_rule import decide_by_evidence
 

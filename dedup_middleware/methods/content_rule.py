@@ -1,6 +1,6 @@
 """The kernels of the method ``content``: its two rules, and the bucket keys of a page.
 
-Each is one call: a page against all of its candidates, and all keys of a page.
+A rule judges all candidates of a page in one call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dedup_middleware.signature.exchanged import TRIPLE
 
 _RECORDS = types.Array(CONTENT, 1, readonly=True)
 
-# What both rules have in common.
+# Shared by both rules.
 
 
 @subkernel
@@ -45,7 +45,7 @@ def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
 def _first_code(
     is_exact: Any, is_short: Any, is_little: Any, other_figures: Any, turned: Any, other_title: Any
 ) -> Any:
-    """The code of the first rule that decides; those on templates come behind these."""
+    """The code of the first rule that decides; the rules on templates are applied afterwards."""
     if is_exact:
         return base.EXACT_CODE
     if is_short:
@@ -63,10 +63,10 @@ def _first_code(
 def _leave_out_common(
     candidates: Any, host: Any, key: Any, need: Any, shares: Any, held: Any, codes: Any
 ) -> None:
-    """Keep a page that is alike only in what three other pages of its host say too.
+    """Keep a page that shares little with a candidate beyond what three siblings hold too.
 
-    :param shares: how much of the page each candidate holds
-    :param held: the same of those that show what all pages of the host say, 0 of others
+    :param shares: share of the page that each candidate holds
+    :param held: the same for candidates judged to be other pages, 0 for the others
     """
     third = second = first = 0.0
     for i in range(np.uint64(candidates.size)):
@@ -108,20 +108,21 @@ def decide_by_sketch(
     exact: Any, key: Any, need: Any, strict: Any, min_features: Any, sketch_bits: Any,
     both_alike: Any,
 ) -> Any:  # fmt: skip
-    """Judge each candidate: whether it makes the page a duplicate, and the reason.
+    """Judge each candidate by its sketch: whether it makes the page a duplicate, and the reason.
 
-    :param estimates, figures, turned: what :func:`~dedup_middleware.signature.comparison.compare`
-        gives
+    :param estimates: Jaccard indexes of :func:`~dedup_middleware.signature.minhash.jaccards`
+    :param figures, turned: counts of
+        :func:`~dedup_middleware.signature.comparison.differing_places`
     :param size, host, title, exact, key: of the page
-    :param need: similarity that makes a duplicate; ``strict`` the same under another title
-    :param both_alike: 1: the measure is the Jaccard index, not containment
-    :returns: share of the page that each holds; Jaccard index, 1 where the text is equal; number of
-        shingles in common; code of the reason
+    :param need: similarity of a duplicate; ``strict``: the same under another title
+    :param both_alike: 1 if the measure is the Jaccard index, not containment
+    :returns: for each candidate the share of the page that it holds, the Jaccard index (1 if the
+        text is equal), the number of common shingles, and the code of the reason
     """
     count = candidates.size
     similarities, jaccards = np.empty(count), np.empty(count)
     shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
-    sure, held = np.empty(count), np.empty(count)  # in the measure, less its standard errors
+    sure, held = np.empty(count), np.empty(count)  # the measure less one or two standard errors
     whole = max(size, 1)
     for i in range(np.uint64(count)):
         one = candidates[i]
@@ -134,7 +135,7 @@ def decide_by_sketch(
         error = _error(jaccard, sketch_bits)
         compared = jaccard
         if not both_alike:
-            # The error times the derivative of the containment by the Jaccard index.
+            # Error propagation: times the derivative of containment by the Jaccard index.
             compared = similarity
             error *= both / (whole * ((1.0 + jaccard) * (1.0 + jaccard)))
         jaccards[i], similarities[i], sure[i] = jaccard, similarity, compared - error
@@ -158,35 +159,36 @@ def decide_by_sketch(
 # The rule by evidence.
 
 JACCARD, NOVELTY = 1, 2  # codes of measures; 0 is containment
-# Shares of its shingles that must be common, of a short page and of any other one.
+# Share of a page's shingles that must be common, for a short page and for any other one.
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
 _SHORT: Final = 60  # words; on so short a page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
-_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same of lead and tail, date lines and editors left out
-# Where the stored page has all numerals of a page with so many words and numerals, both are one
-# report: its shares are a quarter larger, and its passage may be longer.
+_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same for lead and tail, without date lines and editors
+# A page with at least so many words and numerals, all of which the stored page has, is the same
+# report: the limits on its shares are a quarter larger, and its longest passage may be longer.
 _REPORT, _FIGURES = 250, 8
 _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
-# A page of fewer words than the first is held whole by one of more shingles than the second, whose
-# words are not known: a false positive may cover all that is new in so short a page.
+# A page of fewer than _TINY words must be held whole by a page of _LONGER or more shingles. The
+# words of the longer page are not in its evidence, so a false positive may cover all that is new.
 _TINY, _LONGER = 24, 58
-_TITLE: Final = 0.25  # share of the words of the title that may be other ones
-_RENAMED: Final = 2  # mentions of a name that is another one; one may be a slip
-_PLACED: Final = 8  # numerals whose places are surely known, see signature/comparison.py
-# Shares of a stored page's shingles that a page holding it must have, by the estimate with one
-# standard deviation added and with two taken off.
+_TITLE: Final = 0.25  # largest share of the title's words that may differ
+_RENAMED: Final = 2  # mentions of a different name that make another page; one may be a slip
+_PLACED: Final = 8  # numerals whose places a sketch surely has, see signature/comparison.py
+# A page holds a stored one if the estimated share of the latter's shingles is at least _HELD with
+# one standard deviation added, and at least _SURELY_HELD with two subtracted.
 _HELD, _SURELY_HELD = 0.97, 0.8
-# Two pages of a host with fewer shingles than base.LONG and other words are on one template if they
-# have equally many shingles, or if one has up to _SLOT more, and lacks _REPLACED of the other one;
-# from _FORM shingles on up to _SLOT_OF_LONGER more, as edits of longer pages are more often longer.
-# So are two that differ in nothing but what they begin or end with.
+# Two pages of a host, the shorter with fewer than base.LONG shingles, are on one template if the
+# new one has words of its own and both have equally many shingles, or numbers that differ by up to
+# _SLOT while the new page lacks _REPLACED shingles of the stored one. From _FORM shingles on the
+# difference is at most _SLOT_OF_LONGER, as edits of longer pages are more often longer. So are two
+# pages that differ only at their beginning or end.
 _FORM, _SLOT, _SLOT_OF_LONGER, _REPLACED = 64, 4, 1, 3
 
 
 def most_lacking(threshold: float) -> float:
-    """The share of its shingles that a duplicate may lack at a threshold, short pages apart."""
+    """Largest share of its shingles a duplicate may lack at a threshold, unless it is short."""
     return (1.0 - _SHARE) * (1.0 - threshold) / (1.0 - _DEFAULT)
 
 
@@ -201,7 +203,7 @@ def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
     new, frame = 0.5 * found[evidence.NEW], 0.5 * found[evidence.NEW_FRAME]
     used = max(new / (_BODY * share), (new + frame) / (_ALL * share))
     used = max(used, 0.5 * found[evidence.LONGEST] / longest)
-    # Behind the lead a sentence that the page begins with would have a row of its own.
+    # A new sentence at the very beginning would otherwise be split by the end of the lead.
     used = max(used, max(frame, 0.5 * found[evidence.LONGEST_OF_ALL]) / _FRAME_MOST)
     used = max(used, frame / max(_FRAME_LEAST, _FRAME * counted))
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
@@ -217,20 +219,18 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 
 @subkernel
 def _says_other_word(lacking: Any, more: Any) -> Any:
-    """Whether all that a page says anew is one word, at two places and more, in place of another
-    one, or of two: imposed and introduced both became proposed, which may make one shingle less.
-
-    At one place a slip of the pen is as frequent as another fact.
-    """
+    """Whether a page's only news is one word, at two places or more, in place of another word or of
+    two words (imposed and introduced became proposed), which may change the number of shingles by
+    one. At a single place one other word is as often a typing error as another fact."""
     return lacking > TRIPLE and abs(more) <= 1
 
 
 @subkernel
 def _fills_template(found: Any, size: Any, their_size: Any, shared: Any) -> Any:
-    """Whether a page says other words than another page of its host in the same place."""
+    """Whether a page and another page of its host say different words in the same place."""
     more = abs(their_size - size)
     inner, outer = found[evidence.NEW] > 0, found[evidence.NEW_FRAME] > 0
-    # At the beginning and the end of a page a word is in fewer shingles, so that one is enough.
+    # A word at the beginning or end of a page is in fewer shingles, so one of them is enough.
     ending = outer and not inner and more <= _SLOT and their_size > shared
     shorter = min(size, their_size)
     slot = _SLOT if shorter < _FORM else _SLOT_OF_LONGER
@@ -249,21 +249,23 @@ def decide_by_evidence(
     compared: Any, words: Any, numerals: Any, title_words: Any, host: Any, title: Any, exact: Any,
     key: Any, threshold: Any, min_features: Any, measure: Any,
 ) -> Any:  # fmt: skip
-    """Judge each candidate: whether it makes the page a duplicate, and the reason.
+    """Judge each candidate by its evidence: whether it makes the page a duplicate, and the reason.
 
-    :param found: what :func:`~dedup_middleware.signature.evidence.examine` gives, ``figures`` and
-        ``turned`` what :func:`~dedup_middleware.signature.comparison.differing_places` gives
-    :param size, shingles, compared, words, numerals, title_words, host, title, exact, key: of the
-        page: distinct shingles, shingles, those among which common ones were counted, words,
-        numerals, words of the title, and hashes
-    :returns: similarity; Jaccard index and number of shingles in common, as estimated; code of the
-        reason; whether the page holds nearly all that the candidate says
+    :param found: counts of :func:`~dedup_middleware.signature.evidence.examine`
+    :param figures, turned: counts of
+        :func:`~dedup_middleware.signature.comparison.differing_places`
+    :param size, shingles, compared: of the page: distinct shingles, all shingles, and those among
+        which the common ones were counted
+    :param words, numerals, title_words: numbers of words, numerals and words of the title
+    :param host, title, exact, key: hashes of the page
+    :returns: for each candidate the similarity, the estimated Jaccard index and number of common
+        shingles, the code of the reason, and whether the page holds nearly all the candidate says
     """
     count = candidates.size
     similarities, jaccards, apart = np.empty(count), np.empty(count), np.empty(count)
     shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
     held = np.empty(count, np.uint8)
-    # Words that are said again and again make a page no longer.
+    # Repeated words do not make a page longer.
     counted = min(words, 2 * (size + words - shingles))
     has_title = title != 0
     for i in range(np.uint64(count)):
@@ -291,7 +293,7 @@ def decide_by_evidence(
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
         changed |= found[i, evidence.RENAMED] >= _RENAMED
-        # Other sites add a year or a date; yearly and weekly pages of one site differ in them.
+        # Copies get years and dates, but yearly and weekly pages of one site differ only in them.
         changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
         code = _first_code(
@@ -353,12 +355,12 @@ def _band_suffix(words: Any, at: Any, table: Any, value: Any) -> None:
 def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     """Bucket keys of a page in the tables of keys, SimHashes, bands and anchors.
 
-    :param key: 64-bit hash of its key
+    :param key: 64-bit hash of the document key
     :param simhash: 64 bits
     :param bands: uint64[B]
     :param anchors: uint64[a], distinct
-    :returns: words of :class:`.BucketKeys`, uint64[2 * (5 + B + a)]; of two anchors in one bucket
-        the first has it
+    :returns: words of :class:`.BucketKeys`, uint64[2 * (5 + B + a)] at most: if two anchors share a
+        bucket, only the first gets a key
     """
     words = np.empty(2 * (1 + len(SIMHASH_TABLES) + bands.size + anchors.size), np.uint64)
     at = np.uint64(0)
@@ -366,7 +368,7 @@ def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     for i in range(_TABLES):
         at += _TWO
         turn = _PREFIX * i
-        # In two steps: a shift by 64 is not defined.
+        # In two steps, because a shift by 64 bits is undefined.
         turned = simhash << turn | (simhash >> _ONE) >> (_S63 - turn)
         words[at] = (_FIRST_SIMHASH + i) << _PREFIX | turned >> _PREFIX_SHIFT
         words[at + _ONE] = turned & _MASK48

@@ -1,1 +1,1 @@
-"""From shingles to numbers: MinHash, SimHash, sketches and the Hamming kernels."""
+"""Turn shingles into signatures: MinHash, SimHash, sketches, evidence; and compare them."""

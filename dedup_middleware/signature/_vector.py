@@ -1,8 +1,8 @@
-"""Vector operations that numba has no name for, to be called in a ``@kernel``.
+"""Vector operations for use in a ``@kernel``, which numba does not offer.
 
-They are written as LLVM vectors of a fixed width: LLVM's own vectoriser of loops fills only half of
-a register on many processors, and leaves loops alone that keep several minima or look for a few
-hits. LLVM breaks the vectors down to what the processor has, so they are right everywhere.
+They are written as LLVM vectors of a fixed width, because LLVM's loop vectoriser fills only half of
+a register on many processors, and does not vectorise loops that keep several minima or look for a
+few hits. LLVM splits the vectors into registers of the processor, so results are equal everywhere.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 LANES32 = 16  # 32-bit lanes of the widest register
 LANES64 = 8
-MINIMA = 64  # minima a block keeps in registers: 4 x 512 or 8 x 256 bits
-NEAR = 64  # codes a block of the scan looks at
+MINIMA = 64  # minima of a block, kept in registers: 4 x 512 or 8 x 256 bits
+NEAR = 64  # codes that the scan compares in one block
 RECORD = 11  # bytes of a SimHash record: page id (5), suffix of the SimHash (6), little-endian
 SUFFIX = 48  # bits
-# Codes that the scan asks memory for in advance: what the processor guesses by itself comes late.
+# Codes by which the scan prefetches ahead: the hardware prefetcher alone is too late.
 _AHEAD = 256
 
 
 def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Callable[_P, Any]]:
-    """An intrinsic of numba from a function that writes its code.
+    """Decorator that makes a numba intrinsic of a function that emits its LLVM code.
 
-    The function is called with LLVM's builder and the arguments: arrays as numba has them, with
-    ``data`` and ``nitems``, and values of 64 bits.
+    The function is called with LLVM's builder and the arguments: arrays as numba's structures with
+    ``data`` and ``nitems``, and 64-bit values.
 
-    :param result: type of what it returns: uint64, boolean, or void for nothing
+    :param result: type that the intrinsic returns: uint64, boolean, or void for nothing
     """
 
     def declared(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
@@ -95,7 +95,7 @@ def _store(builder: Any, value: Any, pointer: Any, align: int) -> None:
 
 
 def _ctpop(builder: Any, value: Any) -> Any:
-    # llvmlite's own ctpop takes no vectors.
+    # llvmlite's own ctpop does not accept vectors.
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(value.type, [value.type]), f"llvm.ctpop.v{LANES64}i64"
     )
@@ -104,33 +104,33 @@ def _ctpop(builder: Any, value: Any) -> Any:
 
 @operation("uint64")
 def trailing_zeros(builder: Any, value: Any) -> Any:
-    """Position of the lowest one bit of a uint64 that is not zero."""
+    """Position of the lowest set bit of a nonzero uint64."""
     return builder.cttz(value, _I1(1))
 
 
 @operation("uint64")
 def ones(builder: Any, value: Any) -> Any:
-    """How many one bits a uint64 has."""
+    """Number of set bits of a uint64."""
     return builder.ctpop(value)
 
 
 @operation("uint64")
 def parity(builder: Any, value: Any) -> Any:
-    """1 if a uint64 has an odd number of one bits, else 0."""
+    """1 if a uint64 has an odd number of set bits, else 0."""
     return builder.and_(builder.ctpop(value), _I64(1))
 
 
 @operation("uint64")
 def load_word(builder: Any, array: Any, byte: Any) -> Any:
-    """The uint64 that begins at any byte of an array, which must hold all eight bytes."""
+    """The uint64 at any byte offset of an array; all eight bytes must be inside it."""
     return _word_at(builder, builder.gep(_bytes(builder, array), [byte]))
 
 
 @operation("uint64")
 def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
-    """Bit j of the result: ``array[start + j]`` is within the distance, j below ``count`` (1..8).
+    """Mask whose bit j tells if ``array[start + j]`` is within the distance; 1 to 8 words.
 
-    Words behind the count are not read.
+    Words from ``start + count`` on are not read.
     """
     codes = _load_some(builder, builder.gep(array.data, [start]), count)
     near = _within(builder, codes, query, distance)
@@ -139,7 +139,7 @@ def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, dis
 
 @operation("uint64")
 def near_records8(builder: Any, array: Any, byte: Any, query: Any, distance: Any) -> Any:
-    """Bit j of the result: the suffix of record j is within the distance, j in 0..7.
+    """Mask whose bit j tells if the suffix of record j is within the distance, j in 0..7.
 
     The first of the eight records begins at ``byte`` of the array.
     """
@@ -150,7 +150,7 @@ def near_records8(builder: Any, array: Any, byte: Any, query: Any, distance: Any
 
 @operation("uint64")
 def near_records(builder: Any, array: Any, byte: Any, count: Any, query: Any, distance: Any) -> Any:
-    """The same for ``count`` records, 1..8; bytes behind the last one are not read."""
+    """As :func:`near_records8` for ``count`` records, 1..8; no byte behind the last one is read."""
     base = _bytes(builder, array)
     last = builder.mul(builder.sub(count, _I64(1)), _I64(RECORD))
     places = [_I64(0)]
@@ -164,10 +164,9 @@ def near_records(builder: Any, array: Any, byte: Any, count: Any, query: Any, di
 
 @operation("uint64")
 def near_mask64(builder: Any, array: Any, start: Any, query: Any, distance: Any) -> Any:
-    """Bit j of the result: ``array[start + j]`` is within the distance, j in 0..63.
+    """Mask whose bit j tells if ``array[start + j]`` is within the distance, j in 0..63.
 
-    The bits are gathered only if there is one: hits are rare, and gathering
-    costs a third of the comparison.
+    The bits are gathered only if one is set: hits are rare, gathering a third of the cost.
     """
     query = _splat(builder, query, LANES64)
     bound = _splat(builder, distance, LANES64)
@@ -190,10 +189,10 @@ def near_mask64(builder: Any, array: Any, start: Any, query: Any, distance: Any)
 
 @operation("boolean")
 def share_word64(builder: Any, array: Any, start: Any, query: Any) -> Any:
-    """Whether one of ``array[start:start + 64]`` equals the query in one of its four 16-bit words.
+    """Whether any of ``array[start:start + 64]`` equals the query in one of its four 16-bit words.
 
-    Two codes that differ in at most three bits do (pigeonhole principle), others
-    once in 16,384. One comparison instruction for eight codes, a ninth of a distance.
+    Codes that differ in at most three bits do (pigeonhole principle), random ones once in 16,384.
+    It takes one comparison instruction for eight codes, a ninth of the cost of Hamming distances.
     """
     lanes = 4 * LANES64
     query = builder.bitcast(_splat(builder, query, LANES64), ir.VectorType(_I16, lanes))
@@ -212,17 +211,17 @@ def _near(builder: Any, codes: Any, query: Any, bound: Any) -> Any:
 
 
 def _within(builder: Any, codes: Any, query: Any, distance: Any) -> Any:
-    """Mask of the eight codes within a distance of the query, an i64."""
+    """i64 mask of the eight codes within a distance of the query."""
     query, bound = (_splat(builder, one, LANES64) for one in (query, distance))
     near = _near(builder, codes, query, bound)
     return builder.zext(builder.bitcast(near, _I8), _I64)
 
 
 def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
-    """Suffixes of eight records, each as a 64-bit lane.
+    """Suffixes of eight records, one in each 64-bit lane.
 
-    A lane is loaded from the last eight bytes of its record, so that nothing behind it is read;
-    loads and inserts are faster than the gather instruction on most processors.
+    Each lane is loaded from the last eight bytes of its record, so that nothing behind the record
+    is read; single loads and inserts are faster than the gather instruction on most processors.
     """
     vector = ir.VectorType(_I64, LANES64)
     codes = ir.Constant(vector, ir.Undefined)
@@ -235,7 +234,7 @@ def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
 
 
 def _lowest(builder: Any, count: Any) -> Any:
-    """The lowest ``count`` bits, 1..8."""
+    """Mask of the lowest ``count`` bits, 1..8."""
     return builder.lshr(_I64(0xFF), builder.sub(_I64(LANES64), count))
 
 
@@ -263,9 +262,9 @@ def _sum(builder: Any, lanes: Any) -> Any:
 
 @operation("uint64")
 def bits_lacking(builder: Any, array: Any, own: Any, other: Any) -> Any:
-    """How many one bits eight words of an array have that eight others lack.
+    """Number of set bits in eight words of an array that are not set in eight others.
 
-    Both are given by the place of their first word in memory, all rows counted.
+    :param own, other: index of the first word of each in the flattened array
     """
     mine, theirs = (
         _load(builder, builder.gep(array.data, [first]), _I64, LANES64) for first in (own, other)
@@ -277,15 +276,15 @@ def bits_lacking(builder: Any, array: Any, own: Any, other: Any) -> Any:
 def differing_groups(
     builder: Any, array: Any, byte: Any, query: Any, bits: Any, lowest: Any
 ) -> Any:
-    """Groups of ``bits`` bits in which two codes of 512 bits differ.
+    """Number of groups of ``bits`` bits in which two codes of 512 bits differ.
 
-    One begins at ``byte`` of the array, which need not be aligned, the other is ``query[:8]``.
-    ``bits`` is 1, 2, 4 or 8, and ``lowest`` a word with the lowest bit of each group.
+    One code begins at ``byte`` of the array, which need not be aligned, the other is ``query[:8]``.
+    ``bits`` is 1, 2, 4 or 8, and ``lowest`` a word with the lowest bit of each group set.
     """
     row = _load(builder, builder.gep(_bytes(builder, array), [byte]), _I64, LANES64)
     row.align = 1
     differing = builder.xor(row, _load(builder, query.data, _I64, LANES64))
-    # Groups of fewer bits are folded by 0, which changes nothing.
+    # Steps that smaller groups do not need shift by 0, which changes nothing.
     for step in (1, 2, 4):
         used = builder.icmp_unsigned(">", bits, _I64(step))
         shift = _splat(builder, builder.select(used, _I64(step), _I64(0)), LANES64)
@@ -296,10 +295,10 @@ def differing_groups(
 
 @operation("void")
 def minima64(builder: Any, hashes: Any, factors: Any, offsets: Any, start: Any, out: Any) -> None:
-    """Minima of ``factor * hash + offset mod 2**32`` for 64 permutations over all hashes.
+    """Write the minima of ``factor * hash + offset mod 2**32`` over all hashes for 64 permutations.
 
-    The permutations are those at ``start .. start + 63``; so are the minima in
-    ``out``. They stay in registers while the loop goes over the hashes.
+    Permutations and minima have the indexes ``start .. start + 63``. The minima stay in registers
+    during the loop over the hashes.
     """
     factors, offsets, target = (builder.gep(p.data, [start]) for p in (factors, offsets, out))
     vector = ir.VectorType(_I32, LANES32)
@@ -323,7 +322,7 @@ def minima64(builder: Any, hashes: Any, factors: Any, offsets: Any, start: Any, 
 
 @operation("void")
 def count_bits(builder: Any, features: Any, start: Any, stop: Any, counts: Any) -> None:
-    """Write to ``counts[p]`` how many of ``features[start:stop]`` have bit p; 255 at most."""
+    """Write to ``counts[p]`` how many of ``features[start:stop]``, 255 at most, have bit p."""
     bits = ir.VectorType(_I1, 64)
     counters = ir.VectorType(_I8, 64)
     slot = cgutils.alloca_once_value(builder, ir.Constant(counters, [0] * 64))

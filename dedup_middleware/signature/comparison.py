@@ -1,17 +1,17 @@
-"""Sketches of the figures, names and clauses of a page, and one page against the records of others.
+"""Sketches of the figures, names and clauses of a page, and their comparison with stored ones.
 
 Figures and names are entries of 24 bits, 16 of a place and 8 of a value, in three ranges: figures,
 names, and the figures a second time (see :mod:`dedup_middleware.text.places`). The sketch keeps the
-16 smallest, three bytes each: as places are hashes, two pages keep the same ones of the places they
-share (a bottom-k sketch, E. Cohen and H. Kaplan, PODC 2007).
+16 smallest entries, three bytes each: as places are hashes, two pages keep the same ones of the
+places that they share (a bottom-k sketch, E. Cohen and H. Kaplan, PODC 2007).
 
-Of a clause two hashes are known, of its words and of its turn, see
-:mod:`dedup_middleware.text.clauses`. Clauses are divided by their words into 12 parts. Of each part
-the sketch keeps the sum of the words in 16 bits, and the sum over the clauses that have a turn of
-words and turn in 8. Where two pages have the same clauses in a part, the first sums are equal, and
-the second ones are not if a clause says the opposite, whichever of the two pages has it. A clause
-that only one page has changes the first sum, so its part says nothing: an added sentence with a
-negation in it turns nothing round.
+A clause has two hashes, of its words and of its turn (its negations and opposites, see
+:mod:`dedup_middleware.text.clauses`). The hash of the words assigns the clause to one of 12 parts.
+For each part the sketch keeps a 16-bit sum of the hashes of words, and an 8-bit sum, over the
+clauses with a turn, of a hash of words and turn. If two pages have the same clauses in a part, the
+first sums are equal, and the second ones differ if either page has a clause that says the opposite.
+A clause that only one page has changes the first sum, so the part is not compared: an added
+sentence with a negation is no conflict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 @subkernel
 def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
-    """Write the sketch to `out`."""
+    """Write the sketch of clauses, uint64[n, 2] of words and turn, to `out`, uint8[36]."""
     for i in range(np.uint64(CLAUSE_BYTES)):
         out[i] = np.uint8(0)
     for row in range(np.uint64(clauses.shape[0])):
@@ -53,7 +53,7 @@ def fill_clauses(clauses: NDArray[np.uint64], out: NDArray[np.uint8]) -> None:
 
 @subkernel
 def turned(a: Word, b: Word) -> Word:
-    """In how many parts two sketches have equal words and unequal turns."""
+    """Number of parts in which two sketches have equal sums of words and unequal sums of turns."""
     found = np.int64(0)
     for part in range(PARTS):
         at = 3 * part
@@ -71,7 +71,7 @@ _FREE: Final = 0xFFFFFF
 def fill_figures(
     entries: NDArray[np.uint32], kept: NDArray[np.uint32], out: NDArray[np.uint8]
 ) -> None:
-    """Write the sketch to `out`; `kept` is a buffer for its entries."""
+    """Write the sketch of entries to `out`, uint8[48]; `kept` is a buffer, uint32[16]."""
     for i in range(np.uint64(ENTRIES)):
         kept[i] = np.uint32(_FREE)
     for entry in entries:
@@ -89,7 +89,7 @@ def fill_figures(
 
 @subkernel
 def _entry(sketch: Word, i: Word) -> Word:
-    """Entry i, or the free one behind the last."""
+    """Entry i of a sketch, or the mark of a free entry behind the last one."""
     if i >= ENTRIES:
         return np.int64(_FREE)
     low, middle = np.int64(sketch[3 * i]), np.int64(sketch[3 * i + 1])
@@ -98,7 +98,7 @@ def _entry(sketch: Word, i: Word) -> Word:
 
 @subkernel
 def _known(sketch: Word) -> Word:
-    """The places below this one are known in full: a full sketch may have lost part of its last."""
+    """Limit below which a sketch has all places: a full one may lack entries of its last place."""
     last = _entry(sketch, ENTRIES - 1)
     return (last >> 8) if last != _FREE else np.int64(1 << 16)
 
@@ -113,8 +113,7 @@ def _has(sketch: Word, entry: Word) -> Word:
 
 @subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
-    """Whether a name among the entries first to last - 1 of `a`, and not of `b`, is in another
-    place of both."""
+    """Whether a name in entries `first` to `last - 1` of `a`, not of `b`, is elsewhere in both."""
     found = False
     for i in range(first, last):
         name = _entry(a, i)
@@ -130,12 +129,12 @@ def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
 
 @subkernel
 def conflicts(a: Word, b: Word) -> Word:
-    """In how many places two sketches have different figures or names.
+    """Number of places in which two sketches have different figures or names.
 
-    A place differs when each of the two has a value there that the other lacks. Only places up to
-    the last that both sketches are sure to know are counted. Names count as figures do, unless both
-    pages have one of the names in another place too: then one mention was edited. A figure
-    has two entries: the differences of the first and of the second ones are counted apart, and the
+    A place differs if each sketch has a value there that the other lacks. Places are counted up to
+    the last one that both sketches surely have in full. A name counts as a figure does, unless both
+    pages have one of the two names in another place too: then one mention was edited. Each figure
+    has two entries: differences of the first and of the second ones are counted apart, and the
     larger number is returned.
     """
     known = min(_known(a), _known(b))
@@ -167,13 +166,13 @@ def conflicts(a: Word, b: Word) -> Word:
 def differing_places(
     records: Any, figures: Any, figures_at: Any, clauses: Any, clauses_at: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Compare a page with rows of bytes as :func:`conflicts` and :func:`turned`.
+    """Compare a page with n records, by :func:`conflicts` and :func:`turned`.
 
-    :param records: uint8[n, m], a row for each of the others
-    :param figures: uint8[48] of the page; theirs begin at byte ``figures_at``
-    :param clauses: uint8[36] of the page; theirs begin at byte ``clauses_at``
-    :returns: places with other figures int64[n], and parts with a clause that says the opposite
-        int64[n]
+    :param records: uint8[n, m], a record in each row
+    :param figures: uint8[48] of the page; those of a record begin at its byte ``figures_at``
+    :param clauses: uint8[36] of the page; those of a record begin at its byte ``clauses_at``
+    :returns: places with different figures or names int64[n], and parts with a clause that says the
+        opposite int64[n]
     """
     count = np.uint64(records.shape[0])
     places, opposites = np.empty(count, np.int64), np.empty(count, np.int64)

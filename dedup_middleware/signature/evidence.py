@@ -1,17 +1,18 @@
-"""Evidence of a stored page: which words of another page it holds, and where new ones stand.
+"""Evidence of a stored page: it tells which words of another page are new, and where they stand.
 
-It is a filter (:mod:`.ribbon`) of the hashes of the page's shingles and numerals and, if the page
-is short, of its words and those of its title. The wording of another page is compared
-with it: each of its shingles is in the stored page or is not, so the words that are in no common
-shingle are new, and where they stand is known. How long the stored page is makes no difference.
+Evidence is a ribbon filter (:mod:`.ribbon`) of the hashes of the page's shingles and numerals and,
+if the page is short, of its words and those of its title. Each shingle of another page is looked up
+in it: the words that are in no common shingle are new. This works however long the stored page is.
 
 A filter reports 6 % of the shingles that a page lacks as held (false positives). A shingle
-therefore counts as common only if another one is common that continues it: the one next to it, or
-the one of the words just before or behind it. Numerals are entered twice, which
-lowers their rate of false positives to .4 %.
+therefore counts as common only if a shingle that continues it is common too: the one next to it, or
+the one that begins just behind its words or ends just before them. Numerals are entered twice,
+which lowers their rate of false positives to .4 %.
 
-The bytes: one that says how shingles were sampled (a page of more than 8,192 enters one in 2, in 4,
-in 8, ..., chosen by their hashes) and whether the words of the title are in it, then the filter.
+The bytes: a head, then the filter, then words of the title if :func:`.with_title` adds them. The
+head has the level of sampling (of a page of more than 8,192 shingles one in 2, 4, 8, ... is
+entered, chosen by its hash) and three flags: words of a short page's title are in the filter; words
+of the title stand behind it; the page has years.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.stamps import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 
-# The columns of what :func:`examine` returns.
+# Columns of the result of :func:`examine`.
 (
     COMMON,
     NEW,
@@ -83,78 +84,74 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 ) = range(14)
 COLUMNS: Final = 14
 MOST: Final = 8192  # shingles of a page that are entered
-LEAD: Final = 16  # words at the beginning, and
-TAIL: Final = 10  # at the end of a page that say where it comes from; of a short page fewer
-TITLED: Final = 24  # words of a page from which on its title is not entered
-FRAME: Final = 6  # of so many words one is in the lead at the most
-_STAMPED: Final = 60  # words of a page whose lead or tail may say when it was made
+LEAD: Final = 16  # words at the beginning of a page that may say where it comes from, and
+TAIL: Final = 10  # words at its end; fewer of a short page
+TITLED: Final = 24  # words; the title of a page with at least so many is not entered
+FRAME: Final = 6  # lead and tail have at most one in so many of the page's words
+_STAMPED: Final = 60  # words; in lead and tail of such a page a time stamp is ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
-_NUMERAL: Final = np.uint8(2)  # of a new word that is one
-_TITLED: Final = np.uint8(0x40)
-_YEARS: Final = np.uint8(0x80)
+_NUMERAL: Final = np.uint8(2)  # flag of a new word that is a numeral
+_TITLED: Final = np.uint8(0x40)  # flag of the head: words of the title are in the filter
+_YEARS: Final = np.uint8(0x80)  # flag of the head: the page has years
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF, _LOW = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
 _R32I: Final = types.Array(types.int32, 1, readonly=True)
 
 
 def make_evidence(wording: Wording) -> bytes:
-    """The evidence of a page.
+    """The evidence of a page; empty if the page has more than ``MOST`` values.
 
-    None of a page with more than ``MOST`` values, which would be too long for an index: only an
-    equal text is a copy of it.
+    Such a page would take too much of an index; only an equal text is a copy of it.
     """
     if len(wording.values) > MOST:
         return b""
     order = wording.order
     if len(order) > MOST:
-        order = np.unique(order)  # each is entered once, so a sample of them keeps more
+        order = np.unique(order)  # without repeats the sample can be larger
     title = wording.title if wording.words < TITLED else wording.title[:0]
     made: bytes = fill_evidence(order, wording.values, wording.sorts, title).tobytes()
     return made
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others, int64[n, 14].
+    """Compare the wording of a page with the evidence of n others; int64[n, 14].
 
-    The columns count, of the page:
+    The columns count, for the page and one of the others ("halves" means that a word counts 2):
 
-    * ``COMMON``: shingles that the other one holds
-    * ``NEW``: new words between lead and tail, in halves; a numeral of a date line or time stamp
-      does not count. Where the last word is not new, there is no tail, where the first is not, no
-      lead
-    * ``LONGEST``: words of the longest passage of mostly new words there, in halves: a new word
-      that the page also says where the other one holds it counts half, a common shingle that
-      another one continues takes one off; at least three quarters of what it is if each new word
-      counts whole. Of a passage that ends in the tail two thirds
+    * ``COMMON``: shingles that the other page holds
+    * ``NEW``: new words between lead and tail, in halves, without numerals of a date line or time
+      stamp. There is a lead only if the first word is new, and a tail only if the last one is
+    * ``LONGEST``: length of the longest passage of mostly new words there, in halves: a new word
+      that the page also says where the other page holds it counts half, and a common shingle that
+      another one continues takes one word off; at least three quarters of the length with each new
+      word counted whole. A passage that ends in the tail counts two thirds
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
-      credits, or of the line that names the editor at the end, are never counted
-    * ``NEW_VALUES``: numerals and new words of names that the other one has nowhere
-    * ``LOOSE_VALUES``: numerals between lead and tail that replace something: alone, or two in a
-      row, with no other new word next to them; those of the date line do not count
-    * ``NEW_TITLE``: words of the title that the other title lacks, -1 if either has none
-    * ``FALSE_POSITIVES``: shingles in a million that are taken for common ones by mistake
-    * ``NEW_SUBJECT``: different words of a short page that its title has too and the other page
-      lacks; if its words are not known, those that are nowhere in two common shingles, nor in
-      common shingles alone
-    * ``LONGEST_OF_ALL``: as ``LONGEST``, of passages anywhere in the page, so that one that begins
-      in the lead or ends in the tail counts whole, but for two words of one at the very beginning
-      or end
-    * ``EXCHANGED``: passages that have changed places inside their clauses: each follows words
-      that another one of them follows in the other page; names that did; negations that one
-      of the pages has in place of nothing
-    * ``RENAMED``: how often it says a name in place of something else, of names that the other one
-      hardly says
-    * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other one has nowhere
-      and that were put in between words that follow each other there; ``NEW_VALUES`` leaves them
-      out
-    * ``OTHER_WORD``: shingles that the other one lacks, if one word is in all of them, between
-      words that both have; -1 if editors put that word in place of others without saying more, or
-      if it is a name; 0 where names are not known by their capitals
+      credits, or of the line at the end that names the editor are never counted
+    * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere
+    * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
+      two in a row, with no other new word next to them; not those that the date line has
+    * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
+    * ``FALSE_POSITIVES``: false positives among a million lacking shingles
+    * ``NEW_SUBJECT``: distinct words of a short page that are in its title too and that the other
+      page lacks; if the other page's words are unknown, words no occurrence of which is in two
+      common shingles or in common shingles only
+    * ``LONGEST_OF_ALL``: as ``LONGEST`` for passages anywhere in the page: one that begins in the
+      lead or ends in the tail counts whole, less two words at the very beginning or end
+    * ``EXCHANGED``: passages that have changed places inside their clauses (each follows words that
+      another one of them follows in the other page), names that have, and negations that one page
+      has and the other lacks
+    * ``RENAMED``: how often the page says a name in place of something else; the maximum over the
+      names that the other page hardly says
+    * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other page has
+      nowhere, between words that follow each other there; ``NEW_VALUES`` leaves them out
+    * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
+      words that both pages have; -1 if editors put that word in place of others without saying
+      more, or if it is a name; 0 where names can't be told by their capitals
 
-    If the other page is short its words are known, and no shingle with another word is common.
-    On a page of which fewer than half of the words are different ones each new word counts whole,
-    and a common shingle takes half a word off. Without evidence, or with evidence that no page can
-    have, everything is new.
+    If the other page is short its words are known, and a shingle with a word that it lacks is never
+    common. If fewer than half of the page's words are distinct, each new word counts whole, and a
+    common shingle takes half a word off. Without evidence, or with evidence of an impossible size,
+    everything is new.
     """
     ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
@@ -167,9 +164,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
 @kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
-    """The evidence of a page with at most `MOST` values, uint8[bytes]; `title` is empty or entered.
+    """The evidence of a page with at most `MOST` values; uint8[bytes]. `title` is entered.
 
-    Of more than `MOST` shingles each must be there once, else fewer of them are entered.
+    More than `MOST` shingles must be distinct: repeats would make the sample smaller.
     """
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
@@ -204,7 +201,7 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
 
 @subkernel
 def _knows_words(values: Any, sorts: Any, data: Any, start: Any, size: Any) -> Any:
-    """Whether the other page has entered its words: it holds most of those of a short page."""
+    """Whether the words of the other page were entered: it holds most words of this short page."""
     words, held = 0, 0
     for i in range(values.size):
         if sorts[i] >= NAME:
@@ -218,7 +215,7 @@ def _unmark_unsaid(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
     common: Any,
 ) -> Any:  # fmt: skip
-    """Unmark shingles with a word that the other page lacks; how many it holds by mistake."""
+    """Unmark common shingles with a word that the other page lacks; return how many were marked."""
     mistakes = 0
     for i in range(values.size):
         if sorts[i] < NAME or holds_value(data, start, size, values[i]):
@@ -245,7 +242,7 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 @subkernel
 def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
-    """Whether the date line of the page has a numeral: the day of the report, said again."""
+    """Whether the date line has this numeral, too: the text may repeat the day of the report."""
     said = False
     for i in range(values.size):
         said |= sorts[i] == DATED and values[i] == value
@@ -254,7 +251,7 @@ def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
 
 @subkernel
 def _places_of_date(positions: Any, sorts: Any, i: Any) -> Any:
-    """The first and the last word of a date in brackets, of which a value is one."""
+    """First and last word of the date in brackets to which value i belongs."""
     first, last = np.int64(positions[i]), np.int64(positions[i])
     if i > 0 and sorts[i - 1] == BRACKETED and positions[i - 1] == first - 1:
         first -= 1
@@ -268,14 +265,14 @@ def _count_values(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
     is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, found: Any,
 ) -> None:  # fmt: skip
-    """Count the numerals and names that the filter lacks, and numerals that replace others."""
+    """Count numerals and names that the filter lacks, and new numerals that replace something."""
     for i in range(values.size):
         if sorts[i] < NAME and is_new[positions[i]]:
             is_new[positions[i]] |= _NUMERAL
     for i in range(values.size):
         word = np.int64(positions[i])
         inside = lead <= word < tail
-        # A year that an agency adds to its dates is no news; one that replaces another is.
+        # A year is no news if the other page has none; one that replaces another is.
         added = sorts[i] == YEAR and not head & _YEARS
         if sorts[i] == DATED or added:
             continue
@@ -299,8 +296,8 @@ def _count_values(
 
 @allocating_subkernel
 def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> Any:
-    """Of each word where the page has it first, int32[words]; -1 for a word of a date line and a
-    numeral of a time stamp."""
+    """Index of the first occurrence of each word, int32[words]; -1 for a `NO_NEWS` word and for
+    a numeral of a date line or time stamp."""
     size = np.uint64(2)
     while size < np.uint64(2 * words):
         size *= np.uint64(2)
@@ -323,8 +320,8 @@ def _first_places(word_hashes: Any, words: Any, positions: Any, sorts: Any) -> A
 
 @subkernel
 def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, known: Any) -> None:
-    """Write which words are in no common shingle, and, unless the page repeats its words, of each
-    word where it comes first whether it is also in one."""
+    """Mark in `is_new` the words that are in no common shingle, and in `known`, at their first
+    occurrence, the words that are in one anywhere (none if the page repeats its words)."""
     words, shingles = np.uint64(is_new.size), np.uint64(sure.size)
     for word in range(words):
         known[word] = np.uint8(0)
@@ -339,8 +336,8 @@ def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, kno
 
 
 class _Passage(NamedTuple):
-    """A passage of mostly new words, in halves, summed up over its shingles; the same in whole
-    words; and the longest one so far."""
+    """Running length of a passage of mostly new words, in halves and with each new word counted
+    whole, and the longest length so far."""
 
     halves: Any
     words: Any
@@ -349,7 +346,7 @@ class _Passage(NamedTuple):
 
 @subkernel
 def _follow(passage: Any, is_common: Any, gain: Any, width: Any, off: Any) -> Any:
-    """The passage behind one more shingle: a common one cancels a new word."""
+    """The passage after one more shingle; a common shingle cancels a new word."""
     if is_common:
         return _Passage(max(0, passage.halves - off), max(0, passage.words - 1), passage.longest)
     halves, words = passage.halves + gain, passage.words + ((gain + 1) >> 1)
@@ -362,15 +359,14 @@ def _count_new(
     sure: Any, firsts: Any, is_new: Any, known: Any, width: Any, lead: Any, tail: Any, off: Any,
     found: Any,
 ) -> None:  # fmt: skip
-    """Count the new words, and those of the longest passages, in halves."""
-    # What another site put before the text begins the page: where it begins as the other one does,
-    # there is no lead.
+    """Count the new words, and the words of the longest passages, in halves."""
+    # Another site may begin the page with a source: without a new first word there is no lead.
     begin = 0
     while begin < lead and firsts[begin] < 0:
         begin += 1
     if begin < lead and not is_new[begin]:
         lead = np.int64(0)
-    # Editors are named behind the text: where a page ends as the other one does, there is no tail.
+    # Editors are named at the end: without a new last word there is no tail.
     ends = np.int64(is_new.size)
     if ends > 0 and is_new[ends - 1]:
         ends = tail
@@ -380,7 +376,7 @@ def _count_new(
         is_inner = (np.int64(word) >= lead) & (np.int64(word) < ends)
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
-    # The largest sum of a stretch between lead and tail, behind the lead, and anywhere.
+    # The longest passage between lead and tail, behind the lead, and anywhere.
     first_inner = np.uint64(lead)
     end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
     inside = behind = anywhere = _Passage(0, 0, 0)
@@ -388,7 +384,7 @@ def _count_new(
         is_common, gain = sure[shingle] != 0, 2
         last = shingle + np.uint64(width) - _ONE
         if not is_common and is_new[last]:
-            # A new word that the page also says where it is known adds a half.
+            # A new word that is also said in a common passage counts half.
             first = firsts[last]
             gain = 0 if first < 0 else 2 - np.int64(known[np.uint64(first)])
         anywhere = _follow(anywhere, is_common, gain, width, off)
@@ -397,7 +393,7 @@ def _count_new(
             if shingle < end_inner:
                 inside = _follow(inside, is_common, gain, width, off)
     found[NEW], found[NEW_FRAME] = inner, frame
-    # A last sentence of its own is more than an editor's name.
+    # A new last sentence is more than an editor's name.
     found[LONGEST] = max(inside.longest, (2 * behind.longest + 2) // 3)
     found[LONGEST_OF_ALL] = anywhere.longest
 
@@ -416,7 +412,7 @@ def _examine(
     distinct = 0
     for word in range(words):
         distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint64(NO_NEWS))
-    # A page of few different words says its news by their order.
+    # On a page of few distinct words the news is in their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
     width = words - shingles + 1
@@ -437,7 +433,7 @@ def _examine(
                 values, positions, sorts, data, start, size, width, common
             )
         found[row, FALSE_POSITIVES] = _MISTAKEN
-        # Of pages that share little it does not matter.
+        # Not worth the time if the pages share little.
         if (
             begins.size == words
             and width == TRIPLE

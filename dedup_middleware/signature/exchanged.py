@@ -1,17 +1,18 @@
-"""Passages of a page that have changed places inside their clauses.
+"""Passages, names and negations of a page that have changed places inside their clauses.
 
-A clause that goes on with other words than in the stored page has a **joint** there: the shingle
-across it is not in the stored page, the one behind it is. Which of the other passages followed in
-the stored page is asked of its filter. If the answers lead round in a circle, passages have changed
-places: two regions of a forecast exchanged their weather, say. Clauses and lines in another order
-have no joint inside a clause, and words that were put in or left out make no circle.
+A **joint** is a place where a clause goes on with other words than in the stored page: the shingle
+across it is not in the stored page, the one behind it is. For each pair of joints the filter of the
+stored page is asked if the passage behind one of them follows the words before the other. If the
+answers form a circle, passages have changed places: two regions of a forecast have exchanged their
+weather, say. Clauses and lines in another order have no joint inside a clause, and words that were
+inserted or deleted form no circle.
 
-Words that stand alone where the other page has others replaced them. A name that did so twice is
-what the page is about: another town, firm or person. Two that replaced each other changed places:
-which of two teams beat the other. A negation that was put in, or that the filter holds between two
-words of the page, denies what the other page says, whatever else was edited.
+New words between common ones replace something. A name that does so twice is another subject:
+another town, firm or person. Two names that replace each other have changed places (which of two
+teams beat the other). A negation that was inserted, or that the filter has between two words of the
+page, denies what the other page says, whatever else was edited.
 
-If one word is all that is new in a page, it may be what a correction is about (imposed, proposed).
+If a single word is all that is new in a page, it may be what was corrected (imposed, proposed).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from dedup_middleware.text.clauses import BEGINS, RESTYLED
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.wording import NO_NEWS
 
-TRIPLE: Final = 3  # words of a shingle, but in texts of few different words
-_JOINTS: Final = 32  # of a page with more it can't be said which of its parts changed places
-_MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two with what stands between them
-# Where the first negation asked for is among `Wording.seeds`. Each that is asked for is held by
-# mistake at one place in 4,096, so only the commonest are.
+TRIPLE: Final = 3  # words of a shingle, except in texts of few distinct words
+_JOINTS: Final = 32  # a page with more joints is not examined for exchanged passages
+_MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the words between
+# Index of the first negation in `Wording.seeds`, and how many of them are looked up in the filter:
+# only the commonest, as each is held by mistake at one place in 4,096.
 _NEGATIONS, _ASKED = 2, 3
 
 
@@ -39,8 +40,7 @@ _NEGATIONS, _ASKED = 2, 3
 def _continues(
     word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, a: Any, b: Any
 ) -> Any:
-    """Whether the words behind `b` follow those up to `a` in the other page, as far as shingles
-    tell."""
+    """Whether the words behind `b` follow those up to `a` in the other page, judged by shingles."""
     base = seeds[0]
     two, one = word_hashes[a - 1], word_hashes[a]
     then, last = word_hashes[b + 1], word_hashes[b + 2]
@@ -53,8 +53,8 @@ def _continues(
 
 @subkernel
 def _end_of_new(common: Any, word: Any, most: Any) -> Any:
-    """The last of some words in no common shingle, the first of them at `word`, between words that
-    are in common ones; -1 if there are none, or more than `most`."""
+    """The last of up to `most` words in no common shingle that begin at `word` and stand between
+    words in common shingles; -1 if there is no such row of words."""
     if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
         for last in range(word, min(word + most, common.size - 1)):
             if common[last + 1] and not common[last]:
@@ -64,7 +64,7 @@ def _end_of_new(common: Any, word: Any, most: Any) -> Any:
 
 @subkernel
 def _says(word_hashes: Any, one: Any, then: Any) -> Any:
-    """Whether a page says one word behind another anywhere."""
+    """Whether a page has the word `then` directly behind the word `one` anywhere."""
     for i in range(1, word_hashes.size):
         if word_hashes[i - 1] == one and word_hashes[i] == then:
             return True
@@ -76,9 +76,10 @@ def is_put_in(
     common: Any, word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, first: Any,
     last: Any,
 ) -> Any:  # fmt: skip
-    """Whether the words from `first` to `last`, or up to three with them, stand between words that
-    follow each other in the other page, but nowhere else in this one: there the other page may say
-    them, too, and something else here (`Flower show` above `Flower show 2031`)."""
+    """Whether the words from `first` to `last`, or up to three new words around them, were
+    inserted: the words before and behind them follow each other in the other page. They must not
+    do so in this page, too, or the other page may say those, and something else here (`Flower
+    show` above `Flower show 2031`)."""
     before, behind = first - 1, last
     inside = before > 0 and behind < word_hashes.size - TRIPLE + 1
     found = inside and _continues(word_hashes, seeds, data, start, size, before, behind)
@@ -92,8 +93,8 @@ def is_put_in(
 
 @subkernel
 def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any:
-    """Write the words behind which a clause goes on with a passage that the other page has, but
-    not there; how many there are, 0 if there are too many."""
+    """Write the index of the last word before each joint to `joints`; return their number, 0 if
+    there are more than `_JOINTS`."""
     found = 0
     for word in range(1, word_hashes.size - TRIPLE):
         if common[word] or not common[word + 1]:
@@ -114,8 +115,8 @@ def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any
 def count_exchanged(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Count passages that have changed places: joints that lie on a circle, in which the other page
-    has behind each the passage of the next."""
+    """Count passages that have changed places: joints on a circle, where in the other page the
+    words before each are followed by the passage behind the next."""
     joints = np.empty(_JOINTS, np.int32)
     count = _find_joints(common, word_hashes, begins, joints)
     if count <= 1:
@@ -144,9 +145,9 @@ def count_renamed(
     common: Any, firsts: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any,
     size: Any,
 ) -> Any:  # fmt: skip
-    """How often a page says a name, alone or with one more word, in place of something else, less
-    how often it says it as the other page does: of all names, words that it never writes without a
-    capital letter, the largest number."""
+    """How often a page says a name, alone or with one more word, in place of something else,
+    less how often it says that name as the other page does; the maximum over all names, which
+    are words that it never writes without a capital letter."""
     times, alone = np.zeros(word_hashes.size, np.int64), np.zeros(word_hashes.size, np.uint8)
     for word in range(TRIPLE, common.size):
         name = firsts[word]
@@ -159,7 +160,7 @@ def count_renamed(
         for i in range(word, last + 1):
             if firsts[i] >= 0:
                 times[firsts[i]] += 1
-                # What is always next to another name may be a title, or a state behind its town.
+                # A word that is always next to another name may be a title, or a state of a town.
                 alone[firsts[i]] |= np.uint8(beside == 0)
     for word in range(TRIPLE, common.size):
         if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
@@ -172,7 +173,7 @@ def _holds_between(
     word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, before: Any, behind: Any,
     said: Any,
 ) -> Any:  # fmt: skip
-    """Whether the other page says some words between those up to `before` and from `behind` on."""
+    """Whether the other page has `said` between the words up to `before` and from `behind` on."""
     two, one = word_hashes[before - 1], word_hashes[before]
     for i in range(said.size + 2):
         then = said[i] if i < said.size else word_hashes[behind + i - said.size]
@@ -186,8 +187,8 @@ def _holds_between(
 def count_swapped(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Count names and numerals, up to three words, that the other page has in each other's places:
-    with other words between them in one clause (A beat B), or anywhere."""
+    """Count names and numerals, up to three words long, that have changed places in the other
+    page: with other words between them in one clause (A beat B), or anywhere."""
     places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
     for word in range(TRIPLE, common.size):
         end = _end_of_new(common, word, _MOST_TURNED) + 1
@@ -218,9 +219,9 @@ def count_swapped(
 def count_denied(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Count places where one of the pages has a negation and the other one nothing. One in place of
-    another word counts for nothing (would not say, declined to say), and so does one where a new
-    clause may follow because others were left out."""
+    """Count places where one page has a negation and the other page nothing. A negation in place
+    of another word does not count (would not say, declined to say), nor does one where a new
+    clause may begin because others were left out."""
     found = 0
     for word in range(TRIPLE, common.size):
         if not common[word - TRIPLE] or common[word - TRIPLE + 1] or common[word - 1]:
@@ -247,13 +248,13 @@ def count_denied(
 def count_of_other_word(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """How many shingles the other page lacks, if all of them have one word, the same everywhere,
-    which was not put in; else 0, and -1 if editors put that word in place of others, or if it is a
-    name, which may be a slip or a title. 0 also where names are not known by their capitals.
+    """Number of shingles that the other page lacks, if all of them have one word in common that
+    replaces another; else 0. It is -1 if editors put that word in place of others, or if it is a
+    name (which may be a slip or a title), and 0 where names can't be told by their capitals.
 
-    At the beginning and the end of a page no word is looked for. One shingle in sixteen is held by
-    mistake, so two of the three with the word are enough: if both pages have equally many, it
-    stands for another word, as words that are put in or left out change their number.
+    Shingles at the beginning and the end of a page are left out. As one shingle in sixteen is held
+    by mistake, two of the three with the word are enough. If both pages have equally many shingles
+    the word stands for another one: words that were inserted or deleted change their number.
     """
     begin, end = 0, common.size
     while begin < end and not common[begin]:

@@ -1,9 +1,9 @@
-"""The Hamming kernel: every comparison of SimHashes with those of many pages.
+"""The Hamming kernels: they compare one SimHash with those of many pages.
 
-Codes lie as words of 64 bits in an array, or as the suffixes of SimHash records in the bytes of a
-bucket. Both are compared eight at a time: population counts of eight 64-bit lanes are one
-instruction with AVX-512 VPOPCNTDQ (``vpopcntq``), and table look-ups (``vpshufb``) on other x86-64
-processors. Fewer than eight go through the same instructions with the rest of the lanes masked out.
+Codes are 64-bit words of an array, or the suffixes of SimHash records in the bytes of a bucket.
+Both are compared eight at a time: the population counts of eight 64-bit lanes are one instruction
+with AVX-512 VPOPCNTDQ (``vpopcntq``), and table look-ups (``vpshufb``) on other x86-64 processors.
+Fewer than eight use the same instructions with the other lanes masked out.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def within(
     :param query: 64-bit fingerprint
     :param distance: largest number of differing bits, 0..64
     :return: int64, shape (m,)
-    :raises TypeError: fingerprints that are no array of uint64, or a query that is no integer
+    :raises TypeError: ``fingerprints`` is not an array of uint64, or a number not an integer
     :raises ValueError: another shape, or a number out of bounds
     """
     if type(query) is not int or not 0 <= query <= _WORD:
         query = _number(query, "query", _WORD)
     if type(distance) is not int or not 0 <= distance <= 64:
         distance = _number(distance, "distance", 64)
-    # The kernel knows its types: asking first would cost as much as a short scan.
+    # Try the kernel first, which checks types itself: a check here costs as much as a short scan.
     try:
         found = _within(fingerprints, query, distance)
     except REFUSED:
@@ -56,7 +56,7 @@ def within(
 
 
 def _vector(values: Any) -> NDArray[np.uint64]:
-    """The fingerprints as the kernel needs them: contiguous, aligned, of one dimension.
+    """A copy of the fingerprints as the kernel needs them: contiguous, aligned, of one dimension.
 
     :raises TypeError: not an array, or of another dtype
     :raises ValueError: not of one dimension
@@ -71,7 +71,7 @@ def _vector(values: Any) -> NDArray[np.uint64]:
 
 
 def _number(value: int | np.integer[Any], name: str, most: int) -> int:
-    """An integer from 0 to ``most``.
+    """Check that a number is an integer from 0 to ``most``.
 
     :raises TypeError: not an integer
     :raises ValueError: out of bounds
@@ -85,17 +85,19 @@ def _number(value: int | np.integer[Any], name: str, most: int) -> int:
 
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(LANES64)
-RECORDS = np.uint64(LANES64 * RECORD)  # bytes of the records that one comparison takes
+RECORDS = np.uint64(LANES64 * RECORD)  # bytes of the records that are compared at once
 _SHARED = np.uint64(3)
 _NEAR = np.uint64(NEAR)
 
 
 @subkernel
 def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance: Word) -> Word:
-    """Mask of the first SimHash records, 8 at most, whose suffix is within a distance.
+    """Mask of those of the first 8 records whose suffix is within a distance of the query.
 
-    :param array: any array; ``count`` records begin at this byte of it, at least one
-    :param query: the suffix to compare with, 48 bits
+    :param array: any array
+    :param byte: where the first record begins in it
+    :param count: number of records from there on, at least 1
+    :param query: suffix to compare with, 48 bits
     """
     if count >= _EIGHT:
         return near_records8(array, byte, query, distance)
@@ -104,7 +106,7 @@ def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance:
 
 @subkernel
 def _take(mask: Word, base: Word, out: NDArray[np.int64], used: Word) -> Word:
-    """Append ``base + j`` for every one bit j of the mask; the new number of entries."""
+    """Append ``base + j`` to `out` for every set bit j of the mask; return the entries used."""
     while mask:
         out[used] = np.int64(base + trailing_zeros(mask))
         used += _ONE
@@ -117,7 +119,7 @@ def _within(
     fingerprints: NDArray[np.uint64], query: int | np.uint64, distance: int
 ) -> NDArray[np.int64] | None:
     size, at, used = np.uint64(fingerprints.size), np.uint64(0), np.uint64(0)
-    # Room for all: memory that nothing is written to is not taken.
+    # Room for all hits; memory that is never written to is not allocated by the system.
     out = np.empty(fingerprints.size, np.int64)
     while at + _NEAR <= size:
         if distance > _SHARED or share_word64(fingerprints, at, query):
@@ -127,7 +129,7 @@ def _within(
         mask = near_words(fingerprints, at, min(_EIGHT, size - at), query, distance)
         used = _take(mask, at, out, used)
         at += _EIGHT
-    # Handing an array to Python costs more than a short scan, and most find nothing.
+    # Returning an array to Python costs more than a short scan, and most scans find nothing.
     if used == np.uint64(0):
         return None
     found: NDArray[np.int64] = out[:used].copy()

@@ -1,7 +1,7 @@
-"""Which shingles and values of a page the evidence of another one holds.
+"""Tell which shingles and values of a page the evidence of another page holds.
 
-A filter reports some shingles as held that the other page lacks, and holds a sample of those of a
-long page: see :mod:`.evidence`.
+A filter has false positives, and of a long page only a sample of its shingles: see
+:mod:`.evidence`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dedup_middleware.base.jit import subkernel
 from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.hashing import mix
 
-_SAMPLED: Final = 4  # shingles of a page in the sample of a longer one that say something of all
-LEVEL: Final = np.uint8(0x1F)  # of the first byte of evidence: one shingle in 2 ** level is entered
-TITLE_BEHIND: Final = np.uint8(0x20)  # set there if words of the title stand behind the filter
-# Their number, in the last byte; its upper bits have the number of words of the title, modulo 8.
+_SAMPLED: Final = 4  # fewer sampled shingles of a page do not represent all of them
+LEVEL: Final = np.uint8(0x1F)  # bits of the head: one shingle in 2 ** level is entered
+TITLE_BEHIND: Final = np.uint8(0x20)  # flag of the head: title words stand behind the filter
+# Bits of the last byte with their number; the upper bits have that of all title words, modulo 8.
 COUNT: Final = np.uint8(0x1F)
 _LEVEL_SHIFT: Final = np.uint64(58)
-# What the hash of a value and of a word of a title is mixed with, each of the two times.
+# The hash of a value, or of a word of a title, is XORed with these for its two entries.
 VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
 _ONE: Final = np.uint64(1)
@@ -28,7 +28,7 @@ _ONE: Final = np.uint64(1)
 
 @subkernel
 def filter_bytes(data: Any, first: Any, end: Any) -> Any:
-    """Bytes of the filter in the evidence of a page, which is there from ``first`` to ``end``."""
+    """Bytes of the filter in evidence that lies from ``first`` to ``end`` in `data`."""
     size = end - first - 1
     if size > 0 and data[first] & TITLE_BEHIND != 0:
         size -= 2 * np.int64(data[end - 1] & COUNT) + 1
@@ -37,29 +37,29 @@ def filter_bytes(data: Any, first: Any, end: Any) -> Any:
 
 @subkernel
 def holds_twice(data: Any, start: Any, size: Any, value: Any, places: Any) -> Any:
-    """Whether a value is held that was entered twice, as `places` say."""
+    """Whether both entries of a value, which was hashed with each of `places`, are held."""
     held = holds(data, start, size, mix(value ^ places[0]))
     return held & holds(data, start, size, mix(value ^ places[1]))
 
 
 @subkernel
 def holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
-    """Whether the numeral or word with this hash is held."""
+    """Whether a numeral or word, given by its hash, is held."""
     return holds_twice(data, start, size, value, VALUE)
 
 
 @subkernel
 def is_sampled(value: Any, level: Any) -> Any:
-    """Whether a shingle is in the sample that is entered of a long page."""
+    """Whether a shingle is in the sample of a page with this level."""
     return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
 @subkernel
 def mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common: Any) -> Any:
-    """Write whether the other page holds each shingle; how many of all it holds.
+    """Mark in `common` the shingles that the other page holds; return their number.
 
-    One that is not in the sample counts as the one before it, those before the first as that; none
-    is common if fewer than `_SAMPLED` are in the sample, which would say nothing of the others.
+    A shingle outside the sample gets the mark of the sampled one before it, those before the first
+    sampled one its mark. With fewer than `_SAMPLED` sampled shingles none is common.
     """
     held, total, begun = np.uint8(0), 0, level == 0
     if level:
@@ -84,8 +84,8 @@ def mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common
 
 @subkernel
 def mark_sure(common: Any, width: Any, sure: Any) -> None:
-    """Write which common shingles are hardly false positives: the one next to it is common too, or
-    the one of the words just before or behind it, as where words between were deleted."""
+    """Mark in `sure` the common shingles that are hardly false positives: a neighbour is common
+    too, or, as where words were deleted, the one just before or behind their words."""
     size, far = np.uint64(common.size), np.uint64(width)
     for i in range(size):
         others = np.uint8(0)

@@ -1,7 +1,7 @@
-"""MinHash, bit-identical to datasketch's ``affine32`` scheme, its bands, and sketches of 512 bits.
+"""MinHash, bit-identical to datasketch's ``affine32`` scheme, with its bands and 512-bit sketches.
 
 A. Broder: On the resemblance and containment of documents, 1997. The permutations are those of
-datasketch 2: h is mixed once by MurmurHash3's finalizer, then ``a * h + b mod 2**32`` with odd a
+datasketch 2: a hash h is mixed by MurmurHash3's finalizer, then ``a * h + b mod 2**32`` with odd a
 permutes the 32-bit numbers. A sketch estimates the Jaccard similarity (P. Li, A. C. König: b-bit
 minwise hashing, WWW 2010).
 """
@@ -18,11 +18,11 @@ from dedup_middleware.base.jit import Word, allocating_subkernel, kernel, subker
 from dedup_middleware.base.kerneltypes import F64, R32, R32_2, R64, R64_2, U32, U64
 from dedup_middleware.signature._vector import MINIMA, differing_groups, minima64
 
-EMPTY = 0xFFFFFFFF  # every minimum of a set without elements
+EMPTY = 0xFFFFFFFF  # every minimum of an empty set
 
 
 def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
-    """What datasketch draws for a seed, shape (2, K): the factors (odd), then the offsets."""
+    """The permutations that datasketch draws for a seed, shape (2, K): odd factors, offsets."""
     draw = np.random.RandomState(seed)
     factors = draw.randint(0, 1 << 31, num_perm, dtype=np.uint32)
     offsets = draw.randint(0, 1 << 32, num_perm, dtype=np.uint32)
@@ -30,10 +30,10 @@ def permutations(num_perm: int, seed: int) -> NDArray[np.uint32]:
 
 
 class MinHasher:
-    """Turns the features of a set into its MinHash.
+    """Computes the MinHash of a set of features.
 
     :param num_perm: number K of permutations
-    :param seed: chooses them, 0..2**32-1
+    :param seed: seed of the permutations, 0..2**32-1
 
     >>> hasher = MinHasher(num_perm=4)
     >>> once = hasher.of_features(np.array([5, 7], dtype=np.uint64))
@@ -47,16 +47,15 @@ class MinHasher:
     def __init__(self, num_perm: int = 512, seed: int = 1) -> None:
         self.num_perm = num_perm
         self.seed = seed
-        # The kernel works on whole blocks; what the padding yields is cut off.
+        # The kernel computes whole blocks; the minima of the padding are cut off.
         padding = -num_perm % MINIMA
         self.padded = np.pad(permutations(num_perm, seed), ((0, 0), (0, padding)))
 
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,).
 
-        :param features: uint64, one hash an element, of which the low half counts; order and
-            repetition don't matter
-        :return: K minima; all of them ``EMPTY`` for no element at all
+        :param features: uint64 hashes, of which the low halves count; order and repetition don't
+        :return: K minima, all of them ``EMPTY`` for an empty set
         """
         return _minhash(features, self.padded, self.num_perm)
 
@@ -82,7 +81,7 @@ def mix32(h: Word) -> Word:
 def fill_minima(
     features: NDArray[np.uint64], padded: NDArray[np.uint32], out: NDArray[np.uint32]
 ) -> None:
-    """Minima of features under all permutations, those of the padding too."""
+    """Write the minima of features under all permutations, padding included, to `out`."""
     mixed = np.empty(features.size, np.uint32)
     for i in range(np.uint64(features.size)):
         mixed[i] = mix32(np.uint32(features[i]))
@@ -104,7 +103,7 @@ _TABLES = 4
 
 
 def band_recall(jaccard: float, bands: int, rows: int) -> float:
-    """Chance that two sets share at least one band of MinHash.
+    """Probability that two sets share at least one MinHash band.
 
     ``1 - (1 - J^r)^b``, Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, chapter 3.4.
 
@@ -115,10 +114,10 @@ def band_recall(jaccard: float, bands: int, rows: int) -> float:
 
 
 def simhash_recall(jaccard: float) -> float:
-    """Chance that two SimHashes share at least one of their four 16-bit blocks.
+    """Probability that two SimHashes share at least one of their four 16-bit blocks.
 
-    A bit differs with probability angle / pi (Charikar 2002); two sets of one size with Jaccard
-    index J have the cosine ``2 J / (1 + J)`` between them. The bits are taken as independent.
+    A bit differs with probability angle / pi (Charikar 2002); for two sets of equal size with
+    Jaccard index J, the cosine of the angle is ``2 J / (1 + J)``. Bits are taken as independent.
 
     >>> round(simhash_recall(1.0), 3), round(simhash_recall(0.8), 3)
     (1.0, 0.259)
@@ -165,7 +164,7 @@ def mix64(h: Word) -> Word:
 
 @subkernel
 def fill_bands(minhash: NDArray[np.uint32], rows: int, out: NDArray[np.uint64]) -> None:
-    """Hash as many bands as `out` holds."""
+    """Hash as many bands as `out` has room for."""
     for band in range(np.uint64(out.size)):
         h = band * _GOLDEN
         for row in range(np.uint64(rows)):
@@ -182,7 +181,7 @@ def _bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uin
 
 BITS = 512
 WORDS = BITS // 64
-# Bits taken from each minimum -> the lowest bit of each group of so many.
+# Bits b of each minimum -> a word with the lowest bit of each group of b bits set.
 _LOWEST = {bits: np.uint64(((1 << 64) - 1) // ((1 << bits) - 1)) for bits in (1, 2, 4, 8)}
 
 
@@ -204,11 +203,11 @@ def bits_each(num_perm: int) -> int:
 
 
 def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Keep b bits of each minimum, shape (8,).
+    """Sketch of a MinHash: b bits of each mixed minimum, shape (8,).
 
-    Bits i*b .. i*b + b - 1, counted from the lowest of word 0, come from minimum i;
-    ``bits_each`` gives b. They are taken from the mixed minimum: with odd a the
-    lowest bit of ``a * h + b`` is that of ``h ^ b``, the same for every permutation.
+    Bits i*b .. i*b + b - 1, counted from the lowest of word 0, come from minimum i; ``bits_each``
+    gives b. Minima are mixed first because with odd a the lowest bit of ``a * h + b`` is that of
+    ``h ^ b``, the same for every permutation.
 
     :param minhash: uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
@@ -219,15 +218,15 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
 def jaccards(
     query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
 ) -> NDArray[np.float64]:
-    """Estimate the Jaccard similarity of a set and each of others from their sketches, in 0..1.
+    """Estimate the Jaccard similarity of one set to n others from their sketches, in 0..1.
 
-    Minima that differ still agree in b bits by chance, once in 2**b; the
-    estimate is (agreement - 2**-b) / (1 - 2**-b), clipped. Its standard error at
-    b=1 and 512 minima is at most 4.5 points, 2.6 at J=0.8.
+    Minima that differ still agree in b bits by chance, once in 2**b; the estimate is (agreement -
+    2**-b) / (1 - 2**-b), clipped. Its standard error at b=1 and 512 minima is at most 4.5 points,
+    2.6 at J=0.8.
 
     :param query: shape (8,)
     :param sketches: shape (n, 8)
-    :param bits: b of all of them, 1, 2, 4 or 8 (``bits_each``)
+    :param bits: b of all sketches: 1, 2, 4 or 8 (``bits_each``)
     :returns: shape (n,)
     :raises ValueError: another number of words than 8, or another b
     """
@@ -238,7 +237,7 @@ def jaccards(
 
 
 def lowest_bits(bits: int) -> Word:
-    """A word with the lowest bit of each group of so many.
+    """A word in which the lowest bit of each group of ``bits`` bits is set.
 
     :raises ValueError: another number than 1, 2, 4 or 8
     """
@@ -254,7 +253,7 @@ _BYTES = np.uint64(BITS // 8)
 
 @subkernel
 def fill_sketch(minhash: NDArray[np.uint32], bits: int, out: NDArray[np.uint64]) -> None:
-    """Write the sketch of the first 512 / bits minima."""
+    """Write the sketch of the first 512 / bits minima to `out`."""
     # The high bits of the mixed minimum: all of its bits have passed two multiplications.
     width, shift = np.uint64(bits), np.uint64(32 - bits)
     each = _S64 // width
@@ -275,7 +274,7 @@ def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
 
 @subkernel
 def estimate(differing: Word, bits: int) -> Word:
-    """Jaccard similarity from the number of groups of bits that differ."""
+    """Jaccard similarity estimated from the number of b-bit groups that differ."""
     chance = 1.0 / (1 << bits)
     agreement = 1.0 - differing * bits / BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))

@@ -1,14 +1,14 @@
-"""A filter of 64-bit hashes in 4.3 bits each: one in 16 that it lacks is reported as held.
+"""A filter of 64-bit hashes in 4.3 bits each, with false positives for one other hash in 16.
 
 It is a homogeneous ribbon filter (P. C. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer,
-"Fast Succinct Retrieval and Approximate Membership using Ribbon", SEA 2022). A hash names 56
-neighbouring positions, and some of them by its coefficients. The filter gives each position four
-bits, one a column, such that those at the named positions add up to zero for every hash entered.
-Making one solves these equations, which always has a solution. A Bloom filter with as many false
-positives takes 5.8 bits a hash.
+"Fast Succinct Retrieval and Approximate Membership using Ribbon", SEA 2022). A hash selects a
+window of 56 positions, and by its coefficients some of these. The filter has four bits at each
+position, one a column, such that in each column the bits at the selected positions of every entered
+hash have an even sum. Building it solves these homogeneous equations, which always have a solution.
+A Bloom filter with as many false positives takes 5.8 bits a hash.
 
-Bytes: the columns one after the other, a bit a position. Each column is XORed with a pattern of its
-own, so that zeroed bytes hold no more hashes than a random filter.
+Bytes: the columns one after the other, one bit a position. Each column is XORed with its own
+pattern, so that a filter of zero bytes holds no more hashes than a random one.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dedup_middleware.base.jit import subkernel
 from dedup_middleware.signature._vector import load_word, parity, trailing_zeros
 from dedup_middleware.text.hashing import mix
 
-BITS_EACH: Final = 4  # of a position, one in each column
-MISTAKEN: Final = 1 / (1 << BITS_EACH)  # share of hashes that are held by mistake
-SLACK: Final = 64  # rows behind the last position, which are not used
-TURNS: Final = 4  # equations that are entered together
+BITS_EACH: Final = 4  # bits of a position, one in each column
+MISTAKEN: Final = 1 / (1 << BITS_EACH)  # rate of false positives
+SLACK: Final = 64  # unused rows behind the last position
+TURNS: Final = 4  # equations that are entered in turns
 PADDING: Final = 8  # bytes that must be readable behind a filter
-_WIDTH: Final = 56  # positions of a hash: with a shift below eight, they are in one word
-#: hashes at both ends are moved inwards by up to so many positions, which fills the ends
+_WIDTH: Final = 56  # positions of a hash; shifted by up to seven bits they still fit a word
+#: the windows of hashes at both ends are moved inwards by up to so many positions, to fill the ends
 _CLAMPED: Final = 14
 _LEAST: Final = 64  # positions
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
-# Sums of any of the patterns have as many ones as zeros, so no column decides for another.
+# Any XOR of patterns has as many ones as zeros, so the false positives of columns stay independent.
 _PATTERNS: Final = (
     np.uint64(0x3333333333333333),
     np.uint64(0x5555555555555555),
@@ -44,7 +44,7 @@ _THREE, _SEVEN, _BYTE = np.uint64(3), np.uint64(7), np.uint64(0xFF)
 
 
 def filter_size(hashes: int) -> int:
-    """Bytes of a filter for some hashes, repeated ones counted.
+    """Size in bytes of a filter for so many hashes, repeated ones counted.
 
     >>> filter_size(0), filter_size(280), filter_size(8192)
     (32, 156, 4440)
@@ -57,7 +57,7 @@ count_bytes = subkernel(filter_size)
 
 @subkernel
 def is_filter(size: Any) -> Any:
-    """Whether a filter can have so many bytes."""
+    """Whether a filter can have this size in bytes."""
     return size % BITS_EACH == 0 and size >= _LEAST * BITS_EACH // 8
 
 
@@ -75,18 +75,19 @@ def _start(value: Any, positions: Any) -> Any:
 
 @subkernel
 def equation(value: Any, positions: Any) -> Any:
-    """The position from which on a hash names positions, and its coefficients, the lowest first."""
+    """The equation of a hash: first position of its window, and coefficients, lowest first."""
     return np.uint64(_start(value, positions)), _coefficients(value)
 
 
 @subkernel
 def _step(rows: Any, at: Any, left: Any, starts: Any, lefts: Any, following: Any) -> Any:
-    """One step of a Gaussian elimination: an equation less the one that has its place already. If
-    it has found its own place, or says nothing new, the following one begins; and its number."""
+    """One step of Gaussian elimination: add the equation that already has this row, if any. An
+    equation that has found its own row, or has become zero, is finished, and the following one
+    begins. Returns the row, the coefficients left, and the number of the next equation."""
     zeros = trailing_zeros(left | _HIGHEST)
     at, left = at + zeros, left >> zeros
     row = rows[at]
-    # All but zeros are odd here. A comparison would be compiled into a branch.
+    # Coefficients are odd here unless zero. A comparison would be compiled into a branch.
     goes_on = row & left & _ONE
     others = goes_on - _ONE
     rows[at] = row | left & (row & _ONE) - _ONE
@@ -98,14 +99,13 @@ def _step(rows: Any, at: Any, left: Any, starts: Any, lefts: Any, following: Any
 
 @subkernel
 def enter(rows: Any, starts: Any, lefts: Any, count: Any) -> None:
-    """Add the equations of hashes to those of a filter, which are zeros at first.
+    """Add the equations of hashes to the rows of a filter, which are zeros at first.
 
-    Four take turns, and no branch depends on which of them has found its place: a step waits for
-    the one before, and when an equation is done can't be predicted. Their order does not matter.
+    Four equations take turns, because each step waits for the one before. No branch depends on
+    which of them is finished, which can't be predicted. Their order does not matter.
 
-    :param rows: uint64[positions + SLACK], of each position the coefficients that begin there
-    :param starts: uint64[count + TURNS], and lefts uint64[count + TURNS], of :func:`equation`;
-        the last are 0
+    :param rows: uint64[positions + SLACK], the coefficients that begin at each position
+    :param starts, lefts: uint64[count + TURNS] each, of :func:`equation`; the last TURNS are 0
     """
     following, end = np.uint64(0), np.uint64(count)
     a = b = c = d = np.uint64(0)
@@ -123,12 +123,12 @@ def enter(rows: Any, starts: Any, lefts: Any, count: Any) -> None:
 
 @subkernel
 def solve(rows: Any, out: Any) -> None:
-    """Write the filter whose equations are given.
+    """Solve the equations and write the filter to `out`.
 
     :param out: uint8[positions / 2]
     """
     stride = out.size // BITS_EACH
-    # The bits of each column at a position and behind it, the lowest one its own.
+    # For each column the bits from this position on, the lowest being its own.
     first = second = third = fourth = np.uint64(0)
     for at in range(8 * stride - 1, -1, -1):
         if rows[at]:
@@ -153,7 +153,7 @@ def solve(rows: Any, out: Any) -> None:
 
 @subkernel
 def holds(data: Any, first: Any, size: Any, value: Any) -> Any:
-    """Whether a filter of `size` bytes that begins at byte `first` holds a hash: 1 or 0."""
+    """Whether a filter of `size` bytes from byte `first` of `data` on holds a hash: 1 or 0."""
     stride = size // BITS_EACH
     at, wanted = np.uint64(_start(value, 8 * stride)), _coefficients(value)
     byte, shift, odd = np.uint64(first) + (at >> _THREE), at & _SEVEN, np.uint64(0)

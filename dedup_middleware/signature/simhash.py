@@ -1,7 +1,7 @@
-"""SimHash of weighted features, and the bits of it that the next edit may flip.
+"""SimHash of weighted features, and its volatile bits, which a small edit may flip.
 
-M. Charikar: Similarity estimation techniques from rounding algorithms, 2002;
-G. Manku, A. Jain, A. Das Sarma: Detecting near-duplicates for web crawling, 2007.
+M. Charikar: Similarity estimation techniques from rounding algorithms, 2002; G. Manku, A. Jain, A.
+Das Sarma: Detecting near-duplicates for web crawling, 2007.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dedup_middleware.signature._vector import add_weights, count_bits
 
 BITS = 64
 BLOCK_BITS = 16
-_WEIGHT_BITS = 30  # the heaviest of float weights becomes 2**30 .. 2**31
+_WEIGHT_BITS = 30  # float weights are scaled so that the largest is 2**30 .. 2**31
 
 
 @attrs.frozen(eq=False)
 class SimHash:
-    """A SimHash with the sums it comes from.
+    """A SimHash and the sums that it is made of.
 
     :param value: 64 bits; bit p is set if ``sums[p]`` is positive
     :param sums: int64, shape (64,): weight of the features with bit p less that of the others
@@ -37,11 +37,11 @@ class SimHash:
     def volatile(self, block: int, n: int) -> tuple[int, ...]:
         """The n bit positions of a block with the smallest ``abs(sum)``, smallest first.
 
-        They are the bits that a small edit flips first. Ties go to the lower
-        position. ``value ^ (1 << position)`` is a fingerprint worth looking up.
+        A small edit flips these bits first, so ``value ^ (1 << position)`` is worth looking up. Of
+        equal sums the lower position comes first.
 
-        :param block: 0..3; block i is the 16-bit prefix of the value rotated left by 16*i,
-            so block 0 holds the positions 48..63 and block 3 the positions 0..15
+        :param block: 0..3; block i is the 16-bit prefix of the value rotated left by 16*i, so block
+            0 has the positions 48..63 and block 3 the positions 0..15
         :param n: 0..16
         """
         lowest = BITS - BLOCK_BITS * (block + 1)
@@ -55,12 +55,12 @@ def simhash(
 ) -> SimHash | None:
     """SimHash of 64-bit feature hashes; ``None`` if no feature has any weight.
 
-    Sums are exact integers, so neither the order of the features nor the
-    processor changes a bit. Float weights are first scaled by the power of two
-    that takes the heaviest to 2**30 .. 2**31, and rounded.
+    Sums are exact integers, so the result depends neither on the order of the features nor on the
+    processor. Float weights are first scaled by the power of two that takes the largest to 2**30 ..
+    2**31, and rounded.
 
     :param features: uint64, shape (n,)
-    :param weights: uint32 or float64, shape (n,); each feature counts once without
+    :param weights: uint32 or float64, shape (n,); 1 each if not given
     :raises ValueError: shapes that differ, or weights that are negative or not finite
     """
     if weights is None:
@@ -85,13 +85,13 @@ def _integers(weights: NDArray[Any]) -> NDArray[np.uint32]:
     return np.rint(scaled).astype(np.uint32)
 
 
-_ROUND = 255  # what the 8-bit counters hold
+_ROUND = 255  # features counted at once, the largest value of the 8-bit counters
 _RESULT = types.Tuple((types.uint64, types.int64, I64))
 
 
 @subkernel
 def centred(sums: NDArray[np.int64], total: Word) -> Word:
-    """Turn the weights of the set bits into sums, and the sums into the value."""
+    """Turn the weights of features with each bit into sums, in place; return the SimHash."""
     value = np.uint64(0)
     for p in range(np.uint64(BITS)):
         sums[p] = 2 * sums[p] - total
@@ -103,7 +103,7 @@ def centred(sums: NDArray[np.int64], total: Word) -> Word:
 def sum_bits(
     features: NDArray[np.uint64], counters: NDArray[np.uint8], sums: NDArray[np.int64]
 ) -> None:
-    """Write to sums[p] how many features have bit p; `counters` is a buffer for 64 of them."""
+    """Write to ``sums[p]`` how many features have bit p; `counters` is a buffer, uint8[64]."""
     for p in range(np.uint64(BITS)):
         sums[p] = 0
     for start in range(0, features.size, _ROUND):
@@ -117,7 +117,7 @@ def sum_bits(
 def _weigh(
     features: NDArray[np.uint64], weights: NDArray[np.uint32]
 ) -> tuple[int, int, NDArray[np.int64]]:
-    """SimHash, total weight and sums."""
+    """SimHash, total weight, and sums of :class:`SimHash`."""
     sums = np.empty(BITS, np.int64)
     add_weights(features, weights, sums)
     total = np.int64(0)

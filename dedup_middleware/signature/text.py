@@ -1,7 +1,7 @@
 """From text to signatures in one kernel.
 
-Two calls, one for the shingles and one for the signatures, would hand six arrays to Python and
-back. That costs as much as a tenth of the page.
+Separate kernels for shingles and signatures would pass six arrays through Python, which costs as
+much as a tenth of the page.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler
 
 
-NO_SKETCH: Final = 0  # in place of the bits that a sketch takes from each minimum
+NO_SKETCH: Final = 0  # bits of each minimum if no sketch is made
 
 
 class SignedText(NamedTuple):
     """The signatures of a text.
 
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
-    ``simhash`` and its ``sums``, int64[64], say nothing where ``size`` is 0. ``minhash`` to
-    ``clauses`` are as in :class:`.Fingerprint`; ``words`` and what follows is the wording, see
-    :class:`.Shingles`. Without all minima, ``minhash`` are as many as the bands need, at least,
-    ``sketch`` says nothing, and ``evidence`` uint8[n] is that of the page without a title; empty if
-    it has more than ``MOST`` values or shingles, and with all minima.
+    ``simhash`` and its ``sums``, int64[64], are meaningless if ``size`` is 0. ``minhash`` to
+    ``clauses`` are as in :class:`.Fingerprint`; ``words`` and the fields behind it are the wording,
+    see :class:`.Shingles`. If not all minima are made, ``minhash`` has at least those of the bands,
+    ``sketch`` is meaningless, and ``evidence`` uint8[n] is that of the page without a title, empty
+    if the page has more than ``MOST`` values or shingles. With all minima, ``evidence`` is empty.
     """
 
     size: int
@@ -74,14 +74,13 @@ class SignedText(NamedTuple):
 
 
 class TextSigner:
-    """Turns a text into its signatures.
+    """Computes the signatures of a text.
 
-    They equal those of ``MinHasher``, ``simhash``, ``sketch``, ``bands`` and ``figure_sketch`` of
-    the shingles that a ``Shingler`` makes of it.
+    They equal those that ``MinHasher``, ``simhash``, ``sketch`` and ``bands`` make of the shingles
+    that a ``Shingler`` makes of the text.
 
-    :param num_perm: minima K; ``bits_each`` says which numbers a sketch can be made of
-    :param whole: all minima and the sketch are made; else only the minima of the bands, and
-        evidence
+    :param num_perm: minima K; ``bits_each`` says of which numbers a sketch can be made
+    :param whole: make all minima and the sketch; else only the minima of the bands, and evidence
     :raises ValueError: fewer minima than B*R
     """
 
@@ -110,7 +109,7 @@ class TextSigner:
         self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits, rows)
 
     def __call__(self, text: str) -> SignedText:
-        """The signatures of any string; none raises."""
+        """The signatures of any string; never raises."""
         sums, minhash = np.empty(BITS, np.int64), np.empty(self._padded, np.uint32)
         sketch = np.empty(WORDS, np.uint64) if self._no_sketch is None else self._no_sketch
         bands = np.empty(self._bands, np.uint64)
@@ -129,7 +128,7 @@ _NUMBERS = (types.int64, types.int64)
 _ARGUMENTS = (R32, types.boolean, *_TABLES, R32_2, *_NUMBERS, I64, U32, U64, U64, U8, U8)
 
 
-# All arrays are made here and by Shingler.
+# No check of the arrays: all are made here and by Shingler.
 @kernel(_RESULT(*_ARGUMENTS), check=False)
 def _sign_text(
     raw: Any, composed: Any, table: Any, expansions: Any, mode: Any, width: Any, roots: Any,

@@ -1,8 +1,8 @@
-"""Words of a title that the text of its page says where another page says something else.
+"""Words of a title that a page's text says where another page says something else.
 
-Two pages on one template name their subjects in their titles and in their texts: two products,
-say. Of a page of fewer than 60 words :func:`.examine` counts such words; of a longer one, where
-they are seldom asked for, :func:`compare_title`.
+Pages on one template name their subjects in titles and texts: two products, say. On a page of fewer
+than 60 words :func:`.examine` counts such words; on longer pages, where they are seldom needed,
+:func:`compare_title` does.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from dedup_middleware.signature.ribbon import PADDING, is_filter
 MOST_OF_TITLE: Final = 16  # words of a title that are entered
 NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG = range(4)
 _BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
-_HIGH: Final = np.uint64(48)  # a shift that leaves 16 bits
-_TITLED: Final = 5  # a shift behind `COUNT`
+_HIGH: Final = np.uint64(48)  # shift that leaves 16 bits
+_TITLED: Final = 5  # shift of the bits above `COUNT` in the last byte
 
 
 @subkernel
@@ -40,7 +40,7 @@ def count_new_subject(
     values: Any, positions: Any, title: Any, data: Any, start: Any, size: Any, common: Any,
     width: Any, is_known: Any,
 ) -> Any:  # fmt: skip
-    """Count words of the title that a page says and the other one lacks, or may lack."""
+    """Count words of the title that the page says and the other page lacks, or may lack."""
     found = 0
     for k in range(title.size):
         is_said, is_held = False, False
@@ -61,10 +61,10 @@ def count_new_subject(
 
 
 def with_title(evidence: bytes, wording: Wording) -> bytes:
-    """Evidence with words of the page's title behind its filter: those that the text lacks.
+    """Append to evidence the words of the page's title that its text lacks.
 
-    16 bits of the hashes of ``MOST_OF_TITLE`` words at most, and in the last byte their number and
-    how many words the title has modulo 8.
+    16 bits of the hash of each, ``MOST_OF_TITLE`` words at most, then a byte with their number and
+    the number of all words of the title modulo 8.
     """
     if not evidence or not len(wording.headline):
         return evidence
@@ -75,7 +75,7 @@ def with_title(evidence: bytes, wording: Wording) -> bytes:
 
 @kernel(U8(R64, R64, types.int64), check=False)  # the arrays of a fingerprint
 def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
-    """Bytes of the words of a title that the text lacks."""
+    """The bytes that :func:`with_title` appends."""
     found, size = np.empty(2 * MOST_OF_TITLE + 1, np.uint8), 0
     for k in range(np.uint64(headline.size)):
         is_said = False
@@ -90,21 +90,19 @@ def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
 
 
 def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the words of a page's title with n other pages, int64[n, 4].
+    """Compare the words of a page's title with n other pages; int64[n, 4].
 
-    The columns count, of the title:
+    A word is *held* if, at one of its places, the other page holds all shingles with it. Fewer
+    would do for a single other page, but of a hundred variants of a product one holds a shingle by
+    mistake. The columns count words of the title:
 
-    * ``NEW_IN_TEXT``: words that the page has in its text, but nowhere in passages that the other
-      one holds
-    * ``NEW_IN_TITLE``: words that are in no such passage, and not in the title of the other one; 1
-      at least if both titles have equally many: another word of a list that both pages have, or
-      words in another order (blue and red, from A to B)
-    * ``REPLACED``: those of them that the page says with fewer than two of these shingles held
-      anywhere: where the other one may say something else
+    * ``NEW_IN_TEXT``: that the text has, but that are not held
+    * ``NEW_IN_TITLE``: that are neither held nor in the other title; at least 1 if both titles have
+      equally many words: another word of a list that both pages have, or another order (blue and
+      red, from A to B)
+    * ``REPLACED``: those of ``NEW_IN_TITLE`` that the text has, but at no place with more than one
+      held shingle, so that the other page may say something else there
     * ``AS_LONG``: 1 if both titles have equally many words
-
-    A word is held if all shingles with it are in one place. Fewer would do if a page were compared
-    with one other: but of a hundred variants of a product one holds a shingle by mistake.
     """
     ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _compare_title(
@@ -117,7 +115,7 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
 
 @subkernel
 def _is_in_title(word: Any, data: Any, end: Any) -> Any:
-    """Whether a word is in the title of the page whose evidence ends there."""
+    """Whether a word is among the title words in the evidence that ends at `end`."""
     value = word >> _HIGH
     for k in range(1, np.int64(data[end - 1] & COUNT) + 1):
         low, high = np.uint64(data[end - 1 - 2 * k]), np.uint64(data[end - 2 * k])

@@ -1,1 +1,1 @@
-"""From a page to its shingles: extraction, normalisation, segmentation, features."""
+"""Turn a page into shingles: extraction, normalisation, segmentation, hashing."""

@@ -1,8 +1,7 @@
-"""Kernels that cut text without a dictionary, by word class alone: at Unicode word boundaries
-(UAX #29), or into single characters; and one that makes the signs of C++ and C# parts of words.
+"""Kernels that cut text without a dictionary, by word class alone: at Unicode word boundaries (UAX
+#29), or into single characters. Another kernel makes the signs of C++ and C# parts of words.
 
-Tokens are written as pairs `starts[i], ends[i]`, from the place `count` on; the new count is
-returned.
+Tokens are written as pairs `starts[i], ends[i]` from index `count` on; the new count is returned.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from dedup_middleware.text.characters import (
     Tokens,
 )
 
-# Thai, Khmer, Lao, Burmese: overlapping groups of this many letters (with their marks) stand
-# for the words that no space divides.
+# Thai, Khmer, Lao and Burmese have no spaces between words: overlapping groups of this many letters
+# (with their marks) are their tokens.
 GRAM: Final = 3
 _JOINED: Final = BLOCK | EXTEND
 _PLUS, _SHARP = map(np.uint32, map(ord, "+#"))
@@ -48,7 +47,7 @@ _PLUS, _SHARP = map(np.uint32, map(ord, "+#"))
 
 @subkernel
 def _is_in_word(flags: Flags, i: int) -> bool:
-    """Whether a letter, a digit or a mark is at place i; none is before the text."""
+    """Whether a letter, a digit or a mark is at i; False before the beginning of the text."""
     return i >= 0 and EXTEND <= flags[i] & CLASS_MASK <= CONNECTOR
 
 
@@ -59,14 +58,15 @@ def _is_ascii_letter(flags: Flags, i: int) -> bool:
 
 @kernel(boolean(R32, U8))
 def join_signs(codes: Codes, flags: Flags) -> bool:
-    """Give the signs of names such as C++, C# and A+ the class of marks, which are parts of words.
+    """Give the signs of names such as C++, C# and A+ the class of marks, which are parts of words;
+    return whether there is any.
 
-    They are two plus signs behind a letter and # behind a single letter, unless an ASCII letter
-    follows, and one plus sign before what is no letter or digit: elsewhere it may join two words
-    (AI+健康). Returns whether there is a sign at all.
+    The signs are two plus signs behind a letter or # behind a single letter, unless an ASCII letter
+    follows, and one plus sign that neither letter nor digit follows: else it may join words:
+    AI+健康.
     """
     some, size = np.uint8(0), codes.size
-    for i in range(np.uint64(size)):  # many at once; most texts have none
+    for i in range(np.uint64(size)):  # vectorised check: most texts have none
         some |= np.uint8(codes[i] == _PLUS) | np.uint8(codes[i] == _SHARP)
     if not some:
         return False
@@ -90,8 +90,8 @@ def join_signs(codes: Codes, flags: Flags) -> bool:
 
 @subkernel
 def without_signs(flags: Flags, first: np.uint64, last: np.uint64) -> np.uint64:
-    """Where a word from `first` to `last` ends without signs that `join_signs` gave it, which no
-    list of words has; they are the only marks of the class BLOCK."""
+    """The end of the word from `first` to `last` without the signs that `join_signs` added,
+    which no list of words has. They are the only marks with the flag BLOCK."""
     one = np.uint64(1)
     while last > first + one and flags[last - one] & (BLOCK | CLASS_MASK) == _JOINED:
         last -= one
@@ -107,7 +107,7 @@ def _skip_marks(flags: Flags, i: int, last: int) -> int:
 
 @subkernel
 def _bridges(before: int, middle: int, after: int) -> bool:
-    """Rules WB6, WB7, WB7b, WB7c, WB11 and WB12: a mark between two letters or two digits."""
+    """Whether a mark joins the letters or digits beside it: rules WB6, WB7, WB7b, c, WB11, WB12."""
     if before == HEBREW and middle == DOUBLE_QUOTE:
         return after == HEBREW
     if before in (LETTER, HEBREW):
@@ -119,10 +119,10 @@ def _bridges(before: int, middle: int, after: int) -> bool:
 
 @subkernel
 def word_end(flags: Flags, first: int, last: int) -> int:
-    """Where the word of letters, digits, katakana or connectors that starts at `first` ends."""
+    """The end of the word of letters, digits, katakana or connectors that starts at `first`."""
     before = flags[first] & CLASS_MASK
     j = np.uint64(first + 1)
-    while j < np.uint64(last) and flags[j] == flags[first]:  # most words are letters alone
+    while j < np.uint64(last) and flags[j] == flags[first]:  # most words have only letters
         j += np.uint64(1)
     i = _skip_marks(flags, np.int64(j), last)
     while i < last:
@@ -148,7 +148,7 @@ def word_end(flags: Flags, first: int, last: int) -> int:
 
 @subkernel
 def _grams(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> tuple[int, int]:
-    """Overlapping groups of `GRAM` letters of a run without spaces; the number and the end."""
+    """Write overlapping groups of `GRAM` letters of a run without spaces; return count and end."""
     begin = count
     i = first
     while i < last and flags[i] & CLASS_MASK == SA:
@@ -166,8 +166,8 @@ def _grams(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> t
 
 @subkernel
 def words(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
-    """The words of flags[first:last] by UAX #29; what is no word (see `SEPARATES`) is left
-    out, and scripts without spaces give groups of letters."""
+    """Write the words of flags[first:last] by UAX #29, without separators (`SEPARATES`); scripts
+    without spaces give groups of letters."""
     i = first
     while i < last:
         kind = flags[i] & CLASS_MASK
@@ -206,7 +206,7 @@ def words(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> in
 
 @subkernel
 def single_characters(flags: Flags, first: int, last: int, tokens: Tokens, count: int) -> int:
-    """Each character with its marks, separators left out."""
+    """Write each character with its marks as a token; separators are left out."""
     i = first
     while i < last:
         end = _skip_marks(flags, i + 1, last)

@@ -1,25 +1,26 @@
 """Names in scripts with capital letters.
 
-A name is a run of capitalised words inside a sentence, with a space or a hyphen between them, or a
-full stop and a space behind a word of up to three letters (Mr. Smith). One word that begins a
-sentence is none, nor a run that ends with the text, which may be cut there. What it is worth is the
-first letters of its words, and their number is part of its place: so an edit of a letter or of a
-word makes no other name of it. No letter is taken of words with several capitals (NATO), of one
-letter without a full stop, which still are such words when the first letter is missing, and of one
-that begins a sentence. A run of nothing else is passed over, but for one word of two or three
-capitals, which counts with all its letters: US or U.S. is not UK, and for one capital that numbers
-something: type A is not type B.
+A name is a run of capitalised words inside a sentence, joined by a space or a hyphen, or by a full
+stop and a space behind a word of up to three letters (Mr. Smith). A single word that begins a
+sentence is not a name, nor is a run that ends with the text, which may be cut there. The value of a
+name is a hash of the first letters of its words, and the number of words is part of its place, so
+that an edit of a letter or of a word does not make another name. Words with several capitals
+(NATO), single letters without a full stop, and the word that begins a sentence contribute no
+letter: after an edit of their first letter they would still be such words. A run of nothing else is
+skipped, with two exceptions: one word of two or three capitals counts with all its letters (US or
+U.S. is not UK), and so does a single capital that numbers something (type A is not type B).
 
-Capitals say nothing where too many words have them: in headings in title case and in lists. If more
-than `MOST` of the tokens begin with one, the text has no such names, unless it is German, which
-writes nouns so: up to `NOUNS` of its tokens do, and one in `ARTICLES` is an article or the like.
-There names have several words, none of which begins a sentence. If more than `MANY` tokens do,
-names of one word are none either: the record of a page can hold no more than those of several.
+Where too many words have capitals, as in title case and lists, capitals say nothing: a text in
+which more than the share `MOST` of the tokens begin with one has no names. German, which writes
+nouns with capitals, is the exception: up to the share `NOUNS` of its tokens may have one, if at
+least one token in `ARTICLES` (20) is a German article or the like. There a name has several words,
+none of which begins a sentence. If more than `MANY` (40) tokens are capitalised, names of one word
+do not count either: the record of a page has room only for those of several words.
 
-Such a run is left out where it says who made the page, as in `names`: just behind an opening
-bracket, behind one of `CAPITAL_CREDITS` (photo, reporting, author) with "by" and punctuation
-between them at the most, and behind a "by" that begins a sentence. Text that is composed before it
-is folded (see `normalize.compose`) has lost its capitals.
+A run is left out where it says who made the page, as in `names`: just behind an opening bracket;
+behind one of `CAPITAL_CREDITS` (photo, reporting, author), with at most "by" and punctuation
+between them; and behind a "by" that begins a sentence. Text that is composed before it is folded
+(see `normalize.compose`) has lost its capitals.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ NOUNS: Final = 0.45
 ARTICLES: Final = 20
 MANY: Final = 40
 NONE, ONE, SEVERAL = 0, 1, 2
-CAPITAL: Final = 2  # next to what else is marked in a word
+CAPITAL: Final = 2  # a mark of a word, next to BEGINS and RESTYLED
 CAPITAL_CREDITS: Final = word_lists()["credits"]
 _CAPITAL_CREDITS: Final = np.array([pack(word) for word in CAPITAL_CREDITS], np.int64)
 _BY: Final = np.array([pack(word) for word in ("by", "von", "par", "por")], np.int64)
@@ -56,14 +57,14 @@ _AND: Final = np.array([pack(word) for word in ("and", "und", "et")], np.int64)
 GERMAN: Final = ("das", "dem", "den", "der", "des", "die", "ein", "mit", "und")
 _GERMAN: Final = np.array([pack(word) for word in GERMAN], np.int64)
 _GERMAN_FIRST: Final = code_set("".join({word[0] for word in GERMAN}))
-# Besides words: what may stand before a word without beginning a sentence.
+# Characters, besides those of words, that may precede a word inside a sentence.
 _INSIDE: Final = code_set(",;&/)")
 #: a word in quotation marks inside a sentence is a name: the company «Vympel»
 _QUOTES: Final = code_set('"“„«‹「『')
 _HYPHENS: Final = code_set("-\u2010\u2011")
 _SPACE, _I, _STOP = map(ord, " i.")
-_SHORT: Final = 3  # letters of a word that a full stop may shorten
-_GAP: Final = 2  # characters between the words of a name
+_SHORT: Final = 3  # most letters of a word that is abbreviated by a full stop
+_GAP: Final = 2  # most characters between the words of a name
 _STEP: Final = 64
 _LEAST: Final = min(map(len, CAPITAL_CREDITS))
 OPENING: Final = code_set("([{【〔〖")
@@ -73,8 +74,8 @@ _BASE: Final = 0x01000193  # of the hash of first letters
 
 @subkernel
 def _is_capital(raw: Codes, codes: Codes, flags: Flags, i: np.uint64, shift: np.uint64) -> bool:
-    """Whether a capital letter is at place i of the normal form: one that is another letter
-    there. From U+2000 on small ones are too, so only those of full width count."""
+    """Whether a capital letter became the letter at i of the normal form, which differs from it.
+    From U+2000 on this is also true of small letters, so only full-width capitals count there."""
     if i + shift >= np.uint64(raw.size):
         return False
     code = raw[i + shift]
@@ -105,8 +106,8 @@ def mark_capitals(
     raw: Codes, shifts: Places, codes: Codes, flags: Flags, starts: Places, ends: Places,
     words: Flags,
 ) -> None:  # fmt: skip
-    """Add `CAPITAL` to the words that begin with a capital letter, short forms (US, Gov.) apart,
-    which sites write in several ways; the others as in `mark`."""
+    """Add `CAPITAL` to the marks of words that begin with a capital letter. Short forms (US,
+    Gov.), which sites write in several ways, are left out. For the other arguments see `mark`."""
     k = 0
     for word in range(words.size):
         while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:
@@ -118,7 +119,7 @@ def mark_capitals(
 
 @subkernel
 def _beside(text: CutText, marks: Flags, token: int) -> bool:
-    """Whether the next token is marked as well, and near enough for one name."""
+    """Whether the next token is marked too, and close enough to belong to the same name."""
     if token + 1 >= marks.size or not marks[token + 1]:
         return False
     return text.starts[token + 1] - text.ends[token] <= _GAP
@@ -139,7 +140,7 @@ def _begins_sentence(codes: Codes, flags: Flags, begin: int) -> bool:
 
 @subkernel
 def _is_word(text: CutText, token: int, members: NDArray[np.int64]) -> bool:
-    """Whether a token is one of some packed words of two or three letters."""
+    """Whether a token of two or three letters is among some packed words."""
     if text.ends[token] - text.starts[token] > _SHORT:
         return False
     word, _ = word_after(text.codes, text.starts[token])
@@ -148,11 +149,11 @@ def _is_word(text: CutText, token: int, members: NDArray[np.int64]) -> bool:
 
 @subkernel
 def has_articles(text: CutText) -> bool:
-    """Whether one token in `ARTICLES` is a German article or the like."""
+    """Whether at least one token in `ARTICLES` is a German article or the like."""
     found = 0
     for token in range(text.starts.size):
         first = text.starts[token]
-        # All have three letters; the first ones are asked for as this runs for any text.
+        # All have three letters. The first letter is checked before, as this runs for any text.
         if text.ends[token] - first == _SHORT and among(np.int64(text.codes[first]), _GERMAN_FIRST):
             found += 1 if _is_word(text, token, _GERMAN) else 0
     return found * ARTICLES >= text.starts.size
@@ -160,7 +161,7 @@ def has_articles(text: CutText) -> bool:
 
 @subkernel
 def _unmark_beginnings(text: CutText, marks: Flags) -> None:
-    """Take the mark off tokens that begin a sentence."""
+    """Clear the marks of tokens that begin a sentence."""
     for token in range(marks.size):
         if marks[token] and _begins_sentence(text.codes, text.flags, np.int64(text.starts[token])):
             marks[token] = np.uint8(NONE)
@@ -168,11 +169,11 @@ def _unmark_beginnings(text: CutText, marks: Flags) -> None:
 
 @subkernel
 def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
-    """Write to `marks` how many capital letters tokens have that begin with one (NONE, ONE or
-    SEVERAL); whether there are such tokens, but not too many.
+    """Mark the capitalised tokens of a text; return whether it has any, but not too many.
 
-    :param raw: the text before its normal form; `shifts` says which comes from which, see
-        `characters.fold_and_align`.
+    :param raw: the text before its normal form
+    :param shifts: aligns the normal form with `raw`, see `characters.fold_and_align`
+    :param marks: receives for each token NONE, or ONE or SEVERAL for its number of capital letters
     """
     if not _some(raw):
         return False
@@ -214,7 +215,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
 
 @subkernel
 def _joined(text: CutText, token: int) -> bool:
-    """Whether a token belongs to the run of the one before it, if both are capitalised."""
+    """Whether a capitalised token belongs to the same run as the capitalised one before it."""
     before, begin = text.ends[token - 1], text.starts[token]
     if begin == before + 1:
         space = text.codes[before] == _SPACE or is_wrap(text.codes, before)
@@ -238,7 +239,7 @@ def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
     """Whether the run from token `first` on says who made the page.
 
     :param initial: whether it begins a sentence.
-    :param before: the token behind the run before it if that one is a credit, else -1.
+    :param before: the token behind the previous run if that is a credit, else -1.
     """
     begin = text.starts[first]
     if begin > 0 and among(np.int64(text.codes[begin - 1]), OPENING):
@@ -262,16 +263,16 @@ def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
 
 @subkernel
 def _first_letter(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
-    """The first letter of a word; 0 if it has more than one capital letter, or is one letter and
-    no initial: such a word still begins with a capital one when the first is missing."""
+    """The first letter of a word; 0 if the word has several capital letters, or is a single
+    letter and no initial: after an edit of its first letter it would still be such a word."""
     initial = end > begin + 1 or (end < codes.size and codes[end] == _STOP)
     return codes[begin] if initial and mark == ONE else np.uint32(0)
 
 
 @subkernel
 def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
-    """A hash of the letters of a word of two or three capitals such as US or U.S., or of one that
-    numbers something, as in type A; 0 of others, and of I."""
+    """Hash of the letters of a word of two or three capitals such as US or U.S., or of a single
+    letter that numbers something, as in type A; 0 for any other word, and for I."""
     letters, count = np.uint32(0), 0
     if end == begin + 1:
         return codes[begin] if codes[begin] != _I else np.uint32(0)
@@ -286,10 +287,10 @@ def _short_form(codes: Codes, begin: int, end: int, mark: int) -> np.uint32:
 def read_run(
     text: CutText, marks: Flags, token: int, before: int, row: Places
 ) -> tuple[int, bool, int]:
-    """Write to `row` where the run that begins with a token begins and ends, its number of words
-    (0 if it says who made the page or has capitals alone), and a hash of their first letters.
+    """Write to `row` the begin and end of the run that begins with a token, its number of words (0
+    if it is a credit, contributes no letter, or ends with the text), and its hash of first letters.
 
-    :param before: the token behind the run before it if that one is left out, else -1.
+    :param before: the token behind the previous run if that is a credit, else -1.
     :returns: the token behind the run, whether there is a name, and the next `before`.
     """
     first, begin = token, np.int64(text.starts[token])
@@ -314,7 +315,7 @@ def read_run(
         if says == 0:
             letters = _short_form(text.codes, begin, end, marks[first])
             says = letters
-    # The end of a text may be cut.
+    # A name at the end of the text may be cut.
     row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < text.codes.size else 0
     row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))
     if _is_credit(text, first, initial, before):

@@ -1,12 +1,12 @@
 """One table look-up a character: its normal form, its word class and its role in numerals.
 
-`table()` packs for every code point below 2**17 into one uint32:
+`build()` packs for every code point below 2**17 into one uint32:
 
-    bits  0-20  the normal form if it is one code point; the place in `expansions` if several
-    bits 21-28  flags and word class of the normal form; the length if several code points
+    bits  0-20  the normal form if it is one code point; its index in `expansions` if it is several
+    bits 21-28  flags and word class of the normal form; its length if it is several code points
     bits 29-30  PLAIN, DROP, EXPAND or CONTEXT (the form depends on the neighbours)
 
-Code points from 2**17 on need no table: see `classify`.
+Code points from 2**17 on need no table: see `_beyond`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dedup_middleware.base.kerneltypes import R32, U8, U32, Tuple, boolean
 from dedup_middleware.text import normalize
 from dedup_middleware.text.normalize import compose
 
-# What kernels read and write of a text: code points, their flags and word classes, places, hashes.
+# Arrays of kernels: code points, flags and word classes, indexes into a text, hashes.
 Codes = NDArray[np.uint32]
 Flags = NDArray[np.uint8]
 Places = NDArray[np.int32]
@@ -40,12 +40,12 @@ FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
 
 
 def code_set(characters: str) -> NDArray[np.int64]:
-    """Code points for `numerals.among`."""
+    """The code points of some characters, for `numerals.among`."""
     return np.array(sorted(map(ord, characters)), np.int64)
 
 
 def by_code_point(values: Mapping[int, int], dtype: DTypeLike, nothing: int = 0) -> NDArray[Any]:
-    """A table of 2**16 places for `of_code_point`."""
+    """A table with 2**16 entries for `of_code_point`."""
     table = np.full(1 << 16, nothing, dtype)
     table[list(values)] = list(values.values())
     return table
@@ -53,13 +53,12 @@ def by_code_point(values: Mapping[int, int], dtype: DTypeLike, nothing: int = 0)
 
 @subkernel
 def of_code_point(table: NDArray[Any], code: int | np.uint32) -> int:
-    """The value of a code point in a table; beyond it that of U+FFFF, which is no character."""
+    """The value of a code point in a table; beyond 2**16 that of U+FFFF, which is no character."""
     return np.int64(table[min(np.uint64(code), np.uint64(0xFFFF))])
 
 
 class Tokens(NamedTuple):
-    """Where kernels write the tokens of a text: where each begins and ends, and what it may be (see
-    `names`)."""
+    """The arrays to which kernels write tokens: begin, end, and what each may be (see `names`)."""
 
     starts: Places
     ends: Places
@@ -88,12 +87,12 @@ SEPARATOR, EXTEND, LETTER, HEBREW, NUMERIC, KATAKANA, CONNECTOR = 0, 1, 2, 3, 4,
 SINGLE, SA, EMOJI, REGIONAL = 7, 8, 9, 10
 MID_LETTER, MID_NUMBER, MID_BOTH, SINGLE_QUOTE, DOUBLE_QUOTE = 11, 12, 13, 14, 15
 CLASS_MASK: Final = 0xF
-SEPARATES: Final = 0x10  # white space, punctuation, symbols, marks: no token by themselves
+SEPARATES: Final = 0x10  # white space, punctuation, symbols, marks: never a token alone
 NUMERAL: Final = 0x20  # a digit or a Chinese numeral
-SYMBOL: Final = SEPARATES | NUMERAL  # no numeral: a symbol or a private-use character
+SYMBOL: Final = SEPARATES | NUMERAL  # both: a symbol or a private-use character, no numeral
 ALNUM: Final = 0x40  # jieba's re_eng: [a-zA-Z0-9]
 BLOCK: Final = 0x80  # jieba's re_han: [\u4E00-\u9FD5a-zA-Z0-9+#&._%-]
-HAN: Final = BLOCK | SINGLE  # what only the Han characters of a block have in common
+HAN: Final = BLOCK | SINGLE  # both: a Han character of a jieba block
 
 CHINESE_NUMERALS: Final = (
     "〇零一二三四五六七八九十百千万亿两壹贰叁肆伍陆柒捌玖拾佰仟萬億兩貳參陸點廿卅"
@@ -116,7 +115,7 @@ class Characters:
 
 @cache
 def word_lists() -> Mapping[str, tuple[str, ...]]:
-    """The lists of words of `data/words.txt` by their names, read once."""
+    """The lists of words in `data/words.txt` by name, read once."""
     lists: dict[str, tuple[str, ...]] = {}
     text = (files("dedup_middleware.text") / "data" / "words.txt").read_text("utf-8")
     for name, *words in (line.split() for line in text.splitlines() if line[:1] not in ("", "#")):
@@ -154,8 +153,8 @@ def word_classes() -> NDArray[np.uint8]:
 
 
 def _varying() -> NDArray[np.bool_]:
-    """Code points below `TABLE_SIZE` that normalisation may change; the others stand for
-    themselves. Only a short cut: unified ideographs and Hangul syllables are 40,000."""
+    """Mask of the code points below `TABLE_SIZE` that normalisation may change. It only saves
+    time: 40,000 of the others are unified ideographs and Hangul syllables."""
     varying = np.ones(TABLE_SIZE, np.bool_)
     for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF)):
         varying[first : last + 1] = False
@@ -203,11 +202,10 @@ def build(simplified: Mapping[int, int] | None = None) -> Characters:
 
 @cache
 def simplified() -> MappingProxyType[int, int]:
-    """Traditional characters: code points that OpenCC's `t2s` changes, and what each becomes in
-    normal form.
+    """Traditional code points: those that OpenCC's `t2s` changes, mapped to their normal forms.
 
-    One by one is enough, and better: in the table the mapping costs a page nothing, and what a
-    phrase table would decide by context stays equal in traditional and in simplified pages.
+    They are mapped one by one: in the table this costs a page nothing, and words that a phrase
+    table would convert by context stay equal in traditional and simplified pages.
 
     :raises ImportError: no OpenCC package is installed.
     """
@@ -230,7 +228,7 @@ def simplified() -> MappingProxyType[int, int]:
 
 
 FORMAT: Final = 4
-LONGEST: Final = 18  # no character's normal form has more code points (U+FDFA)
+LONGEST: Final = 18  # code points of the longest normal form of a character (U+FDFA)
 NEIGHBOURS, NO_ROOM = -1, -2
 STEP: Final = 32
 _ONE: Final = np.uint64(1)
@@ -243,10 +241,10 @@ def code_points(text: str) -> Codes:
 
 
 def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
-    """The character table, from the cache or built anew (about half a second).
+    """The character table, loaded from the cache or built (about half a second).
 
     :param simplified: traditional code points and the simplified ones they become; may be empty.
-    :param name: names `simplified`; another mapping needs another name.
+    :param name: names `simplified` in the cache; another mapping needs another name.
     """
 
     def make() -> dict[str, Codes]:
@@ -260,9 +258,9 @@ def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
 
 @subkernel
 def _beyond(code: np.uint32) -> np.uint32:
-    """The table entry of a code point that has none."""
+    """The table entry of a code point from 2**17 on."""
     kind, flags = PLAIN, SEPARATES
-    if code >= 0xF0000:  # private use, but for the last two code points of a plane
+    if code >= 0xF0000:  # private use, except the last two code points of a plane
         flags = SYMBOL if code & 0xFFFF < 0xFFFE else SEPARATES
     elif 0x20000 <= code < 0x40000:  # ideographs; the compatibility ones among them have a form
         flags = SINGLE
@@ -277,7 +275,7 @@ def _beyond(code: np.uint32) -> np.uint32:
 def _fold_plain(
     raw: Codes, begin: np.uint64, table: Codes, codes: Codes, flags: Flags, size: np.uint64
 ) -> bool:
-    """Fold the next STEP code points as if all were plain; False if one is not."""
+    """Fold the next STEP code points as if all were plain; False if any is not."""
     special = np.uint32(0)
     for i in range(np.uint64(STEP)):
         code = raw[begin + i]
@@ -298,7 +296,7 @@ def _fold_into(
     flags: Flags,
     shifts: Places,
 ) -> tuple[int, int]:
-    """Write the normal form; its length, or NEIGHBOURS or NO_ROOM, and the number of shifts."""
+    """Write the normal form; return its length, or NEIGHBOURS or NO_ROOM, and the shifts used."""
     shifted = 0
     size, capacity = np.uint64(0), np.uint64(codes.size - STEP - LONGEST)
     i, end = np.uint64(0), np.uint64(raw.size)
@@ -306,7 +304,7 @@ def _fold_into(
         stop = i + np.uint64(STEP)
         if size > capacity:
             return NO_ROOM, 0
-        # Nearly all characters are plain, and without branches the processor does many at once.
+        # Nearly all characters are plain; without branches the loop is vectorised.
         if stop <= end and _fold_plain(raw, i, table, codes, flags, size):
             size += np.uint64(STEP)
             i = stop
@@ -341,11 +339,11 @@ def _fold_into(
 def fold_and_align(
     raw: Codes, composed: bool, table: Codes, expansions: Codes
 ) -> tuple[bool, Codes, Flags, Places]:
-    """What `fold` gives, and where its code points come from: rows (place, shift).
+    """Fold a text as `fold` does, and align the result with `raw`; return also rows (place, shift).
 
-    From a row's place in the normal form up to the next row's, ``place + shift`` is the place in
-    `raw`; before the first row the shift is 0. Where one code point of `raw` has become several,
-    theirs leads behind its end.
+    From a row's place in the normal form up to the next row's, ``place + shift`` is the index in
+    `raw`; before the first row the shift is 0. If one code point of `raw` became several, they map
+    to the index behind it.
     """
     capacity = raw.size + raw.size // 8 + STEP + LONGEST
     codes, flags = np.empty(capacity, np.uint32), np.empty(capacity, np.uint8)
@@ -362,12 +360,12 @@ def fold_and_align(
 
 @kernel(Tuple((boolean, U32, U8))(R32, boolean, R32, R32))
 def fold(raw: Codes, composed: bool, table: Codes, expansions: Codes) -> tuple[bool, Codes, Flags]:
-    """The normal form of a text.
+    """Normal form of a text.
 
     :param raw: code points, any values below 0x110000.
     :param composed: whether `raw` went through `normalize.compose`.
-    :returns: False if neighbours matter and `raw` is not composed; then the rest is void. Else
-        True, the code points of the normal form, and their flags and word classes.
+    :returns: False if neighbours matter and `raw` is not composed; then the rest is meaningless.
+        Else True, the code points of the normal form, and their flags and word classes.
     """
     ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
     return ready, codes, flags

@@ -1,10 +1,10 @@
 """Lines of a Chinese page that say nothing of its subject.
 
-Each site has its own, so they are known by what they are made of: a line is one of these if it is
-a row of nothing but **parts**: buttons, who made the page (责任编辑：...), where it is from
-(来源：...网), its day and time, an address, the number of a page. One part must be of the first
-three kinds, or there are a day, a time and the name of a paper. Others have a form of their own:
-the way to the page, its former headline, captions with a photographer, notices of rights.
+Each site has its own lines, so they are recognised by their parts: a line is left out if it is a
+row of nothing but **parts**: buttons, who made the page (责任编辑：...), its source (来源：...网),
+day and time, an address, a page number. One part must be of the first three kinds, or the row must
+have a day, a time and the name of a paper. Other lines have a form of their own: the path to the
+page, its former headline, captions with a photographer, notices of rights.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 
-#: characters of such a line but for notices; and what ends a sentence, with which none of them ends
+#: most characters of such a line, except notices; and the ends of sentences, which it never ends
+#: with
 LONGEST: Final = 100
 SENTENCE_ENDS: Final = "。！？!?；，"
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
-# What is reviewed has a result, and courts and juries have stages: behind these stands a name only.
+# Reviews have results, and courts and juries have stages: only a name may stand behind these words.
 _STAGES: Final = "审核|审校|初审|复审|终审|[一二三]审"
 _FROM: Final = "(?:本文|文章|稿件|新闻|新聞|信息|图片)?(?:来源|來源)|稿源|(?:本文)?(?:转自|摘自)"
 _REPORTERS: Final = "记者|記者|通讯员|通訊員|实习生|特派员"
 _NO_LABEL: Final = rf"(?!{_MAKERS}|{_STAGES}|{_FROM}|{_REPORTERS})"
 _NAME: Final = rf"{_NO_LABEL}{_HAN}{{1,4}}(?!{_HAN}|[:：])"
 _NAMES: Final = rf"{_NAME}(?:[ 、,，/]{{1,2}}{_NAME}){{0,5}}"
-# Without a colon before it a name begins with a surname: of reporters there are headlines, too.
+# Without a colon before it, a name must begin with a surname: headlines are about reporters, too.
 _PERSON: Final = rf"{_NO_LABEL}[{''.join(word_lists()['surnames'])}]{_HAN}{{1,2}}(?!{_HAN}|[:：])"
 _PERSONS: Final = rf"{_PERSON}(?:[ 、,，/]{{1,2}}{_PERSON}){{0,5}}"
-# What is from elsewhere (a disease, a fund) has a source, too: the name of a paper ends so, but not
-# as a forecast, a co-operative, a publisher or a stage does, or as what is caught in a net.
+# Diseases and funds have a source (来源), too. So it must end like the name of a paper, but not
+# like a forecast, a co-operative, a publisher, a stage, or a fishing net.
 _OF_A_PAPER: Final = (
     r"(?:(?<![落法撒上电天漏入触])[网網]|(?<![预通情海战喜捷举汇])[报報]|(?<![作行版剧诗公])社"
 )
@@ -41,9 +42,9 @@ _PAPER: Final = (
     rf"|(?:新浪|搜狐|网易|腾讯|凤凰){_HAN}{{2}})》?"
     rf"(?!{_HAN})"
 )
-# Without a label it is short and of fewer kinds: a day and a time are those of a programme, too.
+# A source without a label is short and of fewer kinds: a programme has a day and a time, too.
 _NAMED: Final = rf"[^\W\d_]{{1,10}}?{_OF_A_PAPER}|在线)(?!{_HAN})"
-# Who has sent a reporter: a paper, not a prize or an accident.
+# Who sent a reporter: a paper, not a prize or an accident.
 _OFFICE: Final = (
     rf"(?:{_HAN}{{0,6}}?(?:[报報网網社台臺视刊本]|新闻|在线|客户端))?(?:驻{_HAN}{{2,4}}?)?"
     r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
@@ -67,7 +68,7 @@ _PART: Final = (
 )
 _MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨]")
 _BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■-—"
-#: one of these pairs of characters is in each such line
+#: each such line has one of these pairs of characters
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
     + (
@@ -91,7 +92,7 @@ _WHOLE: Final = re.compile(
     r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
     rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
     rf"|图片由{_HAN}{{2,10}}提供"
-    # What papers on WeChat and portals put around an article.
+    # Invitations that papers on WeChat and portals put around an article.
     rf"|\W*(?:点击|點擊)(?:上方|下方|顶部|标题|蓝字|名片)[^\d。被骗]{{0,14}}(?:关注|關注)(?:我们|我們|我)?"
     r"|[^\d。]{0,8}点(?:个|赞、)?[“\"]?在看"
     r"(?:\W|[吧呗哦呀啊]|再走|一下|转发|分享|支持|关注|让更多人看到)*"
@@ -100,19 +101,19 @@ _WHOLE: Final = re.compile(
     r"[^\d。，,]{0,8}(?:下载|关注)[^\d。，,]{2,16}"
     r"|(?:点击|點擊)(?:图片|圖片)(?:放大|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
 )
-TAKEN: Final = "摄攝影"  #: what a caption ends with; no other line has sentences
-# A caption is short, and has no numeral but a day.
+TAKEN: Final = "摄攝影"  #: ends of captions, the only ones of these lines with sentences
+# A caption is short, and its only numerals are those of a day.
 _CAPTION: Final = re.compile(
     rf"(?:资料图片?|图为|圖為)(?:\D|\d{{1,4}}[年月日]){{0,30}}[ 。]{_HAN}{{2,3}} ?[摄攝]影?|"
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
     rf"(?:记者|記者)? ?{_HAN}{{1,3}} ?{_HAN}{{1,3}} ?[摄攝]影?"
 )
-#: beginnings of notices that say whose a page is, and who may copy it
+#: beginnings of notices that say who owns a page and who may copy it
 NOTICES: Final = (
     "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
     "轉載 以上 如有 如转 风险"
 )
-# What a notice says: one of the first words, and another one of either kind.
+# A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
     r"转载|轉載|登载|摘编|镜像|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件|不构成投资"
 )
@@ -144,7 +145,7 @@ def is_chinese_line(lower: str) -> bool:
 
 
 def maker_of(line: str) -> str | None:
-    """The label of a line that begins with who made something.
+    """The label of a line that begins with who made something; else None.
 
     >>> maker_of("（作者：王川）"), maker_of("来源：湖畔网")
     ('作者', None)
@@ -154,13 +155,13 @@ def maker_of(line: str) -> str | None:
 
 
 def is_row(lower: str) -> bool:
-    """Whether a line, in lower case, has nothing but parts."""
+    """Whether a line, in lower case, consists of parts only."""
     return _is_row(" ".join(lower.strip(_BETWEEN).split()))
 
 
 @cache
 def _part() -> re.Pattern[str]:
-    # Not at the import: it takes a tenth of the CPU of a start, and most pages have no such line.
+    # Compiled on first use: it takes a tenth of a start's CPU time, and few pages need it.
     return re.compile(_PART)
 
 
@@ -181,7 +182,7 @@ def _is_row(text: str) -> bool:
 
 
 def is_chinese_notice(lower: str) -> bool:
-    """Whether a line says whose the page is and who may copy it.
+    """Whether a line says who owns the page and who may copy it.
 
     >>> is_chinese_notice("本站转载此文不代表本站观点"), is_chinese_notice("转载量上升")
     (True, False)

@@ -1,48 +1,47 @@
 """Clauses: the words between two punctuation marks, and whether they are negated.
 
-A page that denies what another one says has nearly all of its words. So of each clause two numbers
-are made:
+A page that denies what another one says has nearly all of its words. So each clause is given two
+numbers:
 
-* its **words**: a hash that does not change when a word that turns it round is put in, left out, or
-  replaced by an alternative (see below);
-* its **turn**: the sum of a number for each such word; 0 without any. A name (an occupation, a
-  place that jieba's dictionary tags as one) adds its hash.
+* its **words**: a hash that does not change when a word that turns the clause round is inserted,
+  deleted, or replaced by an alternative (see below);
+* its **turn**: a sum of numbers, one for each such word; 0 without any. A name (an occupation, or a
+  word that jieba's dictionary tags as a place) adds its hash.
 
-Two clauses with equal words and another turn say different things: guilty and not guilty, before
-the war and after the war, a red coat and a blue one. Negations, and words in their place
-(all, always, 有; some; must), are no part of the words. That one of several alternatives (before,
-after) is there is part of the words, and which one only of the turn. So a clause to which "for" is
-added has other words, and is only another clause.
+Two clauses with equal words and different turns say different things: guilty and not guilty, before
+the war and after the war, a red coat and a blue one. Negations, and words in their place (all,
+always, 有; some; must), are not part of the words. Of alternatives (before, after) the words have
+only that one of the class is there, and the turn has which one. So a clause to which "for" is added
+has other words, and is simply another clause.
 
 Each word that turns a clause round has a **polarity**, a small number. None is a stop word.
 
     0             none
     NOT           a negation
     SO            in the place of a negation, with the opposite sense: all, always, 有
-    NAME          one of many words of which each excludes all others: occupations, goods
-    SOME, MUST    in the place of a negation, each with a sense of its own: some, 部分; must, 必须
+    NAME          one of many words that all exclude each other: occupations, goods
+    SOME, MUST    in the place of a negation, each with its own sense: some, 部分; must, 必须
     ALTERNATIVES and above
                   one of several words that exclude each other: before and after, red and blue;
-                  those of a class follow one another
+                  those of a class have consecutive numbers
 
 Five more, above all others, say where a name stands that is in no list. They count only in the
 scripts of :mod:`dedup_middleware.text.scriptclauses`:
 
-    TITLE, PERSON the next word, the next two are a name: company, mayor
+    TITLE, PERSON the next word, or the next two, are a name: company, mayor
     GIVEN         a given name, which another name follows
-    BODY          what the same word says before it is a name: city, bank; Chinese: in any text
+    BODY          the part of the word before it is a name: city, bank; Chinese: in any text
     SURNAME       a surname
 
-Order and stop words are no part of either, nor are numerals, which are compared by their places.
-Of words in Cyrillic letters five count: a negation changes the case of others (нарушений нет).
-Behind an article or the like that is written with an apostrophe the rest counts (l'automne, n'est).
+Word order, stop words and numerals change neither number; numerals are compared by their places. Of
+a Cyrillic word only five letters count, because a negation changes the case of other words
+(нарушений нет). Of a word behind an article or the like with an apostrophe only the rest counts
+(l'automne, n'est). An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a
+longer word of the dictionary, and so does a listed word that ends one: 不能, 饭前, 国内, 价格上涨.
 
-An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word of the
-dictionary, and so does a word that ends one: 不能, 饭前, 国内, 价格上涨.
-
-**Stop words** are those of stopwords-iso for Chinese and English. Left out of the English list are
-names, codes of countries, abbreviations and nouns such as computer and fire, as they are what a
-page is about, and of both lists the words that turn a sentence round (not, before, 没有).
+**Stop words** are those of stopwords-iso for Chinese and English, without words that a page may be
+about (in English names, country codes, abbreviations, and nouns such as computer and fire) and
+without words that turn a sentence round (not, before, 没有).
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.numerals import among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
-MOST: Final = 512  # no polarity is as large
-_ALTERNATIVES: Final = 256  # no polarity of a class of alternatives is
+MOST: Final = 512  # above every polarity
+_ALTERNATIVES: Final = 256  # above every polarity of a class of alternatives
 BODY, SURNAME, GIVEN, PERSON, TITLE = range(_ALTERNATIVES, _ALTERNATIVES + 5)
-#: languages whose words count in their own texts alone, and what stands before them in the table:
-#: most of them are words of another language too
+#: languages whose words count only in their own texts, as most are words of other languages too;
+#: and the mark before them in the table
 MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
 _WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
 _SINGLE: Final = dict(
@@ -99,11 +98,11 @@ _SINGLE: Final = dict(
 
 @attrs.frozen
 class Polarity:
-    """The shipped list.
+    """The shipped list of words that turn a clause round.
 
-    :param words: the polarity of each word in normal form, without words that have none.
-    :param own: the same of the languages of `MARKS`, each word behind the mark of its language.
-    :param kept: all words that are no stop words, those without a polarity included.
+    :param words: polarity of each word in normal form; words without one are left out.
+    :param own: the same for the languages of `MARKS`, each word behind the mark of its language.
+    :param kept: all words that are not stop words, those without a polarity included.
     :param classes: the first polarity of each class of alternatives, ascending.
     """
 
@@ -147,22 +146,23 @@ def polarity() -> Polarity:
     )
 
 
-#: kinds of the table of words: 1 for a stop word, plus twice the polarity, plus 1024 for a numeral
-#: written as a word, plus 2048 for a unit of time, which is none behind one with 4096 (this week)
+#: flags of a word's kind in the table: 1 for a stop word, twice the polarity, 1024 for a numeral
+#: written as a word, 2048 for a unit of time, which is a numeral unless it follows a word with 4096
+#: and says when (this week)
 STOP: Final = 1
 NUMBER: Final = 1024
 SPAN: Final = 2048
 POINTER: Final = 4096
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
-STYLE: Final = 8192  # of a word that editors put in place of another one
-#: marks of a word: a clause begins with it; its kind has `STYLE`; `capitals` has a third one
+STYLE: Final = 8192  # flag of a word that editors put in place of another one
+#: marks of a word: it begins a clause; its kind has `STYLE`. The third mark is `capitals.CAPITAL`
 BEGINS, RESTYLED = 1, 4
 _SPANS: Final = frozenset(word_lists()["spans"])
 _POINTERS: Final = frozenset(word_lists()["pointers"])
 #: names of months, numerals written as words and units of time, which no shipped list leaves out
 NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"], _SPANS)
-#: numerals in Chinese, where they are parts of names too, so that alone they are no numerals
+#: Chinese numerals that are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
 
 
@@ -180,13 +180,13 @@ def _read(language: str) -> frozenset[str]:
 
 @cache
 def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]]:
-    """All words that a shingler looks up, and what each is.
+    """All words that a shingler looks up, and their kinds.
 
-    :param stops: with the stop words.
+    :param stops: include the stop words.
     """
     shipped = polarity()
     kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
-    # Months are left to the figures: those of two date lines turn nothing round.
+    # Without months, which belong to figures: those of two date lines are no contradiction.
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     for words in stop_words().values() if stops else ():
         kinds.update({word: kinds.get(word, 0) | STOP for word in words})
@@ -198,7 +198,7 @@ def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]
 
 
 def _is_value(word: str) -> bool:
-    """Whether a word may distinguish two things: a numeral, or a Latin letter as in vitamin C.
+    """Whether a word may tell two things apart: a numeral, or a Latin letter as in vitamin C.
 
     >>> [word for word in ("a", "c", "7", "eight", "the") if _is_value(word)]
     ['c', '7', 'eight']
@@ -220,7 +220,7 @@ _VALUES: Final = by_code_point(_ideographs(), np.uint16)
 
 
 def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
-    """A bit for each code point below 2**16 that is one of `codes`, and a word of zeros."""
+    """A bitmap of code points below 2**16, and one word of zeros for all others."""
     bits = np.zeros(_WORDS + 1, np.uint64)
     for code in codes:
         bits[code >> 6] |= np.uint64(1 << (code & 63))
@@ -246,38 +246,38 @@ def _has_bit(bits: NDArray[np.uint64], code: np.uint32) -> np.uint8:
 
 @subkernel
 def has_polarity(code: np.uint32) -> np.uint8:
-    """1 for an ideograph that has a polarity, else 0; the bits take less memory than the table."""
+    """1 for an ideograph that has a polarity, else 0. A bitmap takes less memory than the table."""
     return _has_bit(_BITS, code)
 
 
 @subkernel
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
-    """Whether two ideographs may be a word of the list; nearly all other look-ups are saved."""
+    """Whether two ideographs may be a word of the list; saves nearly all other look-ups."""
     ideographs = np.uint8((one >= np.uint32(0x4E00)) & (other >= np.uint32(0x4E00)))
     return ideographs & _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
 
 
 @subkernel
 def may_end_body(code: np.uint32) -> np.uint8:
-    """Whether a body of two ideographs may end so: 公司."""
+    """Whether a word of two ideographs for a body (公司) may end with this one."""
     return _has_bit(_ENDS, code)
 
 
 @subkernel
 def polarity_of(code: np.uint32) -> np.uint64:
-    """The polarity of an ideograph; 0 for any other code point."""
+    """Polarity of an ideograph; 0 for any other code point."""
     return np.uint64(of_code_point(_VALUES, code))
 
 
-#: added to the kind of a token that is in no list: `ends_turn` holds for it
+#: flag of the kind of an unlisted token for which `ends_turn` holds
 TURNING: Final = 16384
-FURTHER: Final = 32768  # of a name's word that is no part of the words of its clause: not the first
-ELIDED: Final = POINTER  # of a token that begins with an article or the like and an apostrophe
+FURTHER: Final = 32768  # flag of a name's later words, which are not part of the clause's words
+ELIDED: Final = POINTER  # flag of a token that begins with an article and an apostrophe
 SPACE, HYPHEN, APOSTROPHE, _CYRILLIC = map(ord, " -'а")
 _A, _L, _Q, _U, _Z = map(ord, "alquz")
-_ELIDED: Final = np.uint64(5)  # letters of what is written with an apostrophe are fewer
+_ELIDED: Final = np.uint64(5)  # more than the letters before such an apostrophe
 _CYRILLIC_LETTERS, _STEM = 48, 5
-LONG: Final = 32  # characters of what is hashed at once
+LONG: Final = 32  # characters; longer words are not hashed by `hash_slice`
 
 
 def _weights() -> tuple[Hashes, Hashes]:
@@ -286,7 +286,7 @@ def _weights() -> tuple[Hashes, Hashes]:
     turns[SOME], turns[MUST] = mix_int(MOST), mix_int(MOST + 1)
     words[NAME] = mix_int(_ALTERNATIVES)
     for value in range(ALTERNATIVES, _ALTERNATIVES):
-        # Mixed, so that two other words in a clause do not add up to the same.
+        # Mixed, so that different words in a clause do not add up to the same sum.
         words[value] = mix_int(bisect_right(polarity().classes, value))
         turns[value] = mix_int(_ALTERNATIVES + value)
     for value in range(BODY, TITLE + 1):
@@ -294,18 +294,17 @@ def _weights() -> tuple[Hashes, Hashes]:
     return np.array(words, np.uint64), np.array(turns, np.uint64)
 
 
-#: what each polarity adds to the words and to the turn of its clause
+#: what a word of each polarity adds to the words and to the turn of its clause
 WORDS, TURNS = _weights()
-_LONGEST: Final = 8  # ideographs of a word that is looked into
+_LONGEST: Final = 8  # ideographs of a word whose ends are examined
 _CHINA: Final = np.array(list(map(ord, "中国國")), np.uint32)
 _LEVELS: Final = code_set("省市县縣区區州镇鎮乡鄉村")
 
 
 @subkernel
 def divides(codes: Codes, flags: Flags, first: np.uint64, last: np.uint64) -> bool:
-    """Whether a clause ends between two words, of which the first ends at `first` and the second
-    begins at `last`: what follows the first at once is no space, hyphen or symbol, nor the end of
-    a wrapped line."""
+    """Whether a clause ends between words that end at `first` and begin at `last`: the character
+    at `first` separates, but is no space, hyphen, symbol or end of a wrapped line."""
     if first >= last:
         return False
     joins = (codes[first] == np.uint32(SPACE)) | (codes[first] == np.uint32(HYPHEN))
@@ -315,15 +314,14 @@ def divides(codes: Codes, flags: Flags, first: np.uint64, last: np.uint64) -> bo
 
 @subkernel
 def ends_turn(codes: Codes, first: np.uint64, last: np.uint64) -> bool:
-    """Whether a word from `first` to `last` begins or ends with an ideograph that has a polarity,
-    and has others."""
+    """Whether a word of several ideographs begins or ends with one that has a polarity."""
     ends = has_polarity(codes[first]) | has_polarity(codes[last - np.uint64(1)]) != np.uint8(0)
     return ends & (last - first - np.uint64(2) <= np.uint64(_LONGEST - 2))
 
 
 @subkernel
 def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
-    """The kind of a word by its hash; that of a name if it is in no list, but `sort` says that the
+    """Kind of a word, given by its hash; that of a name if it has none, but `sort` says that the
     dictionary tags it as a place."""
     kind = kind_of(table, value)
     placed = (kind == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
@@ -338,7 +336,7 @@ def turn_of(polar: np.uint64, value: np.uint64) -> np.uint64:
 
 @subkernel
 def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
-    """Where a word begins behind what lost its vowel (l'automne, n'est, qu'une, dell'anno)."""
+    """Where a word begins behind an elided article or the like (l'automne, n'est, dell'anno)."""
     one, near = np.uint64(1), False
     if codes[first] - np.uint32(_A) > np.uint32(_Z - _A):
         return first
@@ -361,8 +359,8 @@ def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
 def stem_hash(
     text: HashedText, first: np.uint64, begin: np.uint64, last: np.uint64, value: np.uint64
 ) -> np.uint64:
-    """The hash of a word, 0 of one that does not count; of Cyrillic ones of five letters, as cases
-    change, of others from `begin` on, see `elided`."""
+    """Hash of a word, 0 if it does not count: of a Cyrillic word that of five letters, as cases
+    change, of others that of the part from `begin` on (see `elided`)."""
     if text.codes[first] >= np.uint32(FIRST_WIDE):
         return value
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
@@ -374,7 +372,7 @@ def stem_hash(
 
 @subkernel
 def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
-    """The hash of a name; 河北省 and 河北 are one, 中国人民银行 and 人民银行."""
+    """Hash of a name; equal for 河北省 and 河北, and for 中国人民银行 and 人民银行."""
     whole = (text.codes[first] == _CHINA[0]) & (last - first > np.uint64(4))
     if whole and among(np.int64(text.codes[first + np.uint64(1)]), _CHINA[1:]):
         first += np.uint64(2)
@@ -402,12 +400,11 @@ def weigh_parts(text: HashedText, first: np.uint64, last: np.uint64) -> tuple[np
     return words, turn_of(polar, part) + turn_of(kind >> one, rest)
 
 
-# Words of the list in texts whose tokens are no words, see `scriptclauses`: where one begins, and
-# what it says of its clause.
+# Listed words in texts whose tokens are not words, see `scriptclauses`.
 
 
 def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
-    """The length of the longest word that begins with each code point below 2**16."""
+    """Length of the longest listed word that begins with each code point below 2**16."""
     longest = dict[int, int]()
     for word in words:
         longest[ord(word[0])] = max(longest.get(ord(word[0]), 0), len(word))
@@ -419,13 +416,13 @@ _REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own
 
 @subkernel
 def reach(code: np.uint32) -> int:
-    """The length of the longest word that begins with a code point."""
+    """Length of the longest listed word that begins with a code point."""
     return of_code_point(_REACH, code)
 
 
 @subkernel
 def _is_mark(flags: Flags, i: int) -> bool:
-    """Whether a mark is at i, but for the signs of names such as C++ (see `boundaries`)."""
+    """Whether a mark is at i, other than a sign of a name such as C++ (see `boundaries`)."""
     return flags[i] & (BLOCK | CLASS_MASK) == EXTEND
 
 
@@ -437,7 +434,7 @@ def is_letter(flags: Flags, i: int) -> bool:
 
 @subkernel
 def run_end(flags: Flags, i: int) -> int:
-    """Where the letters and digits from i on end."""
+    """The end of the run of letters and digits from i on."""
     while i < flags.size and is_letter(flags, i):
         i += 1
     return i
@@ -445,15 +442,15 @@ def run_end(flags: Flags, i: int) -> int:
 
 @subkernel
 def listed(text: HashedText, first: int, last: int) -> int:
-    """The polarity of the characters from first to last; 0 if they are no word of the list."""
+    """Polarity of the characters from first to last; 0 if they are no listed word."""
     value = hash_slice(text, np.uint64(first), np.uint64(last))
     return np.int64(kind_of(text.kinds, value) & np.uint64(NUMBER - 1)) >> 1
 
 
 @subkernel
 def longest_word(text: HashedText, first: int, last: int) -> tuple[int, int]:
-    """The end and the polarity of the longest word of the list that begins at `first`, ends at
-    `last` at most, and not before a mark; `first` and 0 if there is none."""
+    """End and polarity of the longest listed word that begins at `first`, ends at `last` at
+    most, and is not followed by a mark; `first` and 0 if there is none."""
     end = min(last, first + reach(text.codes[first]))
     while end > first:
         whole = end == text.codes.size or not _is_mark(text.flags, end)
@@ -472,8 +469,7 @@ def name_value(text: HashedText, first: int, last: int) -> np.uint64:
 
 @subkernel
 def weigh(polar: int, value: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """What a word of the list adds to the words and to the turn of its clause; `value` is its
-    hash."""
+    """What a listed word with the hash `value` adds to the words and to the turn of its clause."""
     if polar >= BODY and polar != GIVEN:
         return value, np.uint64(0)
     if polar in (NAME, GIVEN):

@@ -12,17 +12,17 @@ from functools import cache
 
 from dedup_middleware.text.characters import word_lists
 
-_LONGEST = 200  # characters of a headline that are looked at
+_LONGEST = 200  # characters of a headline that are searched
 _OPENS, _CLOSES, _PARTS = r"(\[{【〔「『<（［｛", r")\]}】〕」』>）］｝", r":|/\-–—：｜／－"
 
 
 @cache
 def _marks() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """A word for a correction that is a part of its own, between the ends of a headline, brackets,
-    colons and dashes: at the beginning, behind a sign, and a Chinese notice at the end.
+    """Patterns of the mark of a correction, a word on its own between ends of the headline,
+    brackets, colons and dashes: at the beginning, behind a sign, or a Chinese notice at the end.
 
-    Ideographs need no end before the next word: 更正公告. They are three, because a search is fast
-    where the pattern begins with a sign or a letter alone.
+    Ideographs need no end before the next word: 更正公告. There are three patterns because a search
+    is fast only if the pattern begins with a sign or a letter.
     """
     said = "|".join(sorted(map(re.escape, word_lists()["corrections"]), key=len, reverse=True))
     end = (

@@ -1,7 +1,7 @@
 """Segmenters: kernels that cut a whole text into tokens.
 
-    jieba   the most probable path through jieba's dictionary, token for token what
-            `jieba.lcut(text, HMM=False)` gives, in every block of jieba's that has a Han character
+    jieba   the most probable path through jieba's dictionary, token for token the result of
+            `jieba.lcut(text, HMM=False)`, in every jieba block that has a Han character
     fmm     forward maximum matching over the same dictionary (Long Jun et al., patent
             CN102024065): the longest entry at each position, else one character; a run of ASCII
             letters and digits is one token; punctuation ends a matching window
@@ -9,10 +9,10 @@
             groups of three letters; ideographs and hiragana one by one
     char    single characters
 
-With the first two, what has no Han character is left to `words`, which keeps "3.6" and
+With the first two, text without a Han character is left to `words`, which keeps "3.6" and
 "example.com" whole; next to a Han character `fmm` cuts them at the point.
 
-Kernels work on two parallel arrays, the code points and their flags and word classes (see
+Kernels read two parallel arrays, the code points and their flags and word classes (see
 `characters`), and write tokens as pairs `starts[i], ends[i]`. At most one token starts at a
 position, so arrays as long as the text are always large enough.
 """
@@ -50,18 +50,18 @@ from dedup_middleware.text.trie import (
     Trie,
 )
 
-# By the dictionary: the best path, and the longest match.
+# Segmentation by the dictionary: best path and longest match.
 
 ROWS, PAD = 3, 4
 
 
 class PathSearch(NamedTuple):
-    """Where the best paths through a chunk of n characters are searched for.
+    """Buffers of the search for the best paths through a chunk of n characters.
 
-    :param found: uint64[ROWS * (n + PAD)], the nodes of one, two and three characters from each
-        position on; in the third row that of a best word of more.
+    :param found: uint64[ROWS * (n + PAD)], trie nodes of the one, two and three characters from
+        each position on; a longer best word replaces the node in the third row.
     :param score: float64[n + PAD].
-    :param path: int32, of each character of the text where the best word from it on ends.
+    :param path: int32, for each character of the text the end of the best word that begins there.
     """
 
     found: Hashes
@@ -72,7 +72,7 @@ class PathSearch(NamedTuple):
 _ZERO, _ONE, _TWO, _THREE, _PAD = map(np.uint64, range(5))
 _EIGHT, _TWENTY, _BYTE = np.uint64(8), np.uint64(20), np.uint64(0xFF)
 _BLOCK_SHIFT: Final = np.uint64(BLOCK.bit_length() - 1)
-_FLOORS: Final = np.array([0.0, -np.inf])  # of the scores of what is in no word, and of all else
+_FLOORS: Final = np.array([0.0, -np.inf])  # lowest score of characters jieba refuses, and of others
 _BASES: Final = np.uint64((1 << BASE_BITS) - 1)
 _LABEL: Final = np.uint64(LABEL_SHIFT)
 _LABELS: Final = np.uint64(NO_LABEL)
@@ -86,24 +86,24 @@ def _child(trie: Trie, node: np.uint64, root: np.uint64) -> np.uint64:
     """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
     label = (root >> _LABEL) & _LABELS
     slot = (node & _BASES) + label
-    # Most look-ups fail. The hints are an eighth of the nodes, so that these touch less memory.
+    # Most look-ups fail. The hints take an eighth of the nodes' memory, and answer most of them.
     child = trie.nodes[slot if trie.hints[slot] == np.uint8(label) else _ZERO]
     return child if (child >> _LABEL) & _LABELS == label else _ZERO
 
 
 @subkernel
 def _if_hinted(slot: np.uint64, hint: np.uint8, label: np.uint64) -> np.uint64:
-    """`slot` if its hint is that of the label, else 0; a comparison would become a branch, which
-    can't be predicted."""
+    """`slot` if its hint is that of the label, else 0. Written without a comparison, which would
+    become an unpredictable branch."""
     return slot & ((np.uint64(hint) ^ (label & _BYTE)) - _ONE) >> _EIGHT
 
 
 @subkernel
 def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, found: Hashes) -> None:
-    """The nodes of one, two and three characters from each position on: three rows of `found`.
+    """Write the trie nodes of the one, two and three characters from each position on to `found`.
 
-    Passes without a branch, because then the processor waits for many look-ups at once.
-    What jieba does not accept (see `BLOCK`) is in no word.
+    The passes have no branch, so that the processor has many memory accesses in flight. Characters
+    that jieba does not accept (see `BLOCK`) are in no word.
     """
     size, begin = np.uint64(last - first), np.uint64(first)
     row = size + _PAD
@@ -118,7 +118,7 @@ def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, foun
         found[i] = _ZERO
     for length in range(_ONE, _THREE):
         before, after = (length - _ONE) * row, length * row
-        # Places first, so that the processor can ask for many at once.
+        # Indexes first, so that many loads are in flight at once.
         for i in range(size):
             label = found[i + length] >> _LABEL
             slot = (found[before + i] & _BASES) + (label & _LABELS)
@@ -138,10 +138,10 @@ def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, foun
 def best_path(
     codes: Codes, flags: Flags, first: int, last: int, trie: Trie, search: PathSearch
 ) -> None:
-    """The most probable path through each block of codes[first:last]; none goes on behind it.
+    """The most probable path through each block of codes[first:last]; none crosses a block's end.
 
-    Sums and ties are those of `jieba.Tokenizer.calc`: the same additions in the same order, and the
-    longer word of equals.
+    Sums and ties are those of `jieba.Tokenizer.calc`: the same additions in the same order, and of
+    equal scores the longer word.
     """
     _look_up(codes, flags, first, last, trie, search.found)
     size = last - first
@@ -149,9 +149,9 @@ def best_path(
     found, score, values = search.found, search.score, trie.values
     unknown = values[np.uint64(values.size) - _ONE]
     score[np.uint64(size)] = 0.0
-    one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters on
-    # No branch depends on which word wins, because it would be mispredicted; and only one addition
-    # and one choice wait for the score of the character before.
+    one, two, three = 0.0, 0.0, 0.0  # the scores one, two and three characters further on
+    # No branch depends on which word wins: it would be mispredicted. Only one addition and one
+    # choice depend on the score of the previous iteration.
     for back in range(size):
         i = np.uint64(size - 1 - back)
         node = found[row + row + i]
@@ -159,7 +159,7 @@ def best_path(
         length = _TWO + np.uint64(total >= longer)
         longer = total if total > longer else longer
         j, longest = i + _THREE, node
-        while node & _BASES:  # written out: as a call it would cost as much as all the rest
+        while node & _BASES:  # inlined by hand: a call would cost as much as all the rest
             node = _child(trie, node, found[j])
             if node == _ZERO:
                 break
@@ -171,7 +171,7 @@ def best_path(
         alone = values[found[i] >> _VALUE]
         nothing = (alone == -np.inf) & (longer == -np.inf)
         best = (unknown if nothing else alone) + one
-        # What is in no word ends a path: its score is 0, which no other one exceeds.
+        # A character that jieba does not accept ends a path: its score is 0, above any word's.
         floor = _FLOORS[np.uint64(flags[begin + i]) >> _BLOCK_SHIFT & _ONE]
         longer = longer if longer > floor else floor
         wins = np.uint64(longer >= best)
@@ -185,10 +185,10 @@ def best_path(
 def walk_path(
     flags: Flags, chunk: int, first: int, last: int, search: PathSearch, tokens: Tokens, count: int
 ) -> tuple[int, int]:
-    """Tokens of the best path through the block that begins at `first`; single letters and digits
-    in a row are one, as in jieba. Returns where the block ends, and the number of tokens.
+    """Write the tokens of the best path through the block at `first`; return its end and the number
+    of tokens. As in jieba, single letters and digits in a row are one token.
 
-    :param chunk: where what `found` holds begins, as `best_path` left it.
+    :param chunk: begin of the chunk whose nodes `best_path` left in `found`.
     """
     i, stop, n = np.uint64(first), np.uint64(last), np.uint64(count)
     found, path = search.found, search.path
@@ -197,7 +197,7 @@ def walk_path(
         end = np.uint64(path[i])
         node = found[(min(end - i, _THREE) - _ONE) * row + i - origin]
         if flags[i] & ALNUM and end == i + _ONE:
-            node = _ZERO  # the whole run is no word of the dictionary, as its first letter may be
+            node = _ZERO  # the run is not in the dictionary, even if its first letter is
             while end < stop and flags[end] & ALNUM and np.uint64(path[end]) == end + _ONE:
                 end += _ONE
         tokens.starts[n], tokens.ends[n] = i, end
@@ -211,12 +211,12 @@ def walk_path(
 def walk_blocks(
     flags: Flags, chunk: int, first: int, last: int, search: PathSearch, tokens: Tokens, count: int
 ) -> tuple[int, int]:
-    """`walk_path` through the block at `first` and all that follow it behind separators alone and
-    begin with a Han character; the tokens of the separators are none."""
+    """Apply `walk_path` to the block at `first` and to all blocks behind it that begin with a
+    Han character and follow after separators only; separators are no tokens."""
     i = first
     while True:
         i, count = walk_path(flags, chunk, i, last, search, tokens, count)
-        # Between two clauses there is a comma, or little else.
+        # Between two clauses there is little more than a comma.
         while i < last and flags[i] & (BLOCK | CLASS_MASK) == SEPARATOR:
             i += 1
         if i == last or flags[i] & HAN != HAN:
@@ -229,7 +229,7 @@ def longest_matches(
 ) -> int:
     """Forward maximum matching inside one window: the longest entry, else one character.
 
-    A run of ASCII letters and digits is one token, so no entry ends inside such a run.
+    A run of ASCII letters and digits is one token, and no entry may end inside it.
     """
     i = first
     while i < last:
@@ -258,8 +258,8 @@ def _root(roots: Hashes, code: int) -> np.uint64:
 
 CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
 SEGMENTERS: Final = {"char": CHAR, "words": WORDS, "fmm": FMM, "jieba": JIEBA}
-# So many characters are looked up together: few enough that the rows of `found` stay in the
-# fastest memory, and that a Chinese word in an English page costs little.
+# Characters that are looked up together: few enough for the rows of `found` to stay in the L1
+# cache, and for a Chinese word in an English page to cost little.
 _CHUNK: Final = 256
 _STEP: Final = 64
 
@@ -269,7 +269,7 @@ def _next_block(flags: Flags, i: int) -> int:
     """Start of the next run of characters accepted by jieba that has a Han character in it."""
     first, size = np.uint64(i), np.uint64(flags.size)
     i, step = first, np.uint64(_STEP)
-    # Most pages in other languages have none: many flags at once.
+    # Vectorised: most pages in other languages have none.
     some = False
     while i + step <= size and not some:
         for j in range(i, i + step):
@@ -285,7 +285,7 @@ def _next_block(flags: Flags, i: int) -> int:
 
 @subkernel
 def _chunk_end(flags: Flags, first: int) -> int:
-    """The end of the block that goes over the end of a chunk, so that no word is cut in two."""
+    """End of the block that crosses the end of a chunk, so that no word is cut in two."""
     last = min(first + _CHUNK, flags.size)
     while last < flags.size and flags[last] & BLOCK:
         last += 1
@@ -313,11 +313,11 @@ def tokenize(
     codes: Codes, flags: Flags, mode: int, roots: Hashes, hints: NDArray[np.uint8], nodes: Hashes,
     values: NDArray[np.float64], starts: Places, ends: Places, sorts: NDArray[np.uint8],
 ) -> int:  # fmt: skip
-    """Cut a whole text; the number of tokens.
+    """Cut a whole text into tokens; return their number.
 
     :param mode: CHAR, WORDS, FMM or JIEBA.
     :param roots, hints, nodes, values: those of the dictionary's `Trie`.
-    :param sorts: zeros; JIEBA writes there what each token may be, see `names`.
+    :param sorts: zeros; JIEBA writes what each token may be, see `names`.
     """
     size = flags.size
     tokens = Tokens(starts, ends, sorts)
@@ -336,7 +336,7 @@ def tokenize(
 
 @subkernel
 def _longest_chunk(flags: Flags) -> int:
-    """Characters of a chunk, wherever in the text it begins, at the most."""
+    """Largest number of characters in a chunk, wherever it begins in the text."""
     longest, run = 0, 0
     for i in range(flags.size):
         run = run + 1 if flags[i] & BLOCK else 0
@@ -348,8 +348,8 @@ def _longest_chunk(flags: Flags) -> int:
 def _by_best_path(
     codes: Codes, flags: Flags, trie: Trie, search: PathSearch, tokens: Tokens
 ) -> int:
-    """JIEBA for `tokenize`, which makes the arrays: where arrays are made, numba counts references
-    to them at each turn of the loop."""
+    """JIEBA for `tokenize`. The arrays are made there, because in the function that makes arrays
+    numba counts references to them in each iteration."""
     size, count, i, chunk, done = flags.size, 0, 0, 0, 0
     while True:
         if i < size and flags[i] & HAN != HAN:

@@ -1,8 +1,8 @@
-"""Date lines: where a wire report was sent from and when, and which figures of a page are of dates.
+"""Date lines: where and when a wire report was sent, and which figures of a page belong to dates.
 
-A reprint has another date line than the page it copies, so figures in it are marked, as those of
-stamps are (see :mod:`dedup_middleware.text.stamps`), and the rules that compare pages leave them
-out. Words of a date line and of the line that names the editor are no news.
+A reprint has another date line than its original, so figures in it are marked, as those of stamps
+are (see :mod:`dedup_middleware.text.stamps`), and the rules that compare pages leave them out.
+Words of a date line and of the line that names the editor do not count as new.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from dedup_middleware.text.stamps import (
 )
 
 _COMMA, _SLASH, _OPEN, _CLOSED, _DAY, _ORDINAL = map(ord, ",/()日第")
-_LONGEST_LINE: Final = 80  # characters of a date line, which has a day, a month and a year at most
+_LONGEST_LINE: Final = 80  # characters of a date line; its figures are a day, a month and a year
 _LAST_DAY: Final = 31
 _LONGEST_AGENCY: Final = 20  # between slashes
 _LONGEST_PLACE: Final = 40  # characters before the comma of a date line
-_MOST_OF_PLACE: Final = 2  # spaces there where no agency follows: Нижний Новгород, 3 апреля.
-_LONGEST_DAY: Final = 20  # and from there to its dash
-_LONGEST_DATE: Final = 32  # characters up to the dash behind a date with which the text begins
+_MOST_OF_PLACE: Final = 2  # spaces of that place if no agency follows: Нижний Новгород, 3 апреля.
+_LONGEST_DAY: Final = 20  # characters from that comma to the dash
+_LONGEST_DATE: Final = 32  # characters up to the dash of a text that begins with a date
 _YEAR_DIGITS: Final = 4
-_LISTS: Final = code_set(",:、")  # behind the number of a point
+_LISTS: Final = code_set(",:、")  # characters behind the number of an item: 第一，
 _DAYS: Final = code_set("日号月")
 _AGENCIES, _EDITORS = map(prefixes_of, ("agencies", "editors"))
-# Whole words: behind 3 stands no month in "3 маршрута", "5 берез" and "12 травмированных".
+# Whole words, because prefixes also match "3 маршрута", "5 берез" and "12 травмированных".
 _RUSSIAN_MONTHS, _RUSSIAN_SORTS = sorted_table(
     {pack(word): MONTH for word in (*MONTHS, *word_lists()["russian-months"]) if "а" <= word < "ѐ"}
 )
 _BRACKETS: Final = code_set("(【[")
 _IN_BRACKETS: Final = np.array([[*map(ord, "day ("), *[0] * 11]], np.uint32)
 _LONGEST_EDITORS: Final = 24  # characters of an editor's line
-_REACH: Final = 160  # characters of a page among which a Chinese date line is looked for
+_REACH: Final = 160  # first characters of a page, in which a Chinese date line is searched for
 _LONGEST_HEAD: Final = 32  # characters of its line before 电
-_LONGEST_PAPER: Final = 10  # the same before 讯 where no day is said: 本报讯
+_LONGEST_PAPER: Final = 10  # characters before 讯 in a line without a day: 本报讯
 _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
-# What may follow 电 or 讯: with another character they are often one word, 电影 or 讯息.
+# What may follow 电 or 讯: before other characters they are often part of a word, 电影 or 讯息.
 _BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')
 _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
@@ -63,7 +63,7 @@ _PAPERS: Final = code_set("报報网網")
 _NO_REPORTER: Final = code_set("0123456789,。;\0")
 _DASHES: Final = code_set("-–—−")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
-_BUDDHIST: Final = 543  # years that Thai ones are ahead
+_BUDDHIST: Final = 543  # years by which the Thai calendar is ahead
 _THAI_REACH: Final = 16  # characters around a year that may be a Thai one
 
 
@@ -82,7 +82,7 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _behind_russian_day(codes: Codes, i: int) -> int:
-    """Where a date line ends that has a full stop behind the day at i, and an agency behind that,
+    """End of a date line with a full stop behind the day at i, and an agency behind the stop,
     behind a comma, in brackets before it (` 3 апреля (АГЕНТСТВО).`), or none; 0 without a stop."""
     end, first = 0, i
     for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
@@ -98,11 +98,9 @@ def _behind_russian_day(codes: Codes, i: int) -> int:
 
 @subkernel
 def _behind_agency(codes: Codes, i: int, opened: int) -> int:
-    """Where a date line ends whose agency is in brackets, the closing one at i; 0 if it does not
-    end there. Behind it is a dash, or a day before it: `MADRID, 5 (AGENCY) `.
-
-    `opened` is the place of the opening bracket, -1 if no place with a day precedes it.
-    """
+    """End of a date line whose agency is in brackets, which close at i; 0 if it does not end
+    there. A dash must follow, or a day precede: `MADRID, 5 (AGENCY) `. `opened` is the place of
+    the opening bracket, -1 if no place with a day precedes it."""
     behind = i + 2 if at(codes, i + 1) in (32, FULL_STOP) else i + 1
     if among(at(codes, behind), _DASHES):
         return behind + 1
@@ -112,7 +110,7 @@ def _behind_agency(codes: Codes, i: int, opened: int) -> int:
 
 @subkernel
 def _behind_dash(codes: Codes, end: int) -> int:
-    """Where a date line ends whose dash ends at `end`: there, or behind the name of an agency."""
+    """End of a date line whose dash ends at `end`: there, or behind the agency that follows it."""
     stop = end
     if begins_with(codes, end + 1, _AGENCIES):
         while stop < end + _LONGEST_AGENCY and at(codes, stop) != FULL_STOP:
@@ -122,10 +120,10 @@ def _behind_dash(codes: Codes, end: int) -> int:
 
 @subkernel
 def _date_line_end(codes: Codes) -> int:
-    """Where the date line of a wire report ends, 0 if it has none: `LONDON, April 3 (Agency) -`,
-    `Berlin (Agency), 3. April -`, `(AGENCY) - ROMA, 03 APR -`, `MADRID, 3 (AGENCY)`,
-    `3 April 2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`,
-    `Москва. 3 апреля. АГЕНТСТВО -`, `КИЇВ. 3 квітня. АГЕНЦІЯ.`, or `Москва, 3 апреля.`"""
+    """End of the date line of a wire report, 0 if it has none: `LONDON, April 3 (Agency) -`,
+    `Berlin (Agency), 3. April -`, `(AGENCY) - ROMA, 03 APR -`, `MADRID, 3 (AGENCY)`, `3 April
+    2020 -`, `МОСКВА, 3 апреля. /АГЕНТСТВО/`, `МОСКВА, 3 апр - АГЕНТСТВО.`, `Москва. 3 апреля.
+    АГЕНТСТВО -`, `КИЇВ. 3 квітня. АГЕНЦІЯ.`, or `Москва, 3 апреля.`"""
     slash, comma, opened, digits, reach, end = -1, -1, -1, 0, _LONGEST_DAY, 0
     digit, year, dated = False, False, numerals.is_digit(codes, 0)
     spaces, sent = 0, 0
@@ -162,7 +160,7 @@ def _date_line_end(codes: Codes) -> int:
 
 @subkernel
 def _line_begin(codes: Codes, i: int, most: int) -> int:
-    """Where the line begins of the character at `i`, -1 if that is more than `most` before it."""
+    """Begin of the line of the character at `i`; -1 if more than `most` characters before it."""
     first = i
     while first > 0 and codes[first - 1] != NEW_LINE and i - first <= most:
         first -= 1
@@ -171,15 +169,15 @@ def _line_begin(codes: Codes, i: int, most: int) -> int:
 
 @subkernel
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
-    """Where the date line of a page begins and ends with the name of the reporter in brackets
-    behind it: `新华社北京4月3日电(记者张三)`. Twice 0 if there is none. One of another script,
-    which ends at `line`, is none if it has many words: it was found by its signs alone."""
+    """Begin and end of the date line of a page, with the reporter in brackets behind it:
+    `新华社北京4月3日电(记者张三)`. (0, 0) if there is none. `line` is the end of a date line in
+    another script; as only its signs were checked, it is ignored if it has many words."""
     if line:
         spaces = 0
         for i in range(line):
             spaces += np.int64(codes[i] == 32)
         return 0, line if spaces <= _MOST_SPACES else 0
-    begin, end = 0, 0  # of what follows the last comma or sentence of its line
+    begin, end = 0, 0  # begin: behind the last comma or sentence end of the line
     for i in range(min(codes.size, _REACH)):
         code = codes[i]
         news = code in (_NEWS, _NEWS_TRADITIONAL)
@@ -210,8 +208,7 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
 
 @subkernel
 def editors_line(codes: Codes) -> int:
-    """Where the editor's line begins with which a Chinese page ends: `(责任编辑:张三)`; the size of
-    the page if it has none."""
+    """Begin of the editor's line ending a Chinese page, `(责任编辑:张三)`; else the page's size."""
     for i in range(codes.size - 1, max(-1, codes.size - _LONGEST_EDITORS), -1):
         if codes[i] == NEW_LINE or among(at(codes, i), _BRACKETS):
             return i if begins_with(codes, i + 1, _EDITORS) else codes.size
@@ -220,8 +217,8 @@ def editors_line(codes: Codes) -> int:
 
 @subkernel
 def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark a date in brackets behind a day of the week, which may be added as a year may be:
-    `on Tuesday (April 2)`."""
+    """Mark a date in brackets behind a day of the week, `on Tuesday (April 2)`: like a year it
+    may have been added by an editor."""
     for row in range(rows.shape[0] - 1):
         if not numerals.is_letter(codes, rows[row, 3]):  # a month, before its day
             continue
@@ -234,7 +231,7 @@ def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uin
 def _mark_days(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> None:
-    """Mark the day of the date line where it is said again, and the numbers of points: 第一，"""
+    """Mark the day of the date line where the text repeats it, and the numbers of items: 第一，"""
     for row in range(rows.shape[0]):
         after = at(codes, rows[row, 4])
         if at(codes, rows[row, 3] - 1) == _ORDINAL and among(after, _LISTS):
@@ -249,7 +246,7 @@ def _mark_days(
 
 @subkernel
 def _is_thai(codes: Codes, first: int, last: int) -> bool:
-    """Whether there is a Thai letter close to a figure."""
+    """Whether a Thai letter is near the figure codes[first:last]."""
     found = False
     for i in range(max(0, first - _THAI_REACH), min(codes.size, last + _THAI_REACH)):
         found |= codes[i] - np.uint32(0xE00) < np.uint32(0x80)
@@ -260,9 +257,9 @@ def _is_thai(codes: Codes, first: int, last: int) -> bool:
 def mark_dates(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> int:
-    """Write of each figure of `figures.find_figures` that is not `DATED` yet whether it is a
-    `YEAR`, or in a date line (`DATED`) or in a time stamp (`STAMP`); returns where the date line
-    ends with which the text begins, 0 if it has none."""
+    """Write for each figure of `figures.find_figures` that is not `DATED` yet whether it is a
+    `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); return the end of the date
+    line that begins the text, 0 if it has none."""
     for row in range(rows.shape[0]):
         exponent = rows[row, 1]
         if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:

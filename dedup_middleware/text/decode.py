@@ -1,11 +1,11 @@
-"""From the bytes of a page to its text, whatever the page says about its encoding.
+"""Decode the bytes of a page, whatever it declares about its encoding.
 
-Declarations of East Asian pages lie often enough to matter: ``utf-8`` in the header of a GBK page,
-``gb2312`` over bytes of GB18030, ``iso-8859-1`` because a server adds it to everything. The order
-here is: byte order mark; the pattern of NUL bytes (UTF-16); UTF-8 when the bytes are valid UTF-8,
-which no other encoding is by chance; then the declared encodings and the East Asian ones, judged
-by the share of undecodable bytes and of characters that are common in the language; then
-resiliparse's detector for the single-byte encodings.
+Declarations of East Asian pages are wrong often enough to matter: ``utf-8`` in the header of a GBK
+page, ``gb2312`` over bytes of GB18030, ``iso-8859-1`` because a server adds it to everything.
+Encodings are tried in this order: byte order mark; the pattern of NUL bytes (UTF-16, UTF-32); UTF-8
+if the bytes are valid, which bytes of another encoding never are by chance; then the declared
+encodings and the East Asian ones, judged by the share of undecodable bytes and of characters that
+are common in the language; then resiliparse's detector for the single-byte encodings.
 """
 
 import re
@@ -18,18 +18,18 @@ import attrs
 from resiliparse.parse.encoding import detect_encoding
 from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding
 
-# Part of the page that is looked at, and how much of it is scored once ASCII runs are squeezed.
+# Bytes of a page that are examined, and bytes that are scored once ASCII runs are squeezed.
 _SCAN = 400_000
 _SAMPLE = 24_000
-# A declared encoding above this is believed without looking at others.
+# A declared encoding with a higher score is chosen without trying others.
 _CLEAR = 1.1
-# The best East Asian encoding below this is no East Asian text at all.
+# If the best East Asian encoding scores lower, the page is not East Asian text.
 _DOUBTFUL = 0.75
-# How much a declaration adds to the score of its encoding.
+# Bonus on the score of a declared encoding.
 _DECLARED_BONUS = 0.2
 # Valid sequences needed for each broken one for a page to count as damaged UTF-8.
 _UTF8_GOOD_PER_ERROR = 5
-# Codecs from bytes to text that no page is written in: notations of programs and of host names.
+# Text codecs that are no encodings of pages: notations of programs and of host names.
 _NOTATIONS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape"})
 _LONGEST_NAME = 64  # characters of the name of a charset
 _EVERY_BYTE = bytes(range(256))
@@ -42,7 +42,7 @@ _FOREIGN_TO_ASCII = re.compile(r"[\x00-\x7f]+")
 
 @attrs.frozen
 class Decoded:
-    """The text of a page and the Python codec that gave it."""
+    """The text of a page and the Python codec that decoded it."""
 
     text: str
     charset: str
@@ -51,8 +51,8 @@ class Decoded:
 def decode(data: bytes, charset: str | None = None) -> Decoded:
     """Decode the bytes of a page. Never raises.
 
-    ``charset`` is the one of the Content-Type header, if any; a name that is no charset's is
-    ignored (see :func:`codec_of`). Bytes that the chosen encoding does not know become U+FFFD.
+    ``charset`` is the one of the Content-Type header, if any; an unknown name is ignored (see
+    :func:`codec_of`). Bytes that the chosen encoding does not know become U+FFFD.
     """
     bom_codec, bom = read_bom(data)
     if bom_codec is not None:
@@ -70,9 +70,9 @@ def decode(data: bytes, charset: str | None = None) -> Decoded:
 
 @lru_cache(maxsize=1024)
 def codec_of(charset: str) -> str | None:
-    """The Python codec of a charset, as the superset that browsers use; None if it is none.
+    """The Python codec of a charset, as the superset that browsers use; None if there is none.
 
-    None for unknown names, for codecs that are no text encodings (base64, zlib, rot13), for those
+    None for unknown names, for codecs that are not text encodings (base64, zlib, rot13), for those
     that raise on some bytes whatever the error handler (undefined), and for notations of programs
     and host names (unicode_escape, idna). Never raises.
 
@@ -88,13 +88,13 @@ def codec_of(charset: str) -> str | None:
         if codec is None or codec.replace("-", "_") in _NOTATIONS:
             return None
         decoded: object = _EVERY_BYTE.decode(codec, "replace")
-    except Exception:  # the name comes from a page, and a codec may raise whatever it likes
+    except Exception:  # the name comes from a page, and a codec may raise anything
         return None
     return codec if isinstance(decoded, str) else None
 
 
 def _wide_codec(data: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a byte order mark: markup is ASCII, so its NULs keep to one lane."""
+    """UTF-16 or UTF-32 without byte order mark: NULs of ASCII markup are at even or odd bytes."""
     head = data[:4096]
     if head.count(0) * 4 < len(head) or len(head) < 8:
         return None
@@ -108,7 +108,7 @@ def _wide_codec(data: bytes) -> str | None:
     }
     if (codec := patterns.get((full[0], full[1], full[2], full[3]))) is not None:
         return codec
-    # Dense East Asian text leaves fewer NULs, but still none in the other lane.
+    # Dense East Asian text has fewer NULs, but still none at the other bytes.
     even, odd = lanes[0] + lanes[2], lanes[1] + lanes[3]
     if odd > 0.4 and even < 0.02:
         return "utf-16-le"
@@ -118,7 +118,7 @@ def _wide_codec(data: bytes) -> str | None:
 
 
 def _seven_bit_codec(data: bytes, charset: str | None) -> str:
-    """Encodings that use ASCII bytes alone: ISO-2022 by its escapes, HZ only when declared."""
+    """Codec of a page of ASCII bytes only: ISO-2022 by its escapes, HZ only if declared."""
     if b"\x1b$)C" in data[:_SCAN]:
         return "iso2022_kr"
     if b"\x1b$" in data[:_SCAN]:
@@ -127,7 +127,7 @@ def _seven_bit_codec(data: bytes, charset: str | None) -> str:
 
 
 def _as_utf8(data: bytes) -> str | None:
-    """The text when the bytes are UTF-8, a few damaged sequences allowed; else None."""
+    """The text if the bytes are UTF-8, a few damaged sequences allowed; else None."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -140,7 +140,7 @@ def _as_utf8(data: bytes) -> str | None:
 
 
 def _declared(data: bytes, charset: str | None) -> list[str]:
-    """Codecs the header and the page name, header first, each as the superset browsers use."""
+    """Codecs that header and page declare, in this order, each as the superset of browsers."""
     names: list[str] = []
     for name in (charset, html_body_declared_encoding(data[:8192])):
         codec = codec_of(name) if name else None
@@ -170,12 +170,12 @@ def _legacy_codec(data: bytes, charset: str | None) -> str:
 
 
 def _score(sample: bytes, codec: str) -> float:
-    """How much the sample looks like text in one of the East Asian encodings."""
+    """How plausible the sample is as text in an East Asian encoding."""
     return plausibility(_FOREIGN_TO_ASCII.sub("", sample.decode(codec, "replace")), FAMILIES[codec])
 
 
 def _sample(data: bytes) -> bytes:
-    """The part of the page that tells encodings apart: long ASCII runs cut down to two bytes.
+    """The part of the page that tells encodings apart, with long ASCII runs cut down to two bytes.
 
     The first byte of a run stays: in GBK, Big5 and Shift_JIS it can be the second half of a
     character.
@@ -186,7 +186,7 @@ def _sample(data: bytes) -> bytes:
 
 
 def _variant(data: bytes, codec: str) -> str:
-    """The superset that loses least: Big5 has two, and neither holds the other."""
+    """The superset that loses least: Big5 has two, neither of which contains the other."""
     if codec != "big5hkscs":
         return codec
     losses = {name: data.decode(name, "replace").count("\ufffd") for name in (codec, "cp950")}
@@ -194,7 +194,7 @@ def _variant(data: bytes, codec: str) -> str:
 
 
 def _single_byte(data: bytes, declared: list[str]) -> str:
-    """One of the single-byte encodings: the declared one unless it is the default of servers."""
+    """Codec of a single-byte encoding: the declared one unless it is the default of servers."""
     for codec in declared:
         if _is_single_byte(codec) and codec not in _WESTERN and not _loses(data, codec):
             return codec
@@ -204,9 +204,9 @@ def _single_byte(data: bytes, declared: list[str]) -> str:
 
 
 def _is_single_byte(codec: str) -> bool:
-    """Whether a codec may be that of bytes which no East Asian encoding and no Unicode explains.
+    """Whether a codec may be used for bytes that are neither East Asian nor Unicode.
 
-    EBCDIC and UTF-16 would take the markup of such a page for letters.
+    EBCDIC and UTF-16 are excluded: they would decode the markup of such a page into letters.
     """
     if codec in FAMILIES or codec == "utf-8":
         return False
@@ -214,14 +214,14 @@ def _is_single_byte(codec: str) -> bool:
 
 
 def _loses(data: bytes, codec: str) -> bool:
-    """Whether more than a few bytes have no meaning in the codec."""
+    """Whether more than a few bytes can't be decoded by the codec."""
     text = _sample(data).decode(codec, "replace")
     return text.count("\ufffd") * 50 > len(text)
 
 
 Family = Literal["simplified", "traditional", "japanese", "korean"]
 
-# Codecs that are distinguished, each with the script it is written in.
+# The codecs that are told apart, and the script of each.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gb18030": "simplified",
@@ -259,23 +259,22 @@ def _frequent(family: Family) -> frozenset[str]:
 
 
 def _rows(codec: str, leads: "range | list[int]", trails: "range | list[int]") -> frozenset[str]:
-    """All characters that the two-byte codes of these ranges stand for."""
+    """All characters whose two-byte codes have bytes in these ranges."""
     codes = b"".join(bytes((lead, trail)) for lead in leads for trail in trails)
     return frozenset(codes.decode(codec, "ignore"))
 
 
 def plausibility(foreign: str, family: Family) -> float:
     """How much the non-ASCII characters of a text look like those of an East Asian language, from
-    below 0 (rubbish) to about 1.5 (prose).
+    below 0 (garbage) to about 1.5 (prose).
 
     Bytes of one East Asian encoding decode under another with few errors but into rare characters.
-    Two shares tell the right one, and are added up: of characters in the *first level* of the
-    national standard (its makers put the common ones there; read from the codecs themselves) and of
-    the most frequent characters of the language, which make up a third of any prose and a few per
-    cent of a wrong decoding. Three times the share of undecodable bytes is subtracted, and
-    punctuation counts for nothing.
+    The score is the sum of two shares: of characters in the *first level* of the national standard
+    (which has the common ones; read from the codecs themselves), and of the most frequent
+    characters of the language, which make up a third of any prose and a few per cent of a wrong
+    decoding. Three times the share of undecodable bytes is subtracted. Punctuation is ignored.
     """
-    # Those of private use are what the gaps of a wrong encoding decode into.
+    # Private-use characters stay: the gaps of a wrong encoding decode into them.
     judged = [
         one for one in foreign if one.isalpha() or one == "\ufffd" or "\ue000" <= one <= "\uf8ff"
     ]

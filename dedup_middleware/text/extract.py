@@ -1,15 +1,14 @@
 """Title, body text and description from HTML.
 
-The body is what fingerprints are made of, so it must not depend on the page around it: a toolbar
-taken for a body makes all pages of a site alike, a related-links list taken along makes two
-reprints differ. Our own rules read what a parser makes of the page; where they are unsure
-trafilatura decides, where they find nothing the page's own JSON-LD. `docs/decisions.md` has the
-measured F1 and time of these ways.
+Fingerprints are made of the body, so it must not depend on the page around it: a toolbar taken for
+a body makes all pages of a site alike, and a list of related links makes two reprints differ. The
+package's own rules read the tree that a parser makes of the page; trafilatura decides where they
+are unsure, and the page's own JSON-LD where they find nothing. `docs/decisions.md` has the measured
+F1 and time of these ways.
 
-On some pages the time of parsers and extractors grows with the square of the page: attributes of
-one tag are compared with each other, siblings and ancestors are walked again from every node.
-`survey` finds such pages in one linear pass, so that `extract` can choose an extractor whose time
-is bounded.
+On some pages the time of parsers and extractors grows with the square of the size: they compare the
+attributes of a tag with each other, and walk siblings and ancestors again from every node. `survey`
+finds such pages in one linear pass, so that `extract` can choose one whose time is bounded.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from dedup_middleware.text.extraction import blocks, metadata, quick
 from dedup_middleware.text.extraction.cleanup import is_prose, tidy, vetted
 from dedup_middleware.text.extraction.metadata import article_body
 
-# Characters of a page that are read; of the rest it is only known whether it is the same.
+# Characters of a page that are read; the rest is only compared as a whole (`Page.rest`).
 MAX_SIZE = 4_000_000
-# Pictures and fonts within a page, which are left out of one that is longer.
+# Embedded pictures and fonts, which are left out of a page that is longer.
 _EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\\x80-\U0010ffff]{1000,}")
-# More tags than this get no extractor that may take their square.
+# With more tags no extractor is used whose time may grow with their square.
 MAX_TAGS = 20_000
-# More tags, or more attributes in one tag, get no tree at all.
+# With more tags, or more attributes in one tag, no tree is built.
 MAX_TREE_TAGS = 200_000
 MAX_ATTRIBUTES = 1_000
 
 _LONG_TAG = 4_096
 # Quotes open after "=" only, as in the standard: a stray quote must not swallow the page. No part
-# can fail once "<a" is seen, so the pattern never goes back.
+# can fail once "<a" has matched, so the pattern never backtracks.
 _START_TAG = re.compile(r"""<[a-zA-Z](?:[^>=]+|=\s*(?:"[^"]*"|'[^']*')?){0,4000}""")
 _ANY_ATTRIBUTE = re.compile(r"""[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>"']+))?""")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
@@ -51,7 +50,7 @@ _BINARY_SHARE = 0.1
 
 @attrs.frozen
 class Survey:
-    """Shape of a page: its tags, and the attributes of its fullest tag when that is a long one."""
+    """Number of tags of a page, and of attributes of its fullest tag if that is a long one."""
 
     tags: int
     attributes: int
@@ -68,12 +67,12 @@ class Survey:
 
 
 def clean(text: str) -> str:
-    """Markup that every parser takes: cut to `MAX_SIZE`, no NUL, no lone surrogate."""
+    """Markup that every parser accepts: cut to `MAX_SIZE`, without NULs and lone surrogates."""
     return cleaned(text)[0]
 
 
 def cleaned(text: str) -> tuple[str, bytes]:
-    """Markup as :func:`clean` makes it, and the UTF-8 bytes that were made on the way."""
+    """The result of :func:`clean`, and its UTF-8 bytes."""
     text = text[:MAX_SIZE]
     try:
         data = text.encode("utf-8")
@@ -90,7 +89,7 @@ def cleaned(text: str) -> tuple[str, bytes]:
 
 
 def _with_cdata_escaped(text: str) -> str:
-    """XML without CDATA sections, which parsers of HTML take for comments."""
+    """XML with its CDATA sections escaped, which HTML parsers would take for comments."""
     first, *rest = text.split(_CDATA)
     parts = [first]
     for part in rest:
@@ -100,13 +99,13 @@ def _with_cdata_escaped(text: str) -> str:
 
 
 def is_binary(text: str) -> bool:
-    """Whether the text is no text: many control characters or undecodable bytes at its start."""
+    """Whether a text begins with many control characters or undecodable bytes."""
     head = text[:4096]
     return len(_CONTROL.findall(head)) > len(head) * _BINARY_SHARE
 
 
 def is_markup(text: str) -> bool:
-    """Whether the text holds any tag."""
+    """Whether a text has any tag."""
     return _MARKUP.search(text) is not None
 
 
@@ -119,7 +118,7 @@ def survey(html: str) -> Survey:
     return Survey(html.count("<"), attributes)
 
 
-HEAD: Final = 1 << 16  # bytes or characters at the start of a page that are searched for metadata
+HEAD: Final = 1 << 16  # first bytes or characters of a page, which are searched for metadata
 # A tag ends at the next "<" at the latest, so the search takes time linear in the page.
 _META: Final = re.compile(r"<meta\b([^<>]{0,4096})>", re.I)
 _ATTRIBUTE: Final = re.compile(r"""([a-z:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
@@ -162,9 +161,9 @@ _SAMPLE = (
 class Page:
     """Title and body of a page.
 
-    ``text`` has one paragraph a line and is empty when the page has no body. ``charset`` is the
-    Python codec of the bytes (empty for ``str`` input); ``extractor`` names what found the body.
-    ``rest`` stands for what was not read of a page that is too long; "" for none.
+    ``text`` has one paragraph a line and is empty if the page has no body. ``charset`` is the
+    Python codec of the bytes (empty for ``str`` input); ``extractor`` names the extractor that
+    found the body. ``rest`` stands for the unread part of a page that is too long, else it is "".
     """
 
     title: str
@@ -184,12 +183,11 @@ def extract(
 ) -> Page:
     """Find title and body of a page in HTML, XHTML, XML or plain text.
 
-    ``extractor`` is how to go about doubtful pages, about one article in fifteen and one forum page
-    in four: ``fast`` leaves them to our own rules, ``balanced`` asks trafilatura, ``best`` lets it
-    compare its answer with those of its slower algorithms. ``charset`` is the one of the
-    Content-Type header; it may be missing or wrong. ``url`` is for extractors that
-    look at it. No input raises: a page without a body has the text ``""``. Input longer than
-    `MAX_SIZE` is not read behind it.
+    ``extractor`` says how to treat doubtful pages, about one article in fifteen and one forum page
+    in four: ``fast`` uses only the package's own rules, ``balanced`` asks trafilatura, ``best``
+    lets it compare its result with those of its slower algorithms. ``charset`` is the one of the
+    Content-Type header; it may be missing or wrong. ``url`` is for extractors that use it. No input
+    raises: a page without a body has the text ``""``. Input beyond `MAX_SIZE` is not read.
 
     Raises `ValueError` for an unknown ``extractor``.
     """
@@ -245,16 +243,16 @@ def _warn_once(why: str) -> None:
     )
 
 
-#: trafilatura reads one page at a time: in several threads at once it ended crawls by a
-#: segmentation fault (lxml 6.1.3), and it holds the interpreter lock for most of the time anyway
+#: trafilatura is called for one page at a time: in several threads it crashed crawls by a
+#: segmentation fault (lxml 6.1.3), and it holds the interpreter lock most of the time anyway
 _reading = threading.Lock()
 
 
 def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
-    """Body found by trafilatura; empty when it finds none or fails.
+    """The body that trafilatura finds; empty if it finds none or fails.
 
-    Call it only for pages of ordinary shape: the time is not bounded otherwise. Nothing is kept
-    from page to page, so ``deduplicate`` stays off. ``fast`` leaves out its slower algorithms.
+    Call it only for pages of ordinary shape: its time is not bounded otherwise. ``deduplicate``
+    stays off, as it would keep text from page to page. ``fast`` leaves out its slower algorithms.
     """
     with _reading:
         try:
@@ -275,7 +273,7 @@ def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = Tr
 
 
 def _stated(html: str) -> str:
-    """The body that a page states in JSON-LD, if it reads like one; some sites put markup in it."""
+    """The body that a page states in JSON-LD, if it reads like one; some sites put markup there."""
     body = clean(article_body(html))
     if is_markup(body):
         lines = [block.text for block in blocks.read(body).blocks]

@@ -1,7 +1,7 @@
-"""Figures: the distinct numerals of a text in canonical form.
+"""Figures: the numerals of a text in canonical form.
 
-Pages made on one template differ in their figures alone, so figures decide between them. The
-same number must look the same however it is written:
+Pages made on one template differ only in their figures, so figures decide between them. The same
+number must look the same however it is written:
 
     1,000 = 1000 = １０００    三百二十一 = 321    两万三千 = 2.3万 = 23000    二〇二〇 = 2020
     百分之五 = 5% = %5 = 5 percent = 5 процентов    .5 = 0.5    3.50 = 3,50 = 3.5
@@ -11,15 +11,15 @@ same number must look the same however it is written:
 A sign, a comparison and a unit before or behind a number belong to the figure, see
 :mod:`dedup_middleware.text.signs`.
 
-Five characters number the parts of something without a numeral (`PARTS`): 上, 中, 下, 前, 后.
-All are words of their own as well, so they count only
+Five characters number the parts of something without a numeral (`PARTS`): 上, 中, 下, 前, 后. All
+are words of their own as well, so they count only
 
 - 上, 中 and 下 in brackets (（上）) and before 旬;
 - 上 and 下 before 篇, 集, 册 and 卷;
 - 上, 下, 前 and 后 before 半 with 年, 场, 月, 时, 段, 程 or 期 behind it.
 
-Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两). So
-these rules are narrow on purpose:
+Chinese numerals inside words and idioms are no figures (一些, 十分, 万一, 统一, 三三两两), so these
+rules are narrow on purpose:
 
 - a numeral begins with a digit or 十; formal digits need a formal unit behind them;
 - one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES` and units;
@@ -63,9 +63,9 @@ from dedup_middleware.text.stamps import DATED
 MEASURES: Final = "".join(word_lists()["measures"])
 PARTS: Final = "上中下前后"
 _UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
-_NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in their order
+_NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in the order of `PARTS`
 _HALF, _DECADE = map(ord, "半旬")
-_EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # where those are that count as words
+_EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # range of the emoji that count as words
 _OPENING: Final = code_set("([{【〔〖")
 _CLOSING: Final = code_set(")]}】〕〗")
 _VOLUMES: Final = code_set("篇集册卷")
@@ -74,7 +74,7 @@ _FRACTION_ENDS: Final = "万亿倍元%"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = code_set(MEASURES)
 _ENDS: Final = code_set(_FRACTION_ENDS)
-# Code points that the rules look for; ord() of a string is slow to compile.
+# Code points of the rules below; ord() of a string is slow to compile.
 _OF, _PART, _ORDINAL, _PERIOD, _STAR, _PRAY = map(ord, "之分第期星拜")
 _WEEK, _WEEK_TRADITIONAL, _RITE, _RITE_TRADITIONAL = map(ord, "周週礼禮")
 _NUMBER, _NUMBER_TRADITIONAL, _CLOCK, _CLOCK_TRADITIONAL = map(ord, "号號钟鐘")
@@ -83,7 +83,7 @@ _ONE, _FOUR, _TEN, _HUNDRED, _THOUSAND = map(ord, "一四十百千")
 _DAY, _MONTH, _YEAR = map(ord, "日月年")
 _PERCENT_SIGNS: Final = code_set("%٪")
 _PERMILLE_SIGNS: Final = code_set("‰؉")
-# Behind these, besides white space, a percent sign belongs to the number behind it: -%5, (%5.
+# Behind these characters, or white space, a percent sign belongs to the number behind it: -%5, (%5.
 _BEFORE_PERCENT: Final = code_set("([{-–+±~<>≤≥=≈\"'“”")
 _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
@@ -91,13 +91,13 @@ _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
 @subkernel
 def _is_bracketed(codes: Codes, i: int) -> bool:
-    """Whether brackets stand around the character at i."""
+    """Whether the character at i is in brackets."""
     return among(at(codes, i - 1), _OPENING) and among(at(codes, i + 1), _CLOSING)
 
 
 @subkernel
 def _part_number(codes: Codes, i: int) -> int:
-    """The place in `PARTS`, from 1 on, of the character at i if it numbers a part; else 0."""
+    """The position in `PARTS`, from 1 on, of the character at i if it numbers a part; else 0."""
     code = np.int64(codes[i])
     number = 0
     for part in range(_NUMBERED.size):
@@ -113,8 +113,8 @@ def _part_number(codes: Codes, i: int) -> int:
 
 @allocating_subkernel
 def _candidates(codes: Codes, flags: Flags) -> tuple[Places, int]:
-    """Where a figure or a run of symbols may begin: at a numeral, at one of `PARTS`, or at a
-    symbol; and how many there are."""
+    """Indexes at which a figure or a run of symbols may begin (a numeral, one of `PARTS`, or a
+    symbol), and their number."""
     some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
     for i in range(np.uint64(codes.size)):
         code = codes[i]
@@ -124,14 +124,14 @@ def _candidates(codes: Codes, flags: Flags) -> tuple[Places, int]:
         some[i] = ((flags[i] & np.uint8(NUMERAL)) != 0) | part
     capacity = np.uint64(0)
     for i in range(np.uint64(codes.size)):
-        where[capacity] = i  # counted only if it stays: no branch
+        where[capacity] = i  # overwritten unless counted: avoids a branch
         capacity += np.uint64(some[i])
     return where, np.int64(capacity)
 
 
 @subkernel
 def _after_parts(codes: Codes, i: int) -> bool:
-    """Whether 分之 precedes position i."""
+    """Whether 分之 stands before position i."""
     return at(codes, i - 1) == _OF and at(codes, i - 2) == _PART
 
 
@@ -146,7 +146,7 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _single_counts(codes: Codes, i: int) -> bool:
-    """Whether one Chinese numeral at i, alone, is a figure."""
+    """Whether a single Chinese numeral at i is a figure."""
     code, after = np.int64(codes[i]), at(codes, i + 1)
     if numerals.is_formal(code):
         return False
@@ -162,7 +162,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _digits_count(codes: Codes, first: int, last: int) -> bool:
-    """Whether several Chinese digits in a row, without a unit, are a figure."""
+    """Whether a row of several Chinese digits without a unit is a figure."""
     zero, pair = False, False
     for i in range(first, last):
         zero = zero or numerals.chinese_digit(codes[i]) == 0
@@ -174,7 +174,7 @@ def _digits_count(codes: Codes, first: int, last: int) -> bool:
 
 @subkernel
 def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
-    """A Chinese number with 点 (三点五万): mantissa, exponent, end; end -1 if it is none."""
+    """Read a Chinese number with 点 (三点五万): mantissa, exponent, end; end -1 if none."""
     end = last + 1
     while end < codes.size and numerals.chinese_digit(codes[end]) >= 0:
         end += 1
@@ -197,7 +197,7 @@ def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
 
 @subkernel
 def _begins(codes: Codes, i: int, last: int) -> bool:
-    """Whether a numeral may begin with the character at i of a run that ends at `last`."""
+    """Whether a numeral may begin at i, in a run of Chinese numerals that ends at `last`."""
     if numerals.is_formal(codes[i]):
         return i + 1 < last and numerals.chinese_unit(codes[i + 1]) > 0
     return numerals.chinese_digit(codes[i]) >= 0 or numerals.chinese_unit(codes[i]) == 1
@@ -205,7 +205,7 @@ def _begins(codes: Codes, i: int, last: int) -> bool:
 
 @subkernel
 def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
-    """The Chinese numeral at i: whether it is a figure, mantissa, exponent, end."""
+    """Read the Chinese numeral at i: whether it is a figure, mantissa, exponent, end."""
     last = numerals.run_end(codes, i)
     if codes[i] == _HUNDRED and _after_parts(codes, i):  # 百分之百
         return True, 100, 0, i + 1
@@ -230,7 +230,7 @@ def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
 
 @subkernel
 def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, int]:
-    """The rest of 1亿2000万 or 3万5千, added to `value`, and where it ends."""
+    """Add the further parts of 1亿2000万 or 3万5千 to `value`; return it and the end."""
     while power > 0 and i < codes.size:
         if numerals.is_digit(codes, i):
             part, exponent, end = numerals.arabic(codes, i)
@@ -249,7 +249,7 @@ def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, i
 
 @subkernel
 def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
-    """The number in ASCII digits at i with what multiplies it: mantissa, exponent, end."""
+    """Read the number in ASCII digits at i and its multiplier: mantissa, exponent, end."""
     mantissa, exponent, end = numerals.arabic(codes, i)
     power, end = numerals.chinese_scale(codes, end)
     if power > 0:
@@ -269,8 +269,8 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 
 @subkernel
 def _percent_before(codes: Codes, first: int) -> bool:
-    """Whether a percent sign precedes a number, as in Turkish and Arabic: %5. One that another
-    number or a word ends with belongs to that: a%20b, 5%."""
+    """Whether a percent sign before a number belongs to it, as in Turkish and Arabic: %5. A sign
+    that ends another number or a word belongs to that: a%20b, 5%."""
     if not among(at(codes, first - 1), _PERCENT_SIGNS):
         return False
     before = at(codes, first - 2)
@@ -279,7 +279,7 @@ def _percent_before(codes: Codes, first: int) -> bool:
 
 @subkernel
 def _kind(codes: Codes, first: int, last: int) -> int:
-    """Percent or permille, said before or behind the number."""
+    """PERCENT or PERMILLE if that is written before or behind the number, else PLAIN."""
     if _after_parts(codes, first):
         whole = at(codes, first - 3)
         if whole == _HUNDRED:
@@ -301,8 +301,7 @@ def _kind(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
-    """The month named before or behind a number (April 3, 3rd of April), or 0, and where its name
-    begins and ends."""
+    """The month beside a number (April 3, 3rd of April), or 0, and begin and end of its name."""
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44, 46):
         i -= 1
@@ -334,7 +333,7 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 def _read_figures(
     codes: Codes, flags: Flags, where: Places, capacity: int, rows: NDArray[np.int64]
 ) -> int:
-    """Write the figures to `rows`; their number."""
+    """Write the figures to `rows`; return their number."""
     count, i, done = 0, 0, 0
     for candidate in range(capacity):
         if where[candidate] < done:
@@ -374,9 +373,8 @@ def _read_figures(
 
 @kernel(I64_2(U32, U8))
 def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
-    """All figures in order: rows of mantissa (without trailing zeros), exponent, kind, and where
-    each begins and ends, what belongs to it included. The name of a month comes before the number
-    next to it."""
+    """All figures in text order: rows of mantissa (without trailing zeros), exponent, kind,
+    begin and end, signs and units included. A month's name comes before the number next to it."""
     where, capacity = _candidates(codes, flags)
     rows = np.empty((2 * capacity, 5), np.int64)
     return rows[: _read_figures(codes, flags, where, capacity, rows)]
@@ -384,9 +382,9 @@ def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
 
 @allocating_subkernel
 def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, Flags, int]:
-    """The entries of figures, symbols and names, see `locate`; then of every figure in order its
-    hash, where it begins and ends, and whether it is a `YEAR`, in a date line (`DATED`) or in a
-    time stamp (`STAMP`); last where the date line ends with which the text begins.
+    """Hash the figures of a text. Returns the entries of figures, symbols and names (see `locate`);
+    for each figure in text order its hash, its begin and end, and its sort (`YEAR`, `DATED`,
+    `STAMP` or another one of `stamps`); and the end of the date line that begins the text.
 
     The flags of names of months are changed.
     """
@@ -410,7 +408,7 @@ def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, F
 
 
 def render(rows: NDArray[np.int64]) -> list[str]:
-    """Figures as people write them, distinct, in order of first occurrence."""
+    """Distinct figures in readable form, in order of first occurrence."""
     return list(
         dict.fromkeys(
             PARTS[mantissa - 1]
@@ -422,6 +420,6 @@ def render(rows: NDArray[np.int64]) -> list[str]:
 
 
 def canonical(text: str) -> list[str]:
-    """The figures of `text` as people write them: `["2020", "4", "3", "3.5%"]`."""
+    """The distinct figures of `text` in readable form: `["2020", "4", "3", "3.5%"]`."""
     codes, flags = fold_text(text, load_characters({}, ""))
     return render(find_figures(codes, flags))

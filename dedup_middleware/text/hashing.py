@@ -1,8 +1,9 @@
 """Kernels that hash tokens, shingles and texts with a key, and that count distinct hashes.
 
-A token is a polynomial of its code points modulo 2**64 whose base and start come from the key,
-finished by the mixer of SplitMix64 (Steele, Lea, Flood 2014). A shingle is a polynomial of token
-hashes, so order counts, rolled along the text and finished by the same mixer.
+The hash of a token is a polynomial of its code points modulo 2**64, with a base and a start derived
+from the key, finished by the mixer of SplitMix64 (Steele, Lea, Flood 2014). The hash of a shingle
+is a polynomial of token hashes, so order counts; it is rolled along the text and finished by the
+same mixer.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ZERO: Final = np.uint64(0)
 _ONE: Final = np.uint64(1)
 _BUCKET: Final = np.uint64(4)
-_LINE: Final = 8  # numbers of 64 bits in a line of the cache
+_LINE: Final = 8  # 64-bit words in a cache line
 _KIND_BITS: Final = np.uint64(14)
 _KIND: Final = np.uint64(16383)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
-# Places in the array of constants that `constants` derives from a key.
+# Indexes into the array that `constants` derives from a key.
 TOKEN_START, TOKEN_BASE, SHINGLE_START, SHINGLE_BASE, SHINGLE_DROP = 0, 1, 2, 3, 4
 TEXT_START, TEXT_BASE, FIGURE_START = 5, 6, 7
 
 
 def mixed(value: Any) -> Any:
-    """The mixer of SplitMix64: a bijection in which each input bit reaches each output bit; of a
-    number in kernels (`mix`), and of an array."""
+    """The mixer of SplitMix64, a bijection in which each input bit affects each output bit; for
+    arrays, and as `mix` for numbers in kernels."""
     value = (value ^ (value >> _S30)) * _FIRST
     value = (value ^ (value >> _S27)) * _SECOND
     return value ^ (value >> _S31)
@@ -57,10 +58,10 @@ def mix_int(value: int) -> int:
 
 
 class HashedText(NamedTuple):
-    """A normalised text in a kernel, of which any part can be hashed and looked up at once.
+    """A normalised text in a kernel, with what is needed to hash and look up any part of it.
 
     ``prefixes`` and ``powers`` are those of `hash_prefixes`, ``kinds`` is the table of words with a
-    kind, and ``start`` what hashes of words begin with.
+    kind, and ``start`` is the start of the hashes of words.
     """
 
     codes: Codes
@@ -72,7 +73,7 @@ class HashedText(NamedTuple):
 
 
 def constants(key: int, width: int) -> Hashes:
-    """Starts and odd bases for the polynomials, from a 64-bit key; the places are named above."""
+    """Starts and odd bases of the polynomials, derived from a 64-bit key; see the indexes above."""
     mask = (1 << 64) - 1
     drawn = [mix_int((key + (place + 1) * _GOLDEN) & mask) for place in range(8)]
     for base in (TOKEN_BASE, SHINGLE_BASE, TEXT_BASE):
@@ -98,10 +99,10 @@ def hash_token(codes: Codes, first: int, last: int, keys: Hashes) -> np.uint64:
 def hash_prefixes(
     codes: Codes, flags: Flags, keys: Hashes, prefixes: Hashes, powers: Hashes
 ) -> np.uint64:
-    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop.
+    """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop; return
+    the hash of the text without white space and punctuation, symbols included.
 
-    Returns the hash of all that is neither white space nor punctuation, symbols included. Each of
-    the two hashes waits for its last step, so one loop for both takes the time of one.
+    Each hash is a chain of dependent steps, so one loop for both takes the time of one.
     """
     base, value, power = keys[TOKEN_BASE], _ZERO, _ONE
     text, text_base = keys[TEXT_START], keys[TEXT_BASE]
@@ -120,7 +121,7 @@ def hash_prefixes(
 
 @subkernel
 def hash_slice(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
-    """`hash_token` of a token shorter than `powers`: what all text before it adds is taken off."""
+    """`hash_token` of a token shorter than `powers`, from the difference of two prefixes."""
     prefixes = text.prefixes
     value = mix(prefixes[last] + (text.start - prefixes[first]) * text.powers[last - first])
     return value if value != _ZERO else _ONE
@@ -128,7 +129,7 @@ def hash_slice(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64
 
 @subkernel
 def bucket_of(table: Hashes, value: np.uint64) -> np.uint64:
-    """The first place of the bucket of `value` in a table of `make_table`."""
+    """Index of the first entry of the bucket of `value` in a table of `make_table`."""
     return (value >> _KIND_BITS) * _BUCKET & np.uint64(table.size - 1)
 
 
@@ -139,7 +140,7 @@ def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
     place = bucket_of(table, value)
     value &= ~_KIND
     while True:
-        # A whole bucket at once: leaving the search early is a branch that is mispredicted.
+        # Compares the whole bucket: leaving the loop early is a branch that is mispredicted.
         found = _ZERO
         for i in range(_BUCKET):
             entry = table[place + i]
@@ -150,7 +151,7 @@ def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
 
 
 def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
-    """`hash_token` of many whole words at once, uint64[n]."""
+    """The `hash_token` of each of many whole words, uint64[n]."""
     codes = np.ascontiguousarray(words).view(np.uint32).reshape(len(words), -1)
     value = np.full(len(words), keys[TOKEN_START])
     for column in codes.T:  # a word is followed by zeros
@@ -159,19 +160,19 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
 
 
 def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 16383, which replace their lowest 14 bits:
-    buckets of four places that are filled from the first on, 0 is free; what finds its bucket full
-    goes into the next one. Of hashes that differ in these bits alone the last one counts."""
+    """A hash table from hashes to kinds, 1 to 16383, which replace the lowest 14 bits of the
+    hash. A bucket has four entries, filled from the first on, 0 is a free one; a full bucket
+    overflows into the next. Of hashes that differ only in these bits the last one counts."""
     values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)
     entries = values | kinds[::-1][last]
     size = int(_BUCKET)
     while size < 5 * len(values) / 2 + 1:
         size *= 2
-    # A bucket lies in one line of the cache: `prefetch` asks for one.
+    # Aligned, so that a bucket is in one cache line, which `prefetch` loads.
     room = np.zeros(size + _LINE, np.uint64)
     table = room[-room.ctypes.data // room.itemsize % _LINE :][:size]
     places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
-    while len(entries):  # the first that wants a free place takes it, all others try the next one
+    while len(entries):  # a free place goes to the first entry that wants it; the others go on
         wanted, first = np.unique(places, return_index=True)
         placed = first[table[wanted] == _ZERO]
         table[places[placed]] = entries[placed]
@@ -209,16 +210,16 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
 
 
 _MAX_WIDTH: Final = 64
-# Of a text with fewer distinct shingles than this share of all, longer ones are tried,
+# If the share of distinct shingles is below _DISTINCT, wider shingles are tried,
 _DISTINCT: Final = 0.6
-_GAIN: Final = 1.6  # and taken if there are so many times more of them.
+_GAIN: Final = 1.6  # and used if this many times more of them are distinct
 
 
 @subkernel
 def _roll(
     hashes: Hashes, count: int, width: int, drop: np.uint64, keys: Hashes, shingles: Hashes
 ) -> int:
-    """Write the hashes of the shingles; returns how many there are.
+    """Write the hashes of the shingles; return their number.
 
     `drop` is the base to the power of the width.
     """
@@ -241,12 +242,11 @@ def _roll(
 def shingle_features(
     hashes: Hashes, count: int, width: int, keys: Hashes
 ) -> tuple[Hashes, NDArray[np.uint32], Hashes]:
-    """The distinct shingles of a text, how often each occurs, and all of them in order; `hashes`
-    are those of its tokens.
+    """The distinct shingles of a text, their counts, and all in order, from its tokens' hashes.
 
-    A text of few different tokens holds most shingles that can be made of them, and so does any
-    other such text. Its shingles are made twice as wide, and again, until they are rare. A text
-    that is written twice keeps its shingles: wider ones are as few.
+    A text of few distinct tokens has most shingles that can be made of them, and so does any other
+    such text. Its shingles are doubled in width until they are rare. A text that is simply repeated
+    keeps its shingles: wider ones are no more distinct.
     """
     shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
     number = _roll(hashes, count, width, drop, keys, shingles)
@@ -254,7 +254,7 @@ def shingle_features(
     features, counts = distinct(shingles, number)
     while features.size < _DISTINCT * number and 2 * width <= _MAX_WIDTH:
         width, drop = 2 * width, drop * drop
-        shingles = np.empty(count, np.uint64)  # what is found so far lies in the other one
+        shingles = np.empty(count, np.uint64)  # the other array has the best so far
         number = _roll(hashes, count, width, drop, keys, shingles)
         wider_order = shingles[:number].copy()
         wider, again = distinct(shingles, number)

@@ -1,4 +1,4 @@
-"""The words of a text that count: what each token is, which are kept, and the clauses they make."""
+"""The words of a text that count: the kind of each token, the tokens kept, and their clauses."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ from dedup_middleware.text.numerals import among, is_wrap
 def _hash_tokens(
     text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
 ) -> None:
-    """Write the hash and the kind of as many tokens as `kinds` holds, and whether their ends turn
-    a clause round; apart from what depends on it, because a mispredicted branch would wait for each
-    look-up. Long tokens are hashed letter by letter."""
+    """Write hash and kind of as many tokens as `kinds` has room for, and whether their ends turn
+    a clause round. This is not done in the loop that uses them, where a mispredicted branch
+    would wait for each look-up. Long tokens are hashed letter by letter."""
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         if last - first < np.uint64(LONG):
@@ -111,8 +111,8 @@ _ONE, _TWO, _POLARITY = np.uint64(1), np.uint64(2), np.uint64(NUMBER - 1)
 
 @subkernel
 def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> None:
-    """Let two ideographs that the dictionary does not join be a word of the list (不敌, 醫院), and
-    what stands before a body, or a longer word that ends with one (保险公司), be a name."""
+    """Make two single ideographs a listed word if the list has it (不敌, 醫院), and make the
+    part before a body, or a longer word that ends with one (保险公司), a name."""
     for token in range(_ONE, np.uint64(kinds.size)):
         first, last, before = np.uint64(cut.starts[token]), np.uint64(cut.ends[token]), token - _ONE
         body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
@@ -143,7 +143,7 @@ _NEARBY: Final = np.uint64(32)  # clauses
 
 @subkernel
 def _name_body(cut: CutText, kinds: NDArray[np.uint16], body: int) -> None:
-    """Let what stands before 公司 or 小区 be a name: a word, or up to three characters that are."""
+    """Make the part before 公司 or 小区 a name: a word, or up to three single characters."""
     first, size = body, 1
     while first > 0 and size == 1 and cut.ends[first - 1] == cut.starts[first]:
         begin, size = cut.starts[first - 1], cut.ends[first - 1] - cut.starts[first - 1]
@@ -154,7 +154,7 @@ def _name_body(cut: CutText, kinds: NDArray[np.uint16], body: int) -> None:
         if ends or counted or (size > 1 and first < body):
             break
         first -= 1
-    before = np.int64(cut.starts[first]) - 1  # a line may have ended in the name
+    before = np.int64(cut.starts[first]) - 1  # a line may end inside the name
     broken = before >= 0 and (cut.codes[before] == SPACE or is_wrap(cut.codes, before))
     for token in range(first, first if broken or body - first > 3 else body):
         kinds[token] = np.uint16(2 * NAME + (FURTHER if token > first else 0))
@@ -165,15 +165,15 @@ def _write_clause(
     clauses: NDArray[np.uint64], endings: Hashes, row: np.uint64, words: np.uint64,
     turn: np.uint64, ending: np.uint64,
 ) -> np.uint64:  # fmt: skip
-    """Write a clause, if it has words; the next row."""
+    """Write a clause if it has words; return the next free row."""
     clauses[row, 0], clauses[row, 1], endings[row] = mix(words), turn, ending
     return row + np.uint64(words != 0)
 
 
 @subkernel
 def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) -> None:
-    """Let turns tell the words of clauses that have the same stems as another one nearby: Петров
-    agreed and Петровский did not, or the other way round."""
+    """Add the turns to the words of clauses whose stems equal those of another clause nearby:
+    Петров agreed and Петровский did not, or the other way round."""
     for row in range(count):
         turn = clauses[row, 1]
         if turn == 0:
@@ -192,14 +192,15 @@ def keep_words(
     codes: Codes, flags: Flags, starts: Places, ends: Places, count: int, sorts: NDArray[np.uint8],
     stops: Hashes, keys: Hashes, hashes: Hashes, clauses: Hashes, cuts: Flags, numbers: Flags,
 ) -> tuple[int, np.uint64, int]:  # fmt: skip
-    """Hashes of the tokens that are neither punctuation nor stop words; moves their places to
-    the front of `starts` and `ends`, and writes to `cuts` whether a clause begins before a token,
-    to `numbers` whether it is a numeral written as a word (1), and says when (3). Returns
-    the number of tokens, the hash of the whole text, and the number of clauses that are written to
-    `clauses`, which has a row for each token. `sorts` says which words the dictionary tags as
-    places.
+    """Hash the tokens that are neither punctuation nor stop words, and the clauses that they form.
 
-    A text of stop words alone keeps them: it says something, so it can be compared.
+    Moves the places of these tokens to the front of `starts` and `ends`; writes to `cuts` whether a
+    clause begins before a token, to `numbers` whether it is a numeral written as a word (1) or a
+    unit of time that says when (3), and to `clauses`, which has a row for each token, words and
+    turn of each clause. `sorts` says which words the dictionary tags as places. Returns the number
+    of tokens, the hash of the whole text, and the number of clauses.
+
+    A text of stop words only keeps them, so that it can be compared.
     """
     room, size = np.empty(LONG + codes.size + 1 + count, np.uint64), LONG + codes.size + 1
     powers, prefixes, endings = room[:LONG], room[LONG:size], room[size:]
@@ -219,7 +220,7 @@ def keep_words(
             while i < last and flags[i] & SEPARATES:
                 i += np.uint64(1)
             value = hashes[token]
-            # Always written, and counted only if it stays: a branch would be mispredicted.
+            # Always written, but overwritten if not counted: a branch would be mispredicted.
             hashes[kept] = value
             starts[kept] = starts[token]
             ends[kept] = ends[token]
@@ -237,7 +238,7 @@ def keep_words(
                 written = _write_clause(clauses, endings, written, words, turn, ending)
                 words = turn = ending = np.uint64(0)
             before = last if says else before
-            # Numerals have places of their own, but 四川 is a name.
+            # Numerals are compared by place, but 四川 is a name.
             plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == np.uint64(NAME)))
             if turning != 0 and plain:
                 more, turned = weigh_parts(text, first, last)
@@ -252,7 +253,7 @@ def keep_words(
             written = _write_clause(clauses, endings, written, words, turn, ending)
         if kept or not count:
             break
-        # The one place that was overwritten.
+        # Restore the only place that was overwritten.
         starts[0], ends[0], hashes[0] = begin, end, earliest
     _part_stems(clauses, endings, written)
     return np.int64(kept), exact, np.int64(written)

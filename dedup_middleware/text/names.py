@@ -1,13 +1,13 @@
 """Names: in Chinese text those of persons, by the tags of the dictionary and by surnames.
 
-Two pages on one template may differ in a name alone (of a team, a winner, a dismissed minister).
-A name is
+Two pages on one template may differ only in a name (of a team, a winner, a minister). A name is
 
 - a word that the dictionary tags as one (`nr`, `nrfg`, `nrt`): of two or three characters if it
   begins with one of `SURNAMES`, of three or more if it is a transliteration (`nrt`), any longer
-  one. Words of two characters that are frequent are left out: they are common nouns (阳光, 王朝);
-- a surname before what jieba leaves of a name that it does not know: one or two single characters
-  that are no frequent words or one of `GIVEN_NAMES`, or a word of two that is tagged as a name;
+  one. Frequent words of two characters are left out: they are common nouns (阳光, 王朝);
+- a surname before the parts into which jieba cuts an unknown given name: one or two single
+  characters that are no frequent words or are among `GIVEN_NAMES`, or a word of two that is tagged
+  as a name;
 - a tagged name of two characters with one more such character behind it.
 
 A name is left out where it says who made the page, which differs from one reprint to the next:
@@ -16,16 +16,16 @@ A name is left out where it says who made the page, which differs from one repri
   or a colon;
 - before 摄;
 - just behind an opening bracket;
-- behind a name that is left out, with nothing but white space and punctuation between them.
+- behind a name that is left out, with only white space and punctuation between them.
 
-Text that is no prose has no such names: if more than three quarters of the tokens are one rare
-character each, what looks like a name there is chance.
+Text that is not prose has no such names: if more than three quarters of the tokens are single rare
+characters, whatever looks like a name is one by chance.
 
-Places and bodies (`ns`, `nt`) are no such names, as copies leave them out or write them otherwise:
-they count only where a clause differs in nothing else, see :mod:`dedup_middleware.text.clauses`.
+Places and bodies (`ns`, `nt`) are not names in this sense, as copies leave them out or write them
+differently: they count only where two clauses differ in nothing else, see
+:mod:`dedup_middleware.text.clauses`.
 
 Only the segmenter `jieba` finds names in Chinese. A user's dictionary adds some by the tag `nr`.
-
 Names in scripts with capital letters: :mod:`dedup_middleware.text.capitals`.
 """
 
@@ -50,17 +50,17 @@ from dedup_middleware.text.characters import (
 )
 from dedup_middleware.text.numerals import among
 
-# What a word may be, together in four bits.
+# What a word may be, a bit each.
 NAME, SURNAME, GIVEN, PLACE = 1, 2, 4, 8
 KIND_BITS: Final = 4
 SURNAMES: Final = "".join(word_lists()["surnames"])
-# Frequent words that are also usual in given names.
+# Frequent words that are also common in given names.
 GIVEN_NAMES: Final = "".join(word_lists()["given"])
 CREDITS: Final = word_lists()["chinese-credits"]
 _BODIES: Final = "学學院队隊司厂廠行"
 _PLACE: Final = 4  # characters of a place at most
-_VERBS: Final = "摄译绘撰"  # rare, but more often behind a name than in it
-_RARE_GIVEN: Final = 4000  # occurrences in jieba's dictionary from which a character is a word
+_VERBS: Final = "摄译绘撰"  # rare characters that follow a name more often than they end it
+_RARE_GIVEN: Final = 4000  # frequency in jieba's dictionary from which a character is a word
 _RARE_NAME: Final = 1000
 _CREDITS: Final = np.array(sorted(ord(word[0]) << 32 | ord(word[1]) for word in CREDITS), np.int64)
 _SHORT_CREDITS: Final = code_set("文图摄译编圖攝譯編")
@@ -81,7 +81,7 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
         given = GIVEN if usual and word not in _VERBS else 0
         return given | (SURNAME if word in SURNAMES else 0)
     if tag.startswith("nt") or (tag.startswith("ns") and len(word) <= _PLACE):
-        # Other bodies have short forms (人大常委会), and agencies say who made the page.
+        # Other bodies are excluded: they have short forms (人大常委会), and agencies are credits.
         return PLACE if word[-1] in _BODIES or tag.startswith("ns") else 0
     name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
     if len(word) == 2:
@@ -92,14 +92,14 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
 
 @subkernel
 def _is_single(text: CutText, token: int, begin: int) -> bool:
-    """Whether a token is one ideograph of a given name that begins at `begin`."""
+    """Whether a token is one ideograph of a given name, in a name that begins at `begin`."""
     single = text.starts[token] == begin and text.ends[token] == begin + 1
     return single and bool(text.sorts[token] & GIVEN) and text.flags[begin] & HAN == HAN
 
 
 @subkernel
 def _is_prose(text: CutText) -> bool:
-    """Whether at most three quarters of the tokens are one rare character each."""
+    """Whether at most three quarters of the tokens are single rare characters."""
     singles, count = np.uint64(0), text.starts.size
     for token in range(np.uint64(count)):
         singles += np.uint64(
@@ -110,12 +110,12 @@ def _is_prose(text: CutText) -> bool:
 
 @subkernel
 def find_names(text: CutText, marks: Flags, rows: Places) -> int:
-    """Write where names begin and end into the first rows of `rows`, and return how many there are.
+    """Write begin and end of each name to the first rows of `rows`; return the number of names.
 
-    `rows` needs one row for each token. Its third and fourth column are set for names with capital
-    letters only, by `read_run`.
+    `rows` needs one row for each token. Its third and fourth columns are set only for names with
+    capital letters, by `read_run`.
 
-    :param marks: what `mark` says of each token; empty: such names are not looked for.
+    :param marks: what `mark` wrote for each token; empty: no names with capitals are searched.
     """
     found, token, before = 0, 0, -1
     chinese, count = _is_prose(text), text.starts.size
@@ -155,7 +155,7 @@ def find_names(text: CutText, marks: Flags, rows: Places) -> int:
 def is_credit(codes: Codes, flags: Flags, begin: int, end: int, before: int) -> bool:
     """Whether the name codes[begin:end] says who made the page.
 
-    :param before: where the name before it ends if that one is a credit, else -1.
+    :param before: the end of the previous name if that is a credit, else -1.
     """
     i = begin - 1
     if i >= 0 and among(np.int64(codes[i]), OPENING):
@@ -178,9 +178,9 @@ def is_credit(codes: Codes, flags: Flags, begin: int, end: int, before: int) -> 
 
 @allocating_subkernel
 def places_of_names(codes: Codes, flags: Flags, names: Places) -> Places:
-    """Where the names that are neither credits nor months begin and end: rows in text order.
+    """Begin and end of the names that are neither credits nor months: rows in text order.
 
-    :param names: what `find_names` gives.
+    :param names: the rows of `find_names`.
     """
     named = np.empty((names.shape[0], 2), np.int32)
     found, before = np.uint64(0), -1

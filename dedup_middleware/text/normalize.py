@@ -1,18 +1,18 @@
-"""The normal form of a text: what duplicates have in common whatever their encoding.
+"""The normal form of a text, equal in duplicates whatever their encoding and typography.
 
 In this order:
 
 1. control, format and default-ignorable characters are dropped (zero-width spaces, byte order
    marks, soft hyphens, directional marks, variation selectors), so that they can't hide a
    duplicate; white space stays;
-2. of more than 30 combining marks in a row the rest is dropped (the Stream-Safe Text Format of
+2. combining marks behind the first 30 in a row are dropped (the Stream-Safe Text Format of
    UAX #15), because canonical reordering is quadratic in their number;
 3. NFKC, lower case, NFKC (width, ligatures, compatibility forms);
-4. Folds: decimal digits of all scripts become ASCII digits, apostrophes become ', the minus sign
+4. folds: decimal digits of all scripts become ASCII digits, apostrophes become ', the minus sign
    becomes a hyphen, a final sigma becomes a sigma, and ё becomes е, as most sites write it.
 
-`normalize` states this in plain Python. Pages rarely pay for it: the table of `characters`
-holds the answer for every character whose form does not depend on its neighbours.
+`normalize` states this in plain Python. Most pages don't need it: the table of `characters` has the
+form of every character whose form does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ORDINARY: Final = re.compile(
 
 @attrs.frozen
 class Special:
-    """The code points that this module treats apart."""
+    """Code points that this module treats specially."""
 
     dropped: frozenset[int]
     folds: Mapping[int, int]
@@ -76,7 +76,7 @@ def special() -> Special:
 
 
 def _class(codes: Iterable[int]) -> str:
-    # Ranges, because `re` tries what lies beyond the BMP one member after the other.
+    # Ranges, because `re` tries single members beyond the BMP one after the other.
     ranges: list[list[int]] = []
     for code in sorted(codes):
         if ranges and ranges[-1][1] == code - 1:
@@ -107,7 +107,7 @@ def compose(text: str) -> str:
 
 def normalize(text: str) -> str:
     """The normal form of `text`, as the head of this module defines it. Never raises."""
-    # Needs no tables of `special`, which take a tenth of a second to build.
+    # Avoids the tables of `special`, which take a tenth of a second to build.
     if _ORDINARY.fullmatch(text):
         return unicodedata.normalize("NFKC", text).lower()
     return compose(text).translate(special().folds)

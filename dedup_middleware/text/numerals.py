@@ -1,11 +1,11 @@
-"""Kernels that read one numeral: Arabic digits, Chinese numerals, and what multiplies them.
+"""Kernels that read one numeral: Arabic digits, Chinese numerals, and their multipliers.
 
-Between digits a comma divides groups of three (1,000), and is a decimal comma before one or two
-digits (15,5), unless more numbers follow (1,2,3) or an ideograph (12,15日). A space divides groups
-of three next to a word in Cyrillic letters (1 200 000 рублей).
+Between digits a comma separates groups of three (1,000), and is a decimal comma before one or two
+digits (15,5), unless more numbers follow (1,2,3) or an ideograph does (12,15日). A space separates
+groups of three next to a word in Cyrillic letters (1 200 000 рублей).
 
-A number is a pair (mantissa, exponent), mantissa * 10**exponent. All work on normalised code
-points, so full-width and other scripts' digits are ASCII already.
+A number is a pair (mantissa, exponent), meaning mantissa * 10**exponent. All kernels read
+normalised code points, in which full-width digits and those of other scripts are ASCII.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dedup_middleware.text.characters import (
 )
 
 _NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
-# Behind these, besides white space, a point and a digit are a fraction: $.5, -.5, (.5.
+# Behind these characters, or white space, a point and a digit begin a fraction: $.5, -.5, (.5.
 _BEFORE_POINT: Final = code_set("([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")
-_WRAPPED: Final = 40  # characters of a line that is taken for a wrapped one
-_LONGEST_ROW: Final = 16  # characters of the groups of a number: trillions
+_WRAPPED: Final = 40  # least characters of a wrapped line
+_LONGEST_ROW: Final = 16  # most characters of a number in groups: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
-_LIMIT: Final = 10**10  # what 亿 may multiply, so that no number overflows
+_LIMIT: Final = 10**10  # largest number that 亿 may multiply, so that none overflows
 _BASE: Final = 0x100000001B3  # of the hashes of words
-_KEY: Final = (1 << 63) - 1  # what counts of a hash
+_KEY: Final = (1 << 63) - 1  # bits of a hash that are kept
 
 
 def pack(word: str) -> int:
@@ -46,18 +46,18 @@ def pack(word: str) -> int:
 
 @subkernel
 def add_letter(value: np.uint64, code: int | np.uint32) -> np.uint64:
-    """The hash of a word with one letter more; that of none is 0."""
+    """Extend the hash of a word by one letter; the hash of the empty word is 0."""
     return (value + np.uint64(code)) * np.uint64(_BASE)
 
 
 @subkernel
 def packed(value: np.uint64) -> int:
-    """What `pack` gives for the letters of a hash."""
+    """The number that `pack` gives for the word with this hash."""
     return np.int64(value & np.uint64(_KEY))
 
 
 def sorted_table(values: dict[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Keys, ascending, and the value of each, for `search`."""
+    """Ascending keys and their values, for `search`."""
     keys = np.array(sorted(values), np.int64)
     return keys, np.array([values[key] for key in keys.tolist()], np.int64)
 
@@ -66,11 +66,11 @@ MONTHS: Final = {
     pack(name): number for number in range(1, 13) for name in word_lists()[f"month-{number}"]
 }
 _MONTH_WORDS, _MONTH_NUMBERS = sorted_table(MONTHS)
-# Letters that multiply an amount of money, right behind it.
+# Letters that multiply an amount of money directly behind it.
 _SCALE_LETTERS, _SCALE_POWERS = np.array(list(map(ord, "kmb"))), np.array([3, 6, 9])
 _MONEY: Final = code_set("$€£¥₹₽₩")
 _FIRST_CYRILLIC: Final = ord("а")
-_LETTERS: Final = 12  # of a word that is read
+_LETTERS: Final = 12  # most letters of a word that is read
 _SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(
     {pack(word): power for power in (3, 6, 9, 12) for word in word_lists()[f"scale-{power}"]}
 )
@@ -78,8 +78,8 @@ PERCENT_WORDS, PER, CENT = (  # and one of the last behind one of those before i
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
 OF: Final = pack("of")
-# Digits, then units with their power of ten. The formal ones (壹, 拾) only begin a numeral
-# in front of a formal unit: 陆 and 伍 are words and names.
+# Digits, then units with their power of ten. Formal ones (壹, 拾) only begin a numeral in front of
+# a formal unit: 陆 and 伍 are words and names.
 _DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
 _FORMAL: Final = dict(zip("壹贰叁肆伍陆柒捌玖貳參陸", (*range(1, 10), 2, 3, 6), strict=True))
 _METRIC: Final = code_set("米克瓦伏安帕焦卡赫")  # units that it multiplies
@@ -102,9 +102,9 @@ _VALUES: Final = by_code_point(_values(), np.int8, _NOTHING)
 
 @subkernel
 def at(codes: Codes, i: int) -> int:
-    """The code point at i, 0 outside of the text; a line break or a tab is a space.
+    """The code point at i, 0 outside of the text; a line break or a tab counts as a space.
 
-    Texts are wrapped anywhere, so `May` and `31` belong together over the end of a line.
+    Texts are wrapped anywhere, so `May` and `31` belong together across the end of a line.
     """
     code = np.int64(codes[i]) if 0 <= i < codes.size else 0
     return 32 if 9 <= code <= 13 else code
@@ -112,9 +112,8 @@ def at(codes: Codes, i: int) -> int:
 
 @subkernel
 def is_wrap(codes: Codes, i: int) -> bool:
-    """Whether a line ends at i in the middle of a sentence, as in texts of a fixed width: it has 40
-    characters at least, and the next one begins with no space. Headings, lists and bylines are
-    shorter."""
+    """Whether a line ends at i inside a sentence, as in texts of a fixed width: it has at least
+    40 characters, and no space begins the next line. Headings, lists and bylines are shorter."""
     if codes[i] != _NEW_LINE or i < _WRAPPED or at(codes, i + 1) == 32:
         return False
     long = True
@@ -125,7 +124,7 @@ def is_wrap(codes: Codes, i: int) -> bool:
 
 @subkernel
 def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
-    """Whether a number is among some few."""
+    """Whether a number is among a few members."""
     found = False
     for member in members:
         found = found or member == code
@@ -134,46 +133,46 @@ def among(code: int, members: NDArray[np.uint32] | NDArray[np.int64]) -> bool:
 
 @subkernel
 def chinese_digit(code: int) -> int:
-    """0 to 9, or -1."""
+    """The value of a Chinese digit, 0 to 9; -1 for any other character."""
     value = of_code_point(_VALUES, code)
     return value % 10 if 0 <= value < 20 else -1
 
 
 @subkernel
 def chinese_unit(code: int) -> int:
-    """The power of ten of 十 百 千 万 亿, or 0."""
+    """The power of ten of 十 百 千 万 亿; 0 for any other character."""
     value = of_code_point(_VALUES, code)
     return -value % 10 if value < 0 else 0
 
 
 @subkernel
 def is_formal(code: int) -> bool:
-    """Whether it is a numeral of accounts: 壹 to 玖, 拾, 佰, 仟."""
+    """Whether a character is a formal numeral of accounts: 壹 to 玖, 拾, 佰, 仟."""
     value = of_code_point(_VALUES, code)
     return value <= -10 or 10 <= value < 20
 
 
 @subkernel
 def is_digit(codes: Codes, i: int) -> bool:
-    """Whether there is an ASCII digit at i (which may lie outside)."""
+    """Whether there is an ASCII digit at i, which may lie outside of the text."""
     return 0 <= i < codes.size and 48 <= codes[i] <= 57
 
 
 @subkernel
 def is_letter(codes: Codes, i: int) -> bool:
-    """Whether there is a small ASCII letter at i (which may lie outside)."""
+    """Whether there is a lower-case ASCII letter at i, which may lie outside of the text."""
     return 0 <= i < codes.size and 97 <= codes[i] <= 122
 
 
 @subkernel
 def is_cyrillic(codes: Codes, i: int) -> bool:
-    """Whether there is one of the letters а to џ at i (which may lie outside)."""
+    """Whether there is one of the letters а to џ at i, which may lie outside of the text."""
     return _FIRST_CYRILLIC <= at(codes, i) < _FIRST_CYRILLIC + 48
 
 
 @subkernel
 def _are_digits(codes: Codes, first: int, last: int) -> bool:
-    """Whether the characters from `first` to `last` - 1 are digits, and the next one is none."""
+    """Whether the characters from `first` to `last` - 1 are digits, and the next one is not."""
     some = first < last
     for i in range(first, last):
         some = some and is_digit(codes, i)
@@ -182,14 +181,14 @@ def _are_digits(codes: Codes, first: int, last: int) -> bool:
 
 @subkernel
 def _spaced_end(codes: Codes, first: int) -> int:
-    """Where a number ends whose groups of three digits are divided by spaces; 0 if it is none."""
+    """End of a number whose groups of three digits are separated by spaces; 0 if it is not one."""
     end = first
     while is_digit(codes, end) and end - first < 4:
         end += 1
     head, longest = end, end + _LONGEST_ROW
     while at(codes, end) == 32 and codes[end] == 32 and _are_digits(codes, end + 1, end + 4):
         end += 4
-        if end > longest:  # a table; its end is not looked for at each of its numbers
+        if end > longest:  # a table; don't search for its end from each of its numbers
             return 0
     row = at(codes, first - 1) == 32 and is_digit(codes, first - 2)
     if end == head or head - first > 3 or row:
@@ -200,7 +199,7 @@ def _spaced_end(codes: Codes, first: int) -> int:
 
 @subkernel
 def _point_end(codes: Codes, first: int, point: int) -> int:
-    """Where a fraction behind a decimal point ends; 0 if it is none."""
+    """End of a fraction behind a decimal point; 0 if there is none."""
     after_point = first > 1 and codes[first - 1] == _POINT and is_digit(codes, first - 2)
     if at(codes, point) != _POINT or not is_digit(codes, point + 1) or after_point:
         return 0
@@ -212,7 +211,7 @@ def _point_end(codes: Codes, first: int, point: int) -> int:
 
 @subkernel
 def _decimal_end(codes: Codes, first: int, comma: int) -> int:
-    """Where a fraction of one or two digits behind a decimal comma ends; 0 if it is none."""
+    """End of a fraction of one or two digits behind a decimal comma; 0 if there is none."""
     if at(codes, comma) != _COMMA or not is_digit(codes, comma + 1):
         return 0
     end = comma + 2 if not is_digit(codes, comma + 2) else comma + 3
@@ -225,7 +224,7 @@ def _decimal_end(codes: Codes, first: int, comma: int) -> int:
 
 @subkernel
 def is_led_by_point(codes: Codes, i: int) -> bool:
-    """Whether the digit at i is the first one of a fraction without a zero before it: .5 is 0.5."""
+    """Whether the digit at i begins a fraction without a leading zero: .5 is 0.5."""
     if at(codes, i - 1) != _POINT:
         return False
     before = at(codes, i - 2)
@@ -234,9 +233,9 @@ def is_led_by_point(codes: Codes, i: int) -> bool:
 
 @subkernel
 def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
-    """The number that starts with the digit at i: mantissa, exponent, end.
+    """Read the number that starts with the digit at i: mantissa, exponent, end.
 
-    Thousands are divided into groups of three. A point and digits are a fraction, unless there are
+    Thousands are separated in groups of three. A point and digits are a fraction, unless there are
     two points: 2020.4.3 is three numbers.
     """
     first, mantissa, digits = i, 0, 0
@@ -272,7 +271,7 @@ def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 
 @subkernel
 def run_end(codes: Codes, i: int) -> int:
-    """Where the run of Chinese digits and units that begins at i ends."""
+    """End of the run of Chinese digits and units that begins at i."""
     while i < codes.size and (chinese_digit(codes[i]) >= 0 or chinese_unit(codes[i]) > 0):
         i += 1
     return i
@@ -280,7 +279,7 @@ def run_end(codes: Codes, i: int) -> int:
 
 @subkernel
 def positional(codes: Codes, first: int, last: int) -> int:
-    """The value of digits in a row (二〇二〇), or -1 if there is a unit or too many digits."""
+    """The value of a row of Chinese digits (二〇二〇); -1 if there is a unit or too many digits."""
     if last - first > MAX_DIGITS:
         return -1
     value = 0
@@ -294,7 +293,7 @@ def positional(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
-    """The value of digits with units (两万三千) and where it ends; -1 if it is no number.
+    """The value of Chinese digits with units (两万三千), -1 if they are no number; and its end.
 
     A last digit right after 百, 千 or 万 counts tens, hundreds or thousands: 三万五 is 35000.
     """
@@ -332,7 +331,7 @@ def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
-    """The power of ten of the units from i on (百万 is 6) and where they end."""
+    """The total power of ten of the units from i on (百万 is 6), and their end."""
     power = 0
     begin = i
     if i + 1 < codes.size and at(codes, i) == 32 and chinese_unit(codes[i + 1]) >= 4:
@@ -347,8 +346,8 @@ def chinese_scale(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def word_after(codes: Codes, i: int) -> tuple[int, int]:
-    """The word of Latin or Cyrillic letters that starts at i, packed, and where it ends; 0 if there
-    is none, or it is too long."""
+    """The word of Latin or Cyrillic letters that starts at i, packed, and its end; the word is 0
+    if there is none, or if it is too long."""
     value, first, cyrillic = np.uint64(0), i, is_cyrillic(codes, i)
     while is_cyrillic(codes, i) if cyrillic else is_letter(codes, i):
         value = add_letter(value, codes[i])
@@ -360,8 +359,8 @@ def word_after(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def word_before(codes: Codes, end: int) -> tuple[int, int]:
-    """The word of Latin letters that ends at `end`, packed, and where it begins; 0 and `end` if
-    there is none, or it is too long."""
+    """The word of Latin letters that ends at `end`, packed, and its begin; 0 and `end` if there
+    is none, or if it is too long."""
     begin, value = end, np.uint64(0)
     while is_letter(codes, begin - 1):
         begin -= 1
@@ -374,7 +373,7 @@ def word_before(codes: Codes, end: int) -> tuple[int, int]:
 
 @subkernel
 def search(word: int, words: NDArray[np.int64], values: NDArray[np.int64]) -> int:
-    """The value of a word in a sorted table, found by bisection; 0 for none."""
+    """The value of a word in a sorted table, found by bisection; 0 if it is not there."""
     low, high = 0, words.size
     while low < high:
         middle = (low + high) >> 1
@@ -393,7 +392,7 @@ def month(packed: int) -> int:
 
 @subkernel
 def scale_after(codes: Codes, i: int) -> tuple[int, int]:
-    """The power of ten of the word at i (thousand, тыс., Mio.), and where it ends; 0 for none."""
+    """The power of ten of the word at i (thousand, тыс., Mio.), 0 if there is none; and its end."""
     word, end = word_after(codes, i)
     short = at(codes, end) == _POINT and at(codes, end + 1) == 32 and end - i <= 4
     cyrillic = is_cyrillic(codes, i) and is_cyrillic(codes, end + 2)
@@ -403,8 +402,8 @@ def scale_after(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def scale_letter(codes: Codes, first: int, end: int) -> tuple[int, int]:
-    """The power of ten of the letter at `end` behind an amount of money that begins at `first`, or
-    before a currency, and where it ends; 0 for none: $3m, £20k, 3 M€."""
+    """The power of ten of the letter at `end` behind an amount of money that begins at `first`,
+    or before a currency, and its end; the power is 0 if there is none: $3m, £20k, 3 M€."""
     letter = end + 1 if at(codes, end) == 32 and among(at(codes, end + 2), _MONEY) else end
     power = 0
     for place in range(_SCALE_LETTERS.size):

@@ -1,8 +1,8 @@
 """Lines of a page that say nothing of its subject: adverts, buttons, addresses, picture credits.
 
-An extractor leaves some of them between the paragraphs of an article, and each site has others. So
-that two pages with one article are not told apart by them, they are not compared. Only whole lines
-of a few forms are meant; other captions, standfirsts and sources are compared.
+An extractor leaves some of them between the paragraphs of an article, and they differ from site to
+site, so they are left out of the comparison. Only whole lines of a few forms are meant; other
+captions, standfirsts and sources are compared.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
 
-_LONGEST: Final = 160  # characters of such a line, and of one in Chinese that is a sentence
+_LONGEST: Final = 160  # most characters of such a line, and of one that is a Chinese sentence
 _LONGEST_SENTENCE: Final = 40
-LONGEST: Final = 320  # of one that reserves rights
+LONGEST: Final = 320  # most characters of a line that reserves rights
 _SENTENCE_ENDS: Final = ("。", "。”")
-_MOST_CREDIT: Final = 8  # words of a picture's credit
-# What may stand before and around such a line.
+_MOST_CREDIT: Final = 8  # most words of a picture's credit
+# Characters that may stand before such a line.
 OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
 BUTTONS: Final = frozenset(word_lists()["buttons"])
@@ -32,19 +32,19 @@ _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|ка
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
 _ON_NETWORKS: Final = rf"(?:our |the )?(?:{_NETWORKS})\b"
-#: in an invitation, the words behind the name of the first network; no other part is captured
+#: the words behind the name of the first network in an invitation; the only group of the pattern
 _BEHIND: Final = "(.*)"
-_INVITING: Final = frozenset(word_lists()["inviting"])  # words that stand there
+_INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand there
 _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
-_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than what a caption says
+_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
-#: forms of a line from its first to its last character, each behind its first words, by which
-#: `suspects` finds it; _ is a space
+#: patterns of whole lines, each behind the first words by which `suspects` finds the line; _ is a
+#: space
 _FORMS: Final = (
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
@@ -62,7 +62,7 @@ _FORMS: Final = (
         "page seite página pagina страница стр",
         r"(?:page|seite|página|pagina|страница|стр\.?) \d{1,3} ?(?:of|von|sur|de|di|из|/) ?\d{1,3}",
     ),
-    # Names have no numerals, and behind most verbs stands one of these characters.
+    # Names have no numerals, and behind most verbs one of these characters follows.
     (
         "图片 图源 题图 圖片 摄影",
         r"(?:图片来源|图源|题图来源|圖片來源|摄影)\s*[:：|/]"
@@ -134,20 +134,20 @@ _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
 AGENCIES: Final = word_lists()["picture-agencies"]
-# The credit of a picture names somebody: other words of five letters and more are a caption.
+# The credit of a picture names somebody: with other words of five or more letters it is a caption.
 _CREDIT: Final = re.compile(
     r"(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
     r"[^:]{0,12}:(.+)",
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
-# Who wrote a page: names behind a word for it, or before "contributed".
+# Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
 
 
 def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
-    # A line can be read in one way only: with two for each comma its time would double with each.
+    # Only one way to match a line: with two for each comma the time would double with each.
     return rf"{_NAME}(?:,?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
 
 
@@ -163,11 +163,11 @@ _AUTHORS: Final = re.compile(
     rf"|(?:The )?{_NAMES} contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"
 )
-# How to write to somebody: behind names nothing else stands there.
+# How to contact an author: behind the names nothing else may stand.
 _CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
-_MOST_CONTACT: Final = 12  # words
+_MOST_CONTACT: Final = 12  # most words of such a line
 _CONTACTING: Final = frozenset(word_lists()["contacting"])
-# What reserves rights, to the end of a line without a numeral but years.
+# A line that reserves rights, without numerals other than years.
 _RIGHTS: Final = re.compile(
     r"(?:this (?:\w+ ){0,2}(?:document|article|material|story|content|work) "
     r"(?:is (?:subject to|protected by) copyright|is available only for"
@@ -179,31 +179,31 @@ _RIGHTS: Final = re.compile(
     r"|(?:перепечатка|при (?:использовании|цитировании|перепечатке)) (?:\w+ ){0,3}"
     r"(?:материалов|материала)\b)"
 )
-# How to cite a page; the caption of a picture, with its credit.
+# How to cite a page; and the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
-_LONGEST_CAPTION: Final = 80  # characters of one without a day
+_LONGEST_CAPTION: Final = 80  # most characters of a caption without a day
 _CAPTION: Final = re.compile(
     rf"\D{{0,{_LONGEST_CAPTION}}}"
     r"\((?:image|photo|picture|pic|foto|bild|фото|credit)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
 )
-# A longer one with the credit of an agency, which is also the source of a report where it gives no
-# day: "(AFP/Reuters)". Any numeral but the day is news.
+# A longer caption must have a day and the credit of an agency: without a day "(AFP/Reuters)" is
+# also the source of a report. Any numeral but the day is news.
 _WIRES: Final = rf"(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
 _WIRE: Final = rf"[^().\d]{{1,60}}{_WIRES}"
 _WIRE_CAPTION: Final = re.compile(
     r"(?P<said>[^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )(?P<by>[^()\d]{1,60})"
     rf"|(?P<brackets>{_WIRE}))\)\W{{0,3}}"
     r"|(?P<told>.{1,280}[.!?”\"’)]) ?(?:photo )?credit: (?P<credit>[^.!?\d]{2,60})"
-    # Without a look at the end first, each quotation mark of a line would be tried.
+    # Check the end first, or each quotation mark of a line would be tried.
     rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )
-_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|")  # of a picture in a row of them
-# What a line that reserves rights says behind its beginning; with other words it is news.
+_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|")  # number of a picture in a series
+# The words behind the beginning of a line that reserves rights; with other words it is news.
 _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
     r"|forbidden|non-?commercial|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
-CREDIT_ENDS: Final = 4  # characters, from the bracket behind the credit of a caption on
+CREDIT_ENDS: Final = 4  # most characters from the bracket behind a caption's credit on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _NOTICES: Final = (
@@ -214,7 +214,7 @@ _BYLINES: Final = (
     "by_ story written posted words text von автор текст additional reporting writing editing "
     "compiled translated photographs"
 )
-# Two characters say of most lines that no pattern of a kind can match, which takes a microsecond.
+# The first two characters rule out most patterns for most lines, which saves a microsecond each.
 _BEGINNING: Final = 2
 
 
@@ -227,7 +227,7 @@ _FORMS_BEGIN: Final = _beginnings(" ".join(words for words, _ in _FORMS)).union(
 )
 _NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
 _CHINESE_NOTICES: Final = _beginnings(NOTICES)
-#: beginnings of all forms but buttons, numbers in a gallery, and Chinese rows
+#: beginnings of all forms except buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = " ".join(
     (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES)
 )
@@ -235,7 +235,7 @@ _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 
 
 def _is_names(words: str) -> bool:
-    """Whether all longer words are capitalised, or belong to the names of agencies.
+    """Whether all longer words are capitalised, or belong to names of agencies.
 
     >>> _is_names(" Ann Shepherd/picture alliance"), _is_names(" explosion destroys the quay")
     (True, False)
@@ -247,7 +247,7 @@ def _is_names(words: str) -> bool:
 
 
 def _invites(words: str) -> bool:
-    """Whether nothing is said behind the name of a network but other names and where to click.
+    """Whether behind the name of a network there are only other names and instructions to click.
 
     >>> _invites(", Twitter and @lake for more."), _invites(" as ministers resign")
     (True, False)
@@ -259,7 +259,7 @@ def _invites(words: str) -> bool:
 
 
 def _reserves(lower: str) -> bool:
-    """Whether a line, in lower case, reserves rights and has no numeral but years.
+    """Whether a line, in lower case, reserves rights and has no numerals other than years.
 
     >>> _reserves("all rights reserved. no part may be reproduced."), _reserves("all rights are 3")
     (True, False)
@@ -274,7 +274,7 @@ def _reserves(lower: str) -> bool:
 
 
 def _addresses(text: str) -> bool:
-    """Whether all words are names, addresses, or say that somebody can be written to there.
+    """Whether a line consists of names, addresses, and words that say how to write to somebody.
 
     >>> _addresses("Email Ann Shepherd at ann@lake.example or follow her @annshepherd.")
     True
@@ -288,7 +288,7 @@ def _addresses(text: str) -> bool:
 
 
 def _is_by(text: str) -> bool:
-    """Whether a line says who wrote the page, or how to write to them, and nothing else.
+    """Whether a line says only who wrote the page, or how to write to them.
 
     >>> _is_by("Reporting by Ann Shepherd; editing by Bob Stone")
     True
@@ -312,7 +312,7 @@ def _has_form(text: str) -> bool:
 
 
 def reserves_rights(line: str) -> bool:
-    """Whether a line says that the page may not be copied, and nothing else.
+    """Whether a line says only that the page may not be copied.
 
     >>> reserves_rights("All rights reserved."), reserves_rights("All rights are lost")
     (True, False)
@@ -322,7 +322,7 @@ def reserves_rights(line: str) -> bool:
 
 
 def _is_chinese(lower: str) -> bool:
-    """Whether a line is one of `chineselines`."""
+    """Whether a line, in lower case, is one of those of `chineselines`."""
     return not lower.isascii() and (_is_chinese_notice(lower) or is_chinese_line(lower))
 
 
@@ -337,7 +337,7 @@ def _is_notice(lower: str) -> bool:
 
 
 def _is_caption(text: str, lower: str) -> bool:
-    """Whether a line, also given in lower case, is a caption that ends with its credit.
+    """Whether a line is a caption that ends with its credit; `lower` is the line in lower case.
 
     >>> lines = "On March 4, 2031 (Ann/Reuters)", "He left. (AP)", "He left. Credit: a spy there"
     >>> [_is_caption(line, line.lower()) for line in lines]
@@ -346,7 +346,7 @@ def _is_caption(text: str, lower: str) -> bool:
     if _CAPTION.fullmatch(lower):
         return True
     found = _WIRE_CAPTION.fullmatch(lower)
-    # In capitals only, nothing says what is a name.
+    # In a line of capitals names can't be recognised.
     if found is None or len(text) != len(lower) or text.isupper():
         return False
     named = (text[slice(*found.span(name))] for name in ("by", "credit") if found[name])
@@ -361,7 +361,7 @@ def _is_caption(text: str, lower: str) -> bool:
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
-    Callers look only at lines that `suspects` finds: what is added here belongs there too.
+    Callers check only the lines that `suspects` finds: a new form must be added there too.
 
     >>> [is_page_line(line) for line in ("Share this story", "Photo: Ann Shepherd", "Share prices")]
     [True, True, False]

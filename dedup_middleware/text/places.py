@@ -1,10 +1,10 @@
-"""Places of numerals, symbols and names: for each of them the letters around it, and its value.
+"""Places of numerals, symbols and names: the letters around each of them, with its value.
 
-Two pages on one template say other things in the same places, so a figure is compared with the
-one in the same place of the other page, not with all that occur there. A **place** is the text
-on either side of a numeral: two ideographs, kana or syllables, or six letters of an alphabet.
-White space and punctuation are passed over, and another numeral counts as one ideograph whatever
-its value, so that 10:30 and 11:45 stand in the same places.
+Pages on one template say different things in the same places, so a figure is compared with the one
+in the same place of the other page, not with all its figures. A **place** is the text on both sides
+of a numeral: two ideographs, kana or syllables, or six letters of an alphabet. White space and
+punctuation are skipped, and another numeral counts as one ideograph whatever its value, so that
+10:30 and 11:45 stand in the same places.
 
 A date line (3月2日电) says when an agency sent a report, which differs from one reprint to the
 next: its figures have no place.
@@ -13,24 +13,23 @@ Names have places too (see :mod:`dedup_middleware.text.names`); around a name, o
 one ideograph each, as numerals do.
 
 Stars, suns, chess men, Braille and private-use characters say something that no letter says. A
-**run** of such symbols, with white space between them or not, has a place as a figure has, and what
-it is worth is its characters in order. So ★★★★★ and ★☆☆☆☆ between the same letters make other
-pages; a run that only one of two pages has says nothing. No run has a place that decorates:
+**run** of such symbols, with or without white space between them, has a place as a figure has, and
+its value is its characters in order. So ★★★★★ and ★☆☆☆☆ between the same letters make different
+pages; a run that only one of two pages has is ignored. Decoration has no place:
 
 - one bullet (■ ● ▶ → ★ ...) at the beginning of a line, since each site has another;
-- a run of nothing but | ~ + © ® and the like, which separate, or follow names;
-- one without a letter or a numeral within reach.
+- a run of only | ~ + © ® and the like, which separate, or follow names;
+- a run without a letter or a numeral within reach.
 
 What belongs to a numeral (-, $, >) is part of its value instead, see
 :mod:`dedup_middleware.text.signs`.
 
-An **entry** has 24 bits: 16 of the place, 8 of the value. Pages keep the smallest entries they
-have, so entries come in ranges by their importance: the figures below `SYMBOLS`, the runs of
-symbols below `NAMES`, the names below `SECONDS`, and
-from there on a second entry for each figure and run, with other bits of its place and of its value.
-It uses bits that would stay free, and a changed figure then goes unseen once in 65,536 times
-instead of once in 256. Of the names with capital letters those of several words lie below
-`SINGLES`, those of one word above.
+An **entry** has 24 bits: 16 of the place, 8 of the value. A page's record keeps its smallest
+entries, so entries lie in ranges by importance: figures below `SYMBOLS`, runs of symbols below
+`NAMES`, names below `SECONDS`, and from there on a second entry for each figure and run, with other
+bits of its place and value. Second entries use room that would stay free; with them a changed
+figure is missed once in 65,536 times instead of once in 256. Of names with capital letters, those
+of several words lie below `SINGLES` and those of one word above.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ from dedup_middleware.text.numerals import among, at
 
 WIDTH: Final = 6  # letters on each side
 WIDE: Final = 3  # letters that an ideograph, a kana, a syllable or a numeral counts for
-_LONG: Final = 3  # characters of a name from which on the last one does not count
-REACH: Final = 24  # characters that are looked at on each side
+_LONG: Final = 3  # characters; of a name of at least so many the last one does not count
+REACH: Final = 24  # characters on each side that are searched for letters
 FREE: Final = 0xFFFFFF  # no entry has this value
 SYMBOLS: Final = 0x7000  # the first place of symbols
 NAMES: Final = 0x8000  # the first place of a name
@@ -76,7 +75,7 @@ _DAY, _MONTH, _YEAR = map(ord, "日月年")
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
 _NO_LINE, _WANTS_MONTH, _WANTS_YEAR = 0, 1, 2
 DIVIDERS: Final = "|~+©®°¦¬￨"
-# Single ones at the beginning of a line: geometric shapes, stars and all arrows.
+# Bullets at the beginning of a line: geometric shapes, stars and all arrows.
 _GEOMETRIC, _SHAPES_END = 0x25A0, 0x2600
 _ARROWS, _ARROWS_END = 0x2190, 0x2200
 _DINGBAT_ARROWS, _DINGBATS_END = 0x2794, 0x27C0
@@ -109,7 +108,7 @@ def _ends_date_line(codes: Codes, last: int) -> bool:
 def _beside(
     text: NamedText, i: int, step: int, value: np.uint64, other: int
 ) -> tuple[np.uint64, bool]:
-    """Take the letters from i on, outwards, into a hash; and whether there is a letter.
+    """Hash of the letters from i on, outwards, starting from `value`; and whether there is one.
 
     Names from row `other` on, in the direction of `step`, count as one letter each; -1: none does.
     """
@@ -139,7 +138,7 @@ def _beside(
 
 @subkernel
 def _around_name(text: NamedText, name: int) -> tuple[np.uint64, bool]:
-    """The hash of the letters on both sides of a row of `names`, and whether there are any."""
+    """Hash of the letters on both sides of a row of `names`, and whether there are any."""
     first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
     place, left = _beside(text, first - 1, -1, text.keys[FIGURE_START], name - 1)
     place = place * text.keys[TEXT_BASE] + np.uint64(_SIDE)
@@ -149,21 +148,21 @@ def _around_name(text: NamedText, name: int) -> tuple[np.uint64, bool]:
 
 @subkernel
 def _entry(place: np.uint64, value: np.uint64) -> np.uint32:
-    """16 bits of a place and the lowest 8 of a value."""
+    """The entry of 16 bits of a place and the lowest 8 bits of a value."""
     entry = np.uint32(place << np.uint64(8) | (value & np.uint64(0xFF)))
     return entry if entry != FREE else np.uint32(FREE - 1)
 
 
 @subkernel
 def _second(place: np.uint64) -> np.uint64:
-    """Other bits of a place, for a second entry."""
+    """Other bits of a place, for the second entry."""
     return np.uint64(SECONDS) | (place >> np.uint64(35) & np.uint64(0x3FFF))
 
 
 @subkernel
 def _name_entry(text: NamedText, name: int) -> np.uint32:
-    """The entry of a Chinese name. Of three characters and more the last one does not count: it
-    may be part of the next word, or be missing."""
+    """The entry of a Chinese name. The last of three or more characters is ignored: it may be
+    part of the next word, or be missing."""
     first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
     place = mix(_around_name(text, name)[0])
     last = last if last - first < _LONG else last - 1
@@ -196,7 +195,7 @@ def is_symbol(flags: np.uint8) -> bool:
 
 @subkernel
 def symbols_dominate(flags: Flags, words: int) -> bool:
-    """Whether a text has more symbols than words, symbols that are words (emoji) not counted."""
+    """Whether a text has more symbols than words; emoji are words, not symbols."""
     symbols = np.uint64(0)
     for i in range(np.uint64(flags.size)):
         symbols += np.uint64(flags[i] & SYMBOL == SYMBOL)
@@ -213,7 +212,7 @@ def is_bullet(code: int) -> bool:
 
 @subkernel
 def is_blank(code: int) -> bool:
-    """Whether it is white space that the normal form leaves."""
+    """Whether a character is white space that remains in the normal form."""
     return code in (0x20, 0x85, 0x2028) or 9 <= code <= 13 or 0x1C <= code <= 0x1F
 
 
@@ -229,7 +228,7 @@ def _begins_line(codes: Codes, i: int) -> bool:
 
 @subkernel
 def read_symbols(text: NamedText, first: int) -> tuple[bool, np.uint64, int]:
-    """The run that begins with a symbol: whether it has a place, its value, and its end."""
+    """Read the run that begins with a symbol: whether it has a place, its value, and its end."""
     value, i, end, count = text.keys[TEXT_START], first, first, 0
     divides = True
     while i < text.codes.size:
@@ -249,8 +248,7 @@ def read_symbols(text: NamedText, first: int) -> tuple[bool, np.uint64, int]:
 def _locate_symbols(
     text: NamedText, where: Places, rows: NDArray[np.int64], entries: Codes, count: int
 ) -> int:
-    """Write the entries of the runs of symbols that are no part of a figure; returns their number
-    added to `count`."""
+    """Write the entries of the runs of symbols outside figures; return the new `count`."""
     base, start = text.keys[TEXT_BASE], text.keys[FIGURE_START]
     row, done = 0, 0
     for candidate in range(where.size):
@@ -280,8 +278,8 @@ def _locate_symbols(
 
 @subkernel
 def _placed_as(rows: NDArray[np.int64], row: int) -> int:
-    """The row whose place a figure takes: its own, but a month behind its day changes places with
-    it, so that 5 March and March 5 have the same entries."""
+    """The row whose place a figure gets: its own, except that a month behind its day swaps
+    places with it, so that 5 March and March 5 have the same entries."""
     if row + 1 < rows.shape[0] and rows[row + 1, 3] < rows[row, 3]:
         return row + 1
     if row > 0 and rows[row, 3] < rows[row - 1, 3]:
@@ -293,14 +291,14 @@ def _placed_as(rows: NDArray[np.int64], row: int) -> int:
 def locate(
     text: NamedText, where: Places, rows: NDArray[np.int64], values: Hashes, dated: Flags
 ) -> Codes:
-    """The entries of the figures outside date lines, two each, of the runs of symbols, two each,
-    and of the names that are no credits, one each.
+    """The entries of the figures outside date lines (two each), of the runs of symbols (two each),
+    and of the names that are no credits (one each).
 
-    :param text: the flags of names of months among the figures become those of numerals, and units.
-    :param where: what `candidates` gives.
-    :param rows: what `find_figures` gives.
-    :param values: the hash of the value of each row.
-    :param dated: becomes 0 for each row outside date lines.
+    :param text: the flags of months among the figures are changed to those of numerals and units.
+    :param where: the indexes that `_candidates` found.
+    :param rows: the rows of `find_figures`.
+    :param values: hash of the value of each row.
+    :param dated: set to 0 for each row outside date lines.
     """
     codes, flags, names = text.codes, text.flags, text.names
     for row in range(rows.shape[0]):

@@ -1,8 +1,8 @@
-"""The part of a text that is compared: character references are decoded; links to other pages,
-and lines that say nothing of its subject, are left out.
+"""The part of a text that is compared: with character references decoded, and without links to
+other pages and lines that say nothing of the subject.
 
-Texts that an extractor took out of a page often hold them: feeds and JSON-LD escape HTML once
-more, and a list of headlines under "Read also" stays below the article.
+Texts that an extractor took out of a page often have them: feeds and JSON-LD escape HTML once more,
+and a list of headlines under "Read also" stays below the article.
 """
 
 from __future__ import annotations
@@ -36,21 +36,19 @@ from dedup_middleware.text.pagelines import (
     reserves_rights,
 )
 
-# Which lines are to be looked at, by their first and last characters.
-#
-# Whether a line says nothing of its subject is decided in Python, which takes a microsecond a line:
-# a third of a page's time if it were asked of each. So one kernel names the few lines that have to
-# be looked at. It may name others. Of those that `pagelines` and this module know none is missing,
-# but for lines with the sign of the unit kelvin in place of a k, and labels with more than a
-# hundred blanks: these stay.
+# Finding the lines to examine, by their first and last characters.
+# Whether a line says nothing of its subject is decided in Python, a microsecond a line: done for
+# each line, it would take a third of a page's time. So one kernel finds the few suspects. It may
+# find too many, but misses none that `pagelines` and this module know, except lines with the kelvin
+# sign in place of a k, and labels with more than a hundred blanks: these stay.
 
 _FORM, _NUMBERED, _LABEL, _END = 1, 2, 4, 8
-_BITS: Final = 16  # of a place in the table
+_BITS: Final = 16  # bits of an index into the table
 _BASE: Final = 0x9E3779B97F4A7C15
-_FIRST_END: Final = 1  # where the hash of an ending starts, so that it is no beginning
+_FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _COLON, _WIDE_COLON, _CLOSED = map(ord, "\n @./:：)")
-_LONGEST_NUMBER: Final = 12  # characters of "12 of 34 |"
+_LONGEST_NUMBER: Final = 12  # most characters of "12 of 34 |"
 _I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
@@ -63,7 +61,7 @@ _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video
 
 
 def _pairs() -> NDArray[np.bool_]:
-    """Where the pairs are of which each Chinese line about the page has one."""
+    """Table of the pairs of characters of which each Chinese line about the page has one."""
     table = np.zeros(1 << 16, np.bool_)
     for first, second in map(tuple, PAIRS):
         table[(ord(first) << 5 ^ ord(second)) % table.size] = True
@@ -80,14 +78,14 @@ def _hash(codes: Iterable[int], value: int = 0) -> int:
 
 
 def _in_any_case(word: str) -> Iterable[str]:
-    """A word of small letters, and all others that become it; ASCII letters stay small."""
+    """A lower-case word, and all others with this lower case; ASCII letters stay lower case."""
     letters = ((one,) if one.isascii() else {one, one.upper()} for one in word)
     return map("".join, itertools.product(*letters))
 
 
 def _make_table() -> NDArray[np.uint8]:
-    """What lines begin and end with, in small letters, by hashes: of words four characters count, _
-    is a space; labels are whole lines, or what stands before a colon."""
+    """Table, by hash, of what lines begin and end with, in lower case. Four characters of a word
+    count, _ is a space; labels are whole lines, or the part before a colon."""
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*_LABELS, *BUTTONS, "more stories"}]
@@ -108,20 +106,20 @@ _TABLE: Final = _make_table()
 
 @subkernel
 def _small(code: np.uint32) -> np.uint64:
-    """An ASCII letter as a small one."""
+    """An ASCII letter in lower case."""
     capital = code - np.uint32(65) < np.uint32(26)
     return np.uint64(code) + np.uint64(32 * capital)
 
 
 @subkernel
 def _is_blank(code: int) -> bool:
-    """Whether `str.strip` takes it away."""
+    """Whether `str.strip` removes a character."""
     return 9 <= code <= 13 or 28 <= code <= 32 or (code > 32 and among(code, _BLANKS))
 
 
 @subkernel
 def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
-    """What the table says of raw[first:last], of all its beginnings if it is one."""
+    """Kinds in the table of all prefixes of raw[first:last], hashed from the value `begin` on."""
     value, found = np.uint64(begin), 0
     for i in range(first, last):
         value = (value + _small(raw[i])) * np.uint64(_BASE)
@@ -157,8 +155,8 @@ def _may_be_address(raw: Codes, first: int, last: int) -> bool:
 
 @subkernel
 def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
-    """Whether a line is short, has an ideograph and a pair of a row, and no sentence unless it is a
-    caption. `end` is where what stands around the line begins."""
+    """Whether a line is short, has an ideograph and a pair of `_pairs`, and no sentence unless
+    it is a caption. `end` is the end of the line without surrounding characters."""
     if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
         return False
     ideograph, pair, stop, before = False, False, False, np.uint32(0)
@@ -173,7 +171,7 @@ def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
 
 @subkernel
 def _colon(raw: Codes, first: int, last: int) -> int:
-    """Where the first colon is, else the end."""
+    """Index of the first colon, or the end."""
     while first < last and raw[first] != _COLON and raw[first] != _WIDE_COLON:
         first += 1
     return first
@@ -181,7 +179,7 @@ def _colon(raw: Codes, first: int, last: int) -> int:
 
 @subkernel
 def _is_suspect(raw: Codes, first: int, last: int) -> bool:
-    """Whether the line raw[first:last] is to be looked at."""
+    """Whether the line raw[first:last] has to be examined."""
     while first < last and _is_blank(np.int64(raw[first])):
         first += 1
     while first < last and _is_blank(np.int64(raw[last - 1])):
@@ -212,7 +210,7 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
 # All arrays are made in `suspects`.
 @kernel(int64(R32, I32), check=False)
 def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
-    """Write the numbers of lines to be looked at; how many they are."""
+    """Write the numbers of the lines to examine; return how many there are."""
     found, line, i = 0, 0, 0
     while i <= raw.size:
         first, names = i, False
@@ -231,18 +229,18 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
 
 
 def suspects(text: str) -> list[int]:
-    """The numbers of the lines that have to be looked at, ascending."""
+    """The numbers of the lines to examine, ascending."""
     lines = np.empty(text.count("\n") + 1, np.int32)
     found = _find(code_points(text), lines)
     return lines[:found].tolist()
 
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Numerals as some papers write them: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в 16:40
-# and 16.40 Uhr 16:40 Uhr.
+# Spellings of numerals that are made equal: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в
+# 16:40 and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 _HAS_PER_CENT: Final = re.compile(r"per(?<=\d per) ?cent\b")  # a letter is looked for faster
-# They begin with the point, which is looked for faster than a digit or a letter.
+# They begin with the point, which is found faster than a digit or a letter.
 _INITIALS: Final = re.compile(  # U.S. is US
     r"\.(?<=[A-Z]\.)(?:(?=[A-Z]\.)(?<=\b[A-Z]\.)|(?<=\b[A-Z]\.[A-Z]\.))"
 )
@@ -256,25 +254,25 @@ _HOUR: Final = re.compile(
     + "".join(rf"|(?<=\b{word} \d\.)|(?<=\b{word} \d\d\.)" for word in _BEFORE_HOURS)
     + ")"
 )
-# A timetable keeps its points: 6:40 is two numerals, of which few have places.
+# A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
-_MOST_CHARS: Final = 200_000  # of a text that is looked at: a tenth of a second at worst
-_MOST_ESCAPED: Final = 2  # times that a text may be escaped
+_MOST_CHARS: Final = 200_000  # of a text that is examined: a tenth of a second at worst
+_MOST_ESCAPED: Final = 2  # most times that a text is unescaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
 _LONGEST_HEADLINE: Final = 140
 _MOST_HEADLINES: Final = 12
-_MOST_SHARE: Final = 0.5  # of a text that may be links
-_LEAST_LISTED: Final = 3  # lines with one label for makers and other names: works, prizes
-_LEAST_SUBJECT: Final = 0.75  # of a text that must be lines about its subject
-_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that but for some
-# Russian and Ukrainian: which medium or body reported something; with any other word it stays.
+_MOST_SHARE: Final = 0.5  # largest share of a text that is left out
+_LEAST_LISTED: Final = 3  # lines with the same label and different names that are a list
+_LEAST_SUBJECT: Final = 0.75  # least share of lines about the subject
+_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that, or do not
+# Russian and Ukrainian clauses on which medium or body reported something, and nothing else.
 
 
 def _any_of(name: str) -> str:
-    # By their first two letters: most words of a text are given up after one of them.
+    # Grouped by their first two letters, which rule out most words of a text.
     words = sorted(map(re.escape, word_lists()[name]))
     parts = (
         f"{first}(?:{'|'.join(word[2:] for word in some)})"
@@ -283,13 +281,12 @@ def _any_of(name: str) -> str:
     return "|".join(parts).replace("е", "[её]")
 
 
-# Not to whom something was told: сообщили полиции, сообщили в полицию, в управление.
+# Not followed by who was told: сообщили полиции, сообщили в полицию, в управление.
 _TOLD: Final = (
     r"(?! (?:в|во|на|у) (?:[а-яёіїєґ-]*ние|[а-яёіїєґ-]+(?=[ .,])(?<![еиіїхм])(?<!ой|ей))(?=[ .,])"
     r"|(?! журнал[іи]стам) [а-яёіїєґ-]{2,}(?:ии|ії|[рт]е|[рдт]і|[ую]|[ая]м)(?=[ .,]))"
 )
-# Names are those of media, or of bodies that are everywhere: a place or a firm may be named nowhere
-# else in a text.
+# Names of media, or of bodies that exist everywhere, only: a place or a firm may be news.
 _QUOTED: Final = r"[^«»\"“”.\n]{0,40}[»\"”]"
 _WHO: Final = (
     rf"(?:(?:{_any_of('papers')})\w*(?:-канал\w*)? [«\"“]{_QUOTED}"
@@ -299,13 +296,13 @@ _WHO: Final = (
     r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|у|із|з)(?=[ .,])"
 )
 _SOURCE: Final = rf"{_WHO}(?: {_WHO}){{0,9}}"
-# What denies that something was reported is in a group.
+# The group has the negation of a denial.
 _TELLS: Final = (
     rf"(?:(?:(не )?(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD}"
     rf"|(опроверг\w*|отрица\w+|спрост\w+)) {_SOURCE})"
 )
 _GOES_ON: Final = ', (?=[а-яёіїєґ«"])'
-#: forms by what each begins with: capitals begin sentences
+#: patterns by the beginnings of each: capitals begin sentences
 _ATTRIBUTIONS: Final = tuple(
     (cue, cue + form)
     for cues, form in (
@@ -320,7 +317,7 @@ _ATTRIBUTIONS: Final = tuple(
     )
     for cue in cues
 )
-# An invitation to read the rest, behind the dots of a text that was cut.
+# An invitation to read the rest, behind the dots of a cut text.
 _MORE_OF_IT: Final = re.compile(
     r"(?:\.{3,}|…|[\[(](?:\.{3}|…)[\])])\s*(?:read more|continue reading|weiterlesen"
     r"|lire la suite|leer más|seguir leyendo|leggi tutto|continua a leggere|leia mais|читать далее"
@@ -332,7 +329,7 @@ _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
 
 def relevant(text: str) -> str:
-    """The part of a text that is compared; a text of more than 200,000 characters is all of it.
+    """The part of a text that is compared; all of a text of more than 200,000 characters.
 
     >>> relevant("Fares rise by 4&#37; from April on.\\nRead also:\\nFerry is late")
     'Fares rise by 4% from April on.'
@@ -351,7 +348,7 @@ def relevant(text: str) -> str:
         text = _CLOCK.sub(r":\1 \2.m.", text)
         hours, times = _HOUR.subn(":", text)
         text = hours if times <= _MOST_HOURS else text
-    if "о" in text:  # of other alphabets the search for this letter is all that it costs
+    if "о" in text:  # the only cost for texts in other alphabets
         text = without_attributions(text)
     more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
     if more is not None and more.start() >= _MOST_SHARE * len(text):
@@ -360,8 +357,8 @@ def relevant(text: str) -> str:
 
 
 def without_attributions(text: str) -> str:
-    """The text without what says which medium or body reported it; as it is if that were more than
-    half of it. Of a denial (не сообщили в мэрии, опровергли в мэрии) the negation stays."""
+    """The text without the clauses on which medium or body reported something; unchanged if they
+    are more than half of it. A denial (не сообщили в мэрии, опровергли) keeps its negation."""
     found = text
     for cue, form in _ATTRIBUTIONS:
         if cue in found:
@@ -371,7 +368,7 @@ def without_attributions(text: str) -> str:
 
 @cache
 def _compiled(form: str) -> re.Pattern[str]:
-    # Not at the import: all of them take a tenth of a second, and most crawls need none.
+    # Compiled on first use: all of them take a tenth of a second, and most crawls need none.
     return re.compile(form)
 
 
@@ -381,12 +378,12 @@ def _what_stays(match: re.Match[str]) -> str:
 
 
 def _without_lines(text: str) -> str:
-    """The text without lines that say nothing of its subject, without those of the form `Read also:
-    headline`, and without the headlines below a label on a line of its own at its end; as it is if
-    that were more than half of it. Lines of the first kind stay if they are more than a quarter: in
-    a gallery the pictures are the subject.
+    """The text without lines that say nothing of its subject, lines of the form `Read also:
+    headline`, and the headlines at the end below a label on its own line; unchanged if they are
+    more than half of it. Lines of the first kind stay if they are more than a quarter: in a gallery
+    the pictures are the subject.
 
-    A headline is a short line that is no sentence: it has no full stop at its end.
+    A headline is a short line without a full stop at its end.
     """
     looked_at = suspects(text)
     if not looked_at:
@@ -399,7 +396,7 @@ def _without_lines(text: str) -> str:
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
-        # A long notice of rights makes no gallery of a short page, nor do rows of buttons.
+        # Neither a long notice of rights nor rows of buttons make a short page a gallery.
         size = sum(map(len, kept))
         counted = sum(len(lines[place]) for place in page_lines if kinds[place] != _UNCOUNTED)
         if size < _LEAST_SUBJECT * (size + counted):
@@ -421,14 +418,14 @@ def _without_lines(text: str) -> str:
 
 @lru_cache(maxsize=4096)  # the pages of a site have the same lines
 def _kind_of(line: str) -> int:
-    """Whether a line says nothing of the subject; of those that do not, which make no gallery."""
+    """`_OF_SUBJECT` for a line about the subject, else whether it counts towards a gallery."""
     if not is_page_line(line):
         return _OF_SUBJECT
     return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
 
 
 def _listed(lines: list[str], places: set[int]) -> set[int]:
-    """The lines that are a list of who made what (作者：...): several, with one label."""
+    """The lines of lists of who made what (作者：...): several lines with the same label."""
     by_maker: dict[str, set[int]] = {}
     for place in places:
         maker = maker_of(lines[place])

@@ -1,28 +1,28 @@
-"""Clauses of texts in scripts without capitals: Japanese, Thai, Korean, Arabic, Hebrew, Hindi; and
+"""Clauses of texts in scripts without capitals (Japanese, Thai, Korean, Arabic, Hebrew, Hindi), and
 of Vietnamese, whose words are written in syllables.
 
-There a token is no word: kana and Thai letters stand without spaces, Korean and Arabic words carry
-what other languages write as words of their own, and no capital letter shows a name. So clauses
+There a token is not a word: kana and Thai letters stand without spaces, Korean and Arabic words
+carry what other languages write as separate words, and no capital letter shows a name. So clauses
 (see :mod:`dedup_middleware.text.clauses`) are read from the letters, with the same list of words
 and the same two numbers:
 
-- **Japanese**: the longest word of the list at each place. Hiragana that are no such word are
-  endings and count for nothing, so that できる and できない have the same words. A katakana word is
-  a name, known by its first two kana, so that a misspelt one stays the same. So are a surname with
-  the given name behind it, ideographs before a body (北浜市, 共栄銀行) or before katakana
-  (東山クラブ), and a Chinese numeral.
-- **Thai** and its neighbours: the longest word of the list at each place; what follows a title
+- **Japanese**: the longest listed word at each place. Other hiragana are endings and are ignored,
+  so that できる and できない have the same words. A katakana word is a name, known by its first two
+  kana, so that a misspelt one stays the same. Names are also a surname with the given name behind
+  it, ideographs before a body (北浜市, 共栄銀行) or before katakana (東山クラブ), and Chinese
+  numerals.
+- **Thai** and its neighbours: the longest listed word at each place; what follows a title
   (นาย, บริษัท) is a name. A space between two letters ends a clause, as full stops are rare.
-- **Korean**: the longest word of the list with which a word begins; of others the first two
-  syllables, since the rest are endings. Three syllables that begin with a surname are a name, known
-  by the surname, and so is what stands before a body in the same word (북천시는).
-- **Arabic, Hebrew**: a word of the list, also with prefixes. Behind a title or a given name the
-  next word is a name.
-- **Hindi, Vietnamese**: words of the list, also of several syllables (một số).
+- **Korean**: the longest listed word that begins a word; of other words the first two syllables,
+  since the rest are endings. Three syllables that begin with a surname are a name, known by the
+  surname, and so is the part before a body in the same word (북천시는).
+- **Arabic, Hebrew**: listed words, also with prefixes. Behind a title or a given name the next word
+  is a name.
+- **Hindi, Vietnamese**: listed words, also of several syllables (một số).
 
-A page is read so if nearly all of its letters are of one of these scripts: one with another
-language in it is read as all others are, or that language would lose its words. Everything else
-about it, its tokens, shingles and figures, is as in any other one.
+A page is read in this way if nearly all of its letters are of one of these scripts. A page that has
+another language in it is read as all others are, or that language would lose its words. Tokens,
+shingles and figures are the same either way.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.numerals import among, is_digit, is_wrap
 
-_KANA: Final = 2  # of a katakana word that count
-_FAMILY: Final = 3  # characters of a Japanese name that count, and given ones at the most
-_COMPOUND: Final = 4  # ideographs before katakana that are a name
+_KANA: Final = 2  # kana of a katakana word that count
+_FAMILY: Final = 3  # characters of a Japanese name that count, and most of a given name
+_COMPOUND: Final = 4  # most ideographs before katakana that are a name
 _THAI_NAME: Final = 4  # letters of a Thai name that count
 _THAI_FAMILY: Final = 12  # letters of a family name behind it
 
@@ -93,7 +93,7 @@ def _is_kanji(code: np.uint32) -> bool:
 
 @subkernel
 def is_thai(code: np.uint32) -> bool:
-    """Whether a code point is of Thai or of a script of its neighbours."""
+    """Whether a code point is of Thai or of a neighbouring script."""
     neighbour = code - np.uint32(0x1000) < np.uint32(0xA0)
     neighbour |= code - np.uint32(0x1780) < np.uint32(0x80)
     return code - np.uint32(0x0E00) < np.uint32(0x100) or neighbour
@@ -101,8 +101,8 @@ def is_thai(code: np.uint32) -> bool:
 
 @subkernel
 def _katakana(codes: Codes, first: int) -> tuple[int, np.uint64]:
-    """Where the katakana word ends, and what it adds to the turn: its first kana, without the
-    marks of voiced sounds and of long vowels."""
+    """The end of a katakana word, and what it adds to the turn: a hash of its first kana without
+    marks of voiced sounds and long vowels."""
     value, count, i = np.uint64(_KANA), 0, first
     while i < codes.size and _is_katakana(codes[i]):
         code = codes[i]
@@ -122,7 +122,7 @@ def _katakana(codes: Codes, first: int) -> tuple[int, np.uint64]:
 
 @subkernel
 def _given_end(text: HashedText, end: int, last: int) -> int:
-    """Where a given name behind a surname that ends at `end` ends."""
+    """The end of the given name behind a surname that ends at `end`."""
     most = min(last, end + _FAMILY)
     while end < most and _is_kanji(text.codes[end]):
         after, other = longest_word(text, end, last)
@@ -134,8 +134,8 @@ def _given_end(text: HashedText, end: int, last: int) -> int:
 
 @subkernel
 def _ideographs(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
-    """Where the ideographs from i on that begin no word of the list end, and their weights; they
-    are a name before a body."""
+    """Read the ideographs from i on that begin no listed word: their end, and what they add to
+    words and turn. Before a body they are a name."""
     end, polar, words = i, 0, np.uint64(0)
     while end < last and _is_kanji(text.codes[end]) and not text.flags[end] & NUMERAL:
         polar = longest_word(text, end, last)[1]
@@ -150,7 +150,7 @@ def _ideographs(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np
 
 @subkernel
 def _compound_end(codes: Codes, i: int, last: int) -> int:
-    """Where two to four ideographs between i and katakana end; i if there are none."""
+    """The end of two to four ideographs between i and katakana; i if there are none."""
     if i > 0 and _is_kanji(codes[i - 1]):
         return i
     end = i
@@ -162,8 +162,8 @@ def _compound_end(codes: Codes, i: int, last: int) -> int:
 
 @subkernel
 def read_japanese(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
-    """Where what stands at i ends, and what it adds to the words and to the turn; `last` is where
-    the letters from i on end."""
+    """Read the item at i: its end, and what it adds to the words and to the turn. `last` is the
+    end of the letters from i on."""
     words, turn = WORDS[NAME], np.uint64(0)
     end, polar = longest_word(text, i, last)
     compound = _compound_end(text.codes, i, last) if end <= i + 1 else i
@@ -187,7 +187,7 @@ def read_japanese(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, 
 
 @subkernel
 def read_thai(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
-    """The same of Thai."""
+    """As :func:`read_japanese`, for Thai."""
     end, polar = longest_word(text, i, last)
     if not polar:
         return i + 1, mix(np.uint64(text.codes[i])), np.uint64(0)
@@ -222,14 +222,14 @@ def read_thai(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.u
 
 
 NONE, JAPANESE, THAI, KOREAN, SEMITIC, INDIC, VIETNAMESE = range(7)
-# One of so many characters at least is of the script: of Vietnamese those that no other one has,
-# of Japanese kana, of all others letters.
+# A text is in a script if at least one in so many characters is of it: for Vietnamese letters that
+# no other language has, for Japanese kana, for all others letters.
 _FEW, _SOME, _MANY = 12, 8, 3
-# Letters of other scripts are at most one for so many, ideographs one for so many more, and of
-# Japanese letters a third is kana.
+# For _OTHERS letters of the script there is at most one of another script, for _HAN at most one
+# ideograph, and of Japanese letters at least one in _KANA_SHARE is kana.
 _OTHERS, _HAN, _KANA_SHARE = 5, 20, 3
-LONGEST: Final = 24  # characters of a word of the list, spaces included
-_SYLLABLES: Final = 2  # of a Korean word that count
+LONGEST: Final = 24  # most characters of a listed word, spaces included
+_SYLLABLES: Final = 2  # syllables of a Korean word that count
 _PERSON: Final = 3  # syllables of a Korean name
 _PREFIXES: Final = code_set("وفبلكساהובלמשכ")
 _WAW, _VAV, _LAM, _HE = map(ord, ("و", "ו", "ل", "ה"))  # and; ends of "the"
@@ -243,7 +243,7 @@ _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 
 @subkernel
 def script_of(codes: Codes) -> int:
-    """Which of the scripts above a text is written in; NONE if in another one."""
+    """Which of the scripts above a text is written in, else NONE."""
     some = False
     for i in range(np.uint64(codes.size)):  # most texts have no letter of any of them
         code = codes[i]
@@ -308,8 +308,8 @@ def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> boo
 
 @subkernel
 def _foreign(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
-    """The same of a word in other letters. One of up to three letters, or with a digit, is a name
-    (A型, X2) unless the list has it; digits alone are compared by their places."""
+    """What a word in other letters adds to the words and to the turn. One of up to three
+    letters, or with a digit, is a name (A型, X2) unless it is listed; digits alone do not count."""
     digits = 0
     for i in range(first, last):
         digits += 1 if is_digit(text.codes, i) else 0
@@ -327,7 +327,7 @@ def _foreign(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uin
 
 @subkernel
 def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
-    """What a Korean word that is not in the list adds to the words and to the turn."""
+    """What an unlisted Korean word adds to the words and to the turn."""
     codes, none, end = text.codes, np.uint64(0), first
     while end < last and among(np.int64(codes[end]), _NUMBERS):
         end += 1
@@ -348,7 +348,7 @@ def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint
     family = among(np.int64(codes[first]), _SURNAMES)
     end = first + _PERSON
     if family and (last == end or (last > end and among(np.int64(codes[end]), _PARTICLES))):
-        # Most such words are no names, so that a wrong letter in the others turns nothing.
+        # Most such words are not names; only the surname counts, so misspelt ones turn nothing.
         return WORDS[NAME], name_value(text, first, first + 1)
     end = min(last, first + _SYLLABLES)
     if last > first + 1 and among(np.int64(codes[first + 1]), _ENDINGS):
@@ -358,7 +358,7 @@ def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint
 
 @subkernel
 def _word_behind(text: HashedText, last: int) -> int:
-    """Where the word ends that follows one after a space; `last`, where that ends, if none does."""
+    """The end of the word behind a space after the one that ends at `last`; `last` if none."""
     codes, behind = text.codes, last + 1
     if behind < codes.size and codes[last] == np.uint32(SPACE) and is_letter(text.flags, behind):
         return run_end(text.flags, behind)
@@ -367,8 +367,8 @@ def _word_behind(text: HashedText, last: int) -> int:
 
 @subkernel
 def _phrase(text: HashedText, first: int, last: int) -> tuple[int, int]:
-    """The end and the polarity of the longest of one, two and three words from `first` on that the
-    list has; `last`, where the first word ends, and 0 if it has none."""
+    """End and polarity of the longest listed phrase of one, two or three words from `first` on;
+    `last`, where the first word ends, and 0 if there is none."""
     two = _word_behind(text, last)
     three = _word_behind(text, two)
     most = first + reach(text.codes[first])
@@ -381,8 +381,7 @@ def _phrase(text: HashedText, first: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def _without_prefixes(text: HashedText, first: int, last: int) -> tuple[int, int]:
-    """Where a word of the list begins behind one to three Arabic or Hebrew prefixes, and its
-    polarity; `first` and 0 if there is none."""
+    """Begin and polarity of a listed word behind one to three prefixes, else (`first`, 0)."""
     for i in range(first + 1, min(first + 4, last - 1)):
         if not among(np.int64(text.codes[i - 1]), _PREFIXES):
             break
@@ -396,10 +395,10 @@ def _without_prefixes(text: HashedText, first: int, last: int) -> tuple[int, int
 def _spaced(
     text: HashedText, plain: HashedText, script: int, i: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
-    """The same of a script with spaces; and how many of the next words are names.
+    """As :func:`_read`, for a script with spaces.
 
-    :param plain: the text whose hashes of words are those without the script's mark.
-    :param titled: how many of the words from i on are names.
+    :param plain: the text with hashes of words without the script's mark.
+    :param titled: number of words from i on that are names.
     """
     codes, last = text.codes, i
     while last < codes.size and is_letter(text.flags, last) and not is_digit(codes, last):
@@ -428,8 +427,8 @@ def _spaced(
 def _read(
     text: HashedText, plain: HashedText, script: int, i: int, last: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
-    """Where what stands at i ends, what it adds to the words and to the turn, and how many of the
-    next words are names."""
+    """Read the item at i: its end, what it adds to the words and to the turn, and how many of
+    the next words are names."""
     codes = text.codes
     latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
     if latin or is_digit(codes, i):
@@ -450,8 +449,8 @@ def _read(
 def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys: Hashes) -> Hashes:
     """Words and turn of each clause, uint64[n, 2].
 
-    :param script: what `script_of` gives, not NONE.
-    :param table: of the words with a kind.
+    :param script: result of `script_of`, not NONE.
+    :param table: table of the words with a kind.
     """
     size = codes.size
     prefixes, powers = np.empty(size + 1, np.uint64), np.empty(LONG, np.uint64)

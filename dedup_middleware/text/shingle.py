@@ -1,4 +1,4 @@
-"""From text to features: normalise, segment, drop stop words, hash shingles, in one kernel."""
+"""From text to shingles in one kernel: normalise, segment, drop stop words, hash."""
 
 from __future__ import annotations
 
@@ -90,14 +90,13 @@ def read_text(
     roots: Hashes, hints: NDArray[np.uint8], nodes: Hashes, weights: NDArray[np.float64],
     stops: Hashes, keys: Hashes,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Code points in; out come whether the text need not be composed, and the parts of `Shingles`:
-    features, counts, figures (each as often as it occurs), places, clauses, tokens, exact, order,
-    values, positions, sorts, anchors, words, begins.
-    """
+    """Read code points; return whether they need not be composed, and the parts of `Shingles`:
+    features, counts, figures (each as often as it occurs), places, clauses, tokens, exact,
+    order, values, positions, sorts, anchors, words, begins."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
     hashes, cuts = np.empty(codes.size, np.uint64), np.empty(codes.size, np.uint8)
-    # Few arrays: to make and to free one takes .1 us.
+    # Few arrays, as allocating and freeing one takes .1 us.
     around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
     starts, ends, tagged, numbers = around[0], around[1], sorts[0], sorts[1]
     count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged)
@@ -106,7 +105,7 @@ def read_text(
         marks = marks[:0]
     names = np.empty((count, 4), np.int32)
     named = find_names(text, marks, names)
-    # In German any noun has a capital letter.
+    # In German all nouns have a capital letter.
     has_names = marks.size > 0 and not has_articles(text)
     clauses = np.empty((count, 2), np.uint64)
     kept, exact, written = keep_words(
@@ -118,11 +117,11 @@ def read_text(
         written = clauses.shape[0]
     features, counts, order = shingle_features(hashes, kept, width, keys)
     places, figures, spans, kinds, line = hash_figures(NamedText(codes, flags, names[:named], keys))
-    # Punctuation is not in the text's hash: 3.5 is not 35, and -5 and 5 are not 5 and -5.
+    # Figures are hashed too, as punctuation is not: 3.5 is not 35, and -5 is not 5.
     for figure in figures:
         exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
-    # Words do not say what a page of symbols says: only one with the same text holds it.
+    # Words don't represent a page of symbols: only a page with the same text is a copy of it.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
     values, positions, valued = locate_values(
         starts, hashes, numbers, kept, figures, spans, kinds, own, line, whole
@@ -153,8 +152,8 @@ def read_words(
     hints: NDArray[np.uint8], nodes: Hashes, weights: NDArray[np.float64], stops: Hashes,
     keys: Hashes,
 ) -> tuple[bool, Hashes]:  # fmt: skip
-    """Code points in; out come whether the text need not be composed, and the hashes of its
-    distinct words, those of `read_text`."""
+    """Read code points; return whether they need not be composed, and the hashes of the distinct
+    words, which are those of `read_text`."""
     ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
     around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
@@ -174,24 +173,24 @@ _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
 @attrs.frozen(eq=False)
 class Shingles:
-    """What is left of a text: numbers only.
+    """The numbers to which a text is reduced.
 
     :param features: distinct hashes of the shingles, in order of first occurrence.
     :param counts: how often each feature occurs.
     :param figures: distinct hashes of the text's numerals in canonical form.
-    :param places: for each numeral outside date lines two entries, and one for each name: 24 bits,
+    :param places: two entries for each numeral outside date lines, and one for each name: 24 bits,
         of which 16 are its place and 8 its value; see `places`.
-    :param clauses: for each clause its words and its turn, uint64[n, 2]; see `clauses`.
-    :param tokens: number of tokens, stop words left out unless there are no others.
+    :param clauses: words and turn of each clause, uint64[n, 2]; see `clauses`.
+    :param tokens: number of tokens, without stop words unless there are no others.
     :param order: hashes of the shingles in text order.
     :param values: hashes of the numerals and, of a short page, of its words, in text order.
-    :param positions: the token, from 0 on, of each of these.
-    :param sorts: what each is: a numeral that may be a year, is in a date line or in a time stamp
-        (see `stamps`), any other numeral, or a word (see `wording`).
+    :param positions: index of the token of each value.
+    :param sorts: sort of each value: a numeral that may be a year, is in a date line or in a time
+        stamp (see `stamps`), any other numeral, or a word (see `wording`).
     :param anchors: hashes of some clauses, see `wording`.
-    :param words: the hash of each token; 0 of one that says who reported something, and when.
-    :param begins: of each token whether a clause or a line begins with it, or with a stop word
-        before it (1), and whether it has a capital letter (2).
+    :param words: hash of each token; 0 for one that says who reported something, and when.
+    :param begins: marks of each token: it, or a stop word before it, begins a clause or a line (1);
+        it has a capital letter (2); editors put it in place of others (4).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """
@@ -213,15 +212,15 @@ class Shingles:
 
 
 class Shingler:
-    """Turns texts into `Shingles`. Made once; calls run without the interpreter lock.
+    """Turns texts into `Shingles`. Create it once; calls release the interpreter lock.
 
-    :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). With the first two, text
-        without Han characters is cut as by `words`, so one setting serves every language.
+    :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). The first two cut text
+        without Han characters as `words` does, so one setting serves every language.
     :param width: tokens in a shingle.
     :param keeps_stop_words: whether stop words are tokens, too.
-    :param user_dictionary: further words, in the format of jieba's user dictionaries; their letters
-        are normalised like the text's.
-    :param hash_key: 64-bit key of all hashes. Who does not know it can't craft colliding pages.
+    :param user_dictionary: further words, in the format of jieba's user dictionaries; they are
+        normalised like the text.
+    :param hash_key: 64-bit secret key of all hashes; without it nobody can craft colliding pages.
     :param max_chars: code points beyond this number are ignored, which bounds time and memory.
     :param traditional: turn traditional characters into simplified ones (extra `traditional`).
     :raises ValueError: a malformed dictionary; :class:`.Options` checks all other values.
@@ -256,7 +255,7 @@ class Shingler:
                 fold_name=f"folded-{FOLD_FORMAT}-{mapping_name}",
             )
             if user_dictionary is not None:
-                _ = self._trie  # a malformed one is an error now, not at the first text
+                _ = self._trie  # report a malformed dictionary now, not at the first text
         words, kinds = kinds_of_words(stops=not keeps_stop_words)
         self._stops = make_table(hash_words(words, self._keys), kinds)
         parts = [segmenter, f"{width}w"]
@@ -277,12 +276,12 @@ class Shingler:
 
     @cached_property
     def _trie(self) -> Trie:
-        # Not before there is a text: the dictionary is built with kernels, which are compiled.
+        # Not before the first text: building the dictionary compiles kernels.
         return self._load_trie()
 
     @cached_property
     def seeds(self) -> NDArray[np.uint64]:
-        """Base and start of the hashes of shingles, and the hashes of the commonest negations."""
+        """Base and start of the hashes of shingles, and hashes of the commonest negations."""
         negations = np.array(word_lists()["negations"])
         return np.append(
             self._keys[[SHINGLE_BASE, SHINGLE_START]], hash_words(negations, self._keys)
@@ -290,9 +289,9 @@ class Shingler:
 
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
-        """What `read_words` takes behind `composed`, for a text and for a title."""
-        # Without those that may tell a title from another one (plan A), and without the words
-        # that are no stop words: a small table stays in the cache.
+        """The arguments of `read_words` behind `composed`, for a text and for a title."""
+        # For titles without stop words that may tell them apart (plan A), and without words that
+        # are no stop words: a small table stays in the cache.
         kept = frozenset(word_lists()["of-titles"])
         words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
         kinds = np.full(len(words), STOP, np.uint64)
@@ -302,13 +301,13 @@ class Shingler:
 
     @cached_property
     def tables(self) -> tuple[Any, ...]:
-        """What `read_text` takes behind the code points and `composed`."""
+        """The arguments of `read_text` behind the code points and `composed`."""
         letters = (self._characters.table, self._characters.expansions)
         return (*letters, self._mode, self._width, *self._trie, self._stops, self._keys)
 
     def read(self, text: str, kernel: Callable[..., Any], *arguments: Any) -> Any:
-        """What a kernel such as `read_text` gives for the part of `text` that counts, but for
-        whether it was ready; the text is composed if need be."""
+        """Call a kernel such as `read_text` on the part of `text` that counts, composed if need
+        be; returns its result without the first value."""
         text = text[: self._max_chars]
         ready, *found = kernel(code_points(text), False, *arguments)
         if not ready:
@@ -316,12 +315,12 @@ class Shingler:
         return found
 
     def __call__(self, text: str) -> Shingles:
-        """The shingles of `text`; any string will do, and none raises."""
+        """The shingles of any string; never raises."""
         features, counts, figures, *rest = self.read(text, read_text, *self.tables)
         return Shingles(features, counts, distinct(figures, figures.size)[0], *rest)
 
     def words(self, text: str, *, is_title: bool = False) -> Hashes:
-        """The hashes of the distinct tokens, ascending; a title keeps some stop words."""
+        """Hashes of the distinct tokens, ascending; a title keeps some stop words."""
         hashes: Hashes
         (hashes,) = self.read(text, read_words, *self._tables_of_words[is_title])
         hashes.sort()

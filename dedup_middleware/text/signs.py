@@ -1,15 +1,15 @@
-"""Signs, comparisons, currencies and units: what else belongs to the value of a numeral.
+"""Signs, comparisons, currencies and units, which belong to the value of a numeral.
 
--20 is not 20, $5 is not 5 EUR, and > 40 is not < 40, although no letter differs. So a figure is its
-number and
+-20 is not 20, $5 is not 5 EUR, and > 40 is not < 40, although no letter differs. So a figure is a
+number with
 
-* its **sign**: a hyphen, minus sign or en dash right before it or its currency, unless it joins it
-  to something (3-5, COVID-19, 2024-01-02). Behind an ideograph it counts only with a unit behind
-  the number (气温-5℃, but 歼-20);
-* its **comparison**: one of < > ≤ ≥ ≠ before it, alone;
+* its **sign**: a hyphen, minus sign or en dash directly before it or its currency, unless that
+  joins it to something (3-5, COVID-19, 2024-01-02). Behind an ideograph it counts only if a unit
+  follows the number (气温-5℃, but 歼-20);
+* its **comparison**: a single < > ≤ ≥ ≠ before it;
 * its **unit**: a currency, before or behind it, as a symbol, a code or a word ($5 = US$5 = USD 5 =
-  5 dollars = 5美元), °C and °F, or a measure behind it (3 days, 5 km = 5公里), or the half of the
-  day (8 am, 8 p.m.). The same unit is the same in all forms. Years are no unit: 2020年 is a date.
+  5 dollars = 5美元), °C and °F, a measure behind it (3 days, 5 km = 5公里), or the half of the day
+  (8 am, 8 p.m.). A unit is the same in all its forms. Years are no unit: 2020年 is a date.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _units() -> tuple[tuple[str, ...], ...]:
 UNITS: Final = _units()
 NAMES: Final = ("", *(unit[0] for unit in UNITS))
 CELSIUS, FAHRENHEIT, DEGREE = map(NAMES.index, ("°C", "°F", "°"))
-# A kind of figure: 2 bits as in `figures`, one of the sign, three of the comparison, and the unit.
+# Kind of a figure: 2 bits as above, one of the sign, three of the comparison, then the unit.
 SIGN: Final = 4
 COMPARISON_SHIFT: Final = 3
 UNIT_SHIFT: Final = 6
@@ -82,7 +82,7 @@ _COUNTRY_KEYS, _COUNTRY_UNITS = _table(2, only=_BEFORE_SYMBOL.__contains__)
 _IDEOGRAPH_KEYS, _IDEOGRAPH_UNITS = _table(4)
 _COMPARES: Final = np.array(list(map(ord, COMPARISONS)), np.int64)
 _ARROWS: Final = code_set(COMPARISONS + "-=")
-# Behind these a hyphen joins or divides.
+# Behind these characters a hyphen joins or separates.
 _JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
 _SIGNED: Final = code_set("%‰度℃元")
 _HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M, _APOSTROPHE = map(ord, "-– .°cfm'")
@@ -91,7 +91,7 @@ _METRIC, _A, _P, _AM, _PM, _DE, _DI, _D = map(pack, "metric a p am pm de di d".s
 
 @subkernel
 def _degree(codes: Codes, i: int) -> tuple[int, int]:
-    """The scale of the degree sign at i, and where it ends."""
+    """The unit of the degree sign at i, and its end."""
     letter = i + 2 if at(codes, i + 1) == _SPACE else i + 1
     scale = at(codes, letter)
     if scale not in (_C, _F) or is_letter(codes, letter + 1):
@@ -101,7 +101,7 @@ def _degree(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
-    """The unit of one to three ideographs at i, and their number; 0 for none."""
+    """The unit of one to three ideographs at i, and their number; 0 if there is none."""
     word, unit, size = np.uint64(0), 0, 0
     while unit == 0 and size < 3:
         word = add_letter(word, at(codes, i + size))
@@ -112,13 +112,13 @@ def ideograph_unit(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def _symbol_unit(code: int) -> int:
-    """The unit of a symbol such as $, 0 for none."""
+    """The unit of a symbol such as $; 0 if it is none."""
     return search(packed(add_letter(np.uint64(0), code)), _SYMBOL_KEYS, _SYMBOL_UNITS)
 
 
 @subkernel
 def _half(codes: Codes, word: int, end: int) -> tuple[int, int]:
-    """am or pm where "a.m" or "p.m" is written, and where it ends; no word if it goes on."""
+    """Read the m of "a.m" or "p.m": am or pm and its end; the word 0 if more letters follow."""
     if is_letter(codes, end + 2):
         return 0, end
     return _AM if word == _A else _PM, end + 2
@@ -126,7 +126,7 @@ def _half(codes: Codes, word: int, end: int) -> tuple[int, int]:
 
 @subkernel
 def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
-    """The unit behind a number that ends at `last`, and where it ends; 0 and `last` for none."""
+    """The unit behind a number that ends at `last`, and its end; 0 and `last` if there is none."""
     i = last + 1 if at(codes, last) in (_SPACE, _HYPHEN) else last
     if i > last and at(codes, last) == _HYPHEN and not is_letter(codes, i):
         return 0, last
@@ -156,7 +156,7 @@ def _unit_behind(codes: Codes, flags: Flags, last: int) -> tuple[int, int]:
 
 @subkernel
 def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
-    """The unit before a number that begins at `first`, and where it begins."""
+    """The unit before a number that begins at `first`, and its begin; (0, first) if none."""
     i = first - 2 if at(codes, first - 1) == _SPACE else first - 1
     code = at(codes, i)
     if is_letter(codes, i):
@@ -192,8 +192,8 @@ def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
 
 @subkernel
 def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, int]:
-    """Sign, comparison and unit of the number codes[first:last], as part of its kind, and where it
-    begins and ends with them."""
+    """Sign, comparison and unit of the number codes[first:last], as bits of its kind; and begin
+    and end of the number with them."""
     unit, end = _unit_behind(codes, flags, last)
     behind = unit != 0 or among(at(codes, last), _SIGNED)
     begin, hyphen = first, at(codes, first - 1)
@@ -222,7 +222,7 @@ def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, 
 
 
 def render(kind: int, number: str) -> str:
-    """A number with its sign, comparison and unit, for people."""
+    """A number with its sign, comparison and unit in readable form."""
     comparison, unit = kind >> COMPARISON_SHIFT & 7, kind >> UNIT_SHIFT
     compared = COMPARISONS[comparison - 1] + " " if comparison else ""
     signed = "-" if kind & SIGN else ""

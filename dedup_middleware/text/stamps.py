@@ -1,12 +1,12 @@
 """Stamps: dates, times and counts that say when a page was made, and how often it was read.
 
-A reprint has another time stamp or number of comments than the page it copies, so figures in them
-are marked, and the rules that compare pages leave them out.
+A reprint has another time stamp or number of comments than its original, so figures in them are
+marked, and the rules that compare pages leave them out.
 
 A **stamp line** says when a page was made or how often it was read, or is a telephone number: `5
-min read`, `24 likes 13 shares`, `Tuesday, 3 November 2031`, `字数：320`, `Tel. 030 5550134`. All of
-its words are in a list and one of them is `STRONG`, or it is a date with a year, or such a number.
-So no line with a word of its own is one, nor one with a currency or a percentage.
+min read`, `24 likes 13 shares`, `Tuesday, 3 November 2031`, `字数：320`, `Tel. 030 5550134`. Either
+all of its words are listed and one of them is `STRONG`, or it is a date with a year, or such a
+number. So no line with an unlisted word is a stamp line, nor one with a currency or a percentage.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from dedup_middleware.text.numerals import (
 )
 from dedup_middleware.text.signs import PLAIN
 
-# What a figure of a date is.
+# Sorts of figures of dates.
 YEAR: Final = 1  # a number that may be a year
-DATED: Final = 2  # a figure in a date line, the same day said again, the number of a point (第一，)
+DATED: Final = 2  # a figure in a date line, its day repeated, or the number of an item (第一，)
 STAMP: Final = 3  # a figure of a time stamp
 BRACKETED: Final = 4  # a month or a day in brackets behind a day of the week
 
 NEITHER, WEAK, STRONG, MONTH = 0, 1, 2, 3
-_LONGEST: Final = 16  # letters of a word
+_LONGEST: Final = 16  # most letters of a listed word
 
 
 def _sorts() -> dict[int, int]:
@@ -54,7 +54,7 @@ _THAI: Final = (0xE00, 0xE80)
 # Ranges without letters: punctuation and symbols, and punctuation of Chinese and Japanese.
 _NO_LETTERS: Final = ((0x2000, 0x2C00), (0x3000, 0x3040), (0x1F000, 0x20000))
 _ARABIC_MARKS: Final = code_set("،؛؟×÷")
-#: a line with one of these says what something costs, or by how much it rose
+#: a line with one of these tells a price or a change
 _VALUED: Final = code_set("$£¥€₩₹₽₺₴₪₫฿%‰<>=°★☆")
 _PHONE_BEGINS: Final = code_set("+(0")
 _PHONE_DIGITS: Final = 7
@@ -63,7 +63,7 @@ _DATE_FIGURES: Final = 3
 
 @subkernel
 def _is_letter(code: np.uint32) -> bool:
-    """Whether a code point in normal form, no digit, is a letter or a mark of one."""
+    """Whether a code point in normal form, not a digit, is a letter or a mark on one."""
     if code < np.uint32(0xC0):
         return code - np.uint32(97) < np.uint32(26)
     letter = not among(np.int64(code), _ARABIC_MARKS)
@@ -81,7 +81,7 @@ def _is_unspaced(code: np.uint32) -> bool:
 
 @subkernel
 def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
-    """The sort of the longest listed word at i, and where it ends; `NEITHER` if there is none."""
+    """Sort and end of the longest listed word at i; the sort is `NEITHER` if there is none."""
     unspaced, value, sort, end = _is_unspaced(codes[i]), np.uint64(0), NEITHER, i
     j = i
     while j < last and j - i < _LONGEST and _is_letter(codes[j]):
@@ -96,8 +96,8 @@ def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool) -> bool:
-    """Whether the line from `first` to `last`, which has so many figures and perhaps a year among
-    them, is about the page."""
+    """Whether the line from `first` to `last` is a stamp line; it has so many figures, and
+    `year` says whether one of them is a year."""
     strong, month, words, digits, i = False, False, 0, 0, first
     while i < last:
         if is_digit(codes, i):
@@ -118,14 +118,14 @@ def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool)
     return strong or phone or (year and (month or figures >= _DATE_FIGURES))
 
 
-MOST_FIGURES: Final = 4  # of a date: day, year, and a month that two figures may claim
+MOST_FIGURES: Final = 4  # of a date: day, year, and a month that may be read twice
 FULL_STOP, NEW_LINE = map(ord, ".\n")
 _COLON, _M, _COPYRIGHT_SIGN, _EDITION = map(ord, ":m©版")
 _LONGEST_STAMP: Final = 40  # characters of a date and a time with which the text begins
 _STAMP_ENDS: Final = code_set(".,;|-–—\n")
 _LAST_HOUR, _SIX, _MINUTES = 24, ord("6"), 60
-_COUNT_LINE: Final = 24  # characters of a line with the number of comments
-_STAMP_LINE: Final = 80  # characters of a line with the time at which a page was made
+_COUNT_LINE: Final = 24  # most characters of a line with the number of comments
+_STAMP_LINE: Final = 80  # most characters of a line with the time at which a page was made
 _NOON: Final = code_set("ap")
 _COPYRIGHT: Final = pack("copyright")
 _MIN: Final = pack("min")
@@ -134,14 +134,14 @@ _LONGEST_PREFIX: Final = 16
 
 
 def prefixes_of(name: str) -> NDArray[np.uint32]:
-    """A list of prefixes as rows of code points, padded with zeros."""
+    """The listed prefixes as rows of code points, padded with zeros."""
     rows = [list(map(ord, word)) for word in word_lists()[name]]
     return np.array([row + [0] * (_LONGEST_PREFIX - len(row)) for row in rows], np.uint32)
 
 
 @subkernel
 def begins_with(codes: Codes, i: int, prefixes: NDArray[np.uint32]) -> bool:
-    """Whether the text at i begins with one of some prefixes."""
+    """Whether the text at i begins with one of the prefixes."""
     for row in range(prefixes.shape[0]):
         size = 0
         while size < _LONGEST_PREFIX and prefixes[row, size] != 0:
@@ -158,7 +158,7 @@ _PUBLISHED, _COUNTED = map(prefixes_of, ("published", "counted-behind"))
 
 @subkernel
 def _is_copyright(codes: Codes, first: int) -> bool:
-    """Whether the sign or the word of copyright precedes a number."""
+    """Whether a copyright sign or word precedes a number."""
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44):
         i -= 1
@@ -175,8 +175,7 @@ def _ends_with_minutes(codes: Codes, last: int) -> bool:
 
 @subkernel
 def _line_around(codes: Codes, i: int) -> tuple[int, int]:
-    """Where the line begins and ends of the character at `i`; twice `i` if it is long
-    or ends a sentence."""
+    """Begin and end of the line of the character at `i`; (i, i) if long or a sentence."""
     first, last = i, i
     while first > 0 and codes[first - 1] != NEW_LINE and last - first <= _STAMP_LINE:
         first -= 1
@@ -204,8 +203,8 @@ def _is_time(codes: Codes, rows: NDArray[np.int64], row: int) -> bool:
 
 @subkernel
 def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark the years of copyright, and the figures of stamp lines, `Published: 4 March 2024` and
-    `25 comments` among them."""
+    """Mark the years of copyright notices and the figures of stamp lines, `Published: 4 March
+    2024` and `25 comments` included."""
     for row in range(rows.shape[0]):
         if kinds[row] == YEAR and _is_copyright(codes, rows[row, 3]):
             kinds[row] = STAMP
@@ -239,7 +238,7 @@ def _mark_lines(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
 
 @subkernel
 def _mark_first(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark the date and the time with which a text begins: `5 марта 2020, 14:35.`"""
+    """Mark the date and time that begin a text: `5 марта 2020, 14:35.`"""
     if rows.shape[0] == 0 or rows[0, 3] > 0:
         return
     year = False
@@ -255,10 +254,13 @@ def _mark_first(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
 
 @subkernel
 def mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark time stamps: three figures next to each other, one of them a year, and behind them two
-    with a colon between, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; and the page of a newspaper
-    with the date before it, as in 2006年05月01日 星期一 第05版. All figures of a short line
-    with a time of day are of the stamp: `14 March, 10:25 | 12 comments`."""
+    """Mark the figures of time stamps.
+
+    A stamp is three adjacent figures, one of them a year, followed by two with a colon between
+    them, as in 2020-03-05 10:22 and 3/5/2020, 10:22:00; or a newspaper page behind a date, as in
+    2006年05月01日 星期一 第05版. All figures of a short line with a time of day belong to its
+    stamp: `14 March, 10:25 | 12 comments`.
+    """
     for row in range(rows.shape[0]):
         if at(codes, rows[row, 4]) == _EDITION:
             kinds[row] = STAMP

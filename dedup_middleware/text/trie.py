@@ -1,20 +1,20 @@
-"""The dictionary as a double-array trie (Aoe 1989), built once, mapped into memory afterwards.
+"""The dictionary as a double-array trie (Aoe 1989), built once, then mapped into memory.
 
-What costs time when a text is cut is the memory that is touched, so a node is one uint64:
+Memory accesses dominate the time of segmentation, so a node is one uint64:
 
     bits  0-23  base: the child for label x is in slot base + x; 0 without children
     bits 24-43  the label that leads to this node; NO_LABEL in a free slot
     bits 44-47  whether the word that ends here is a name or a part of one, see `names`
-    bits 48-63  the place in `values` of log(frequency) - log(total); 0 if no word ends here
+    bits 48-63  index into `values` of log(frequency) - log(total); 0 if no word ends here
 
-Labels number the characters by frequency, so frequent children lie close together. No two
-nodes share a base: the label alone tells whether a slot belongs to a node. `roots` holds the
-node of each first character by code point, with the character's own label in the label's place
-(0: in no word), so that one look-up gives both.
+Labels number the characters by frequency, so frequent children lie close together. No two nodes
+share a base, so the label alone tells whether a slot belongs to a node. `roots` has the node of
+each first character by code point, with the character's own label in the label's bits (0: in no
+word), so that one look-up gives both.
 
 Words come from jieba's dictionary, whose format is `word frequency [tag]` a line, and from a user's
-own. There the frequency may be left out, and jieba then chooses one that keeps the word whole: this
-module repeats that choice (`jieba.load_userdict`). jieba itself is never imported.
+own. There the frequency may be missing; then this module chooses one that keeps the word whole, as
+`jieba.load_userdict` does. jieba itself is never imported.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
     total = dictionary.total
     for line in filter(None, lines):
         match = _USER_LINE.match(line)
-        if match is None:  # white space that only Unicode knows
+        if match is None:  # only Unicode white space
             continue
         word, count = match.group(1), match.group(2)
         frequency = int(count) if count else _suggest(word, known, total)
@@ -141,7 +141,7 @@ def _with_prefixes(frequencies: dict[str, int]) -> dict[str, int]:
 
 
 def _suggest(word: str, known: dict[str, int], total: int) -> int:
-    """jieba's `suggest_freq(word)`: the least frequency at which the word is not cut into parts."""
+    """jieba's `suggest_freq(word)`: the lowest frequency at which the word is not cut."""
     frequency = 1.0
     for part in _cut(word, known, total):
         frequency *= known.get(part, 1) / float(total)
@@ -187,18 +187,17 @@ LABEL_SHIFT: Final = BASE_BITS
 KIND_SHIFT: Final = BASE_BITS + LABEL_BITS
 VALUE_SHIFT: Final = KIND_SHIFT + KIND_BITS
 NO_LABEL: Final = (1 << LABEL_BITS) - 1
-# `roots` is at least this long, so kernels need no bounds for jieba's characters.
+# Minimum length of `roots`, so that kernels need no bounds check for jieba's characters.
 GUARD: Final = 0x10000
 
 
 class Trie(NamedTuple):
-    """What kernels read of a dictionary.
+    """The arrays of a dictionary that kernels read.
 
     :param roots: uint64, by code point; see the head of the module.
     :param hints: uint8, by slot: the lowest byte of the label.
     :param nodes: uint64, by slot.
-    :param values: weights of words, log(frequency) - log(total); the first is -inf, the last that
-        of an unknown character.
+    :param values: log(frequency) - log(total) of words; first -inf, last an unknown character's.
     """
 
     roots: Hashes
@@ -220,16 +219,15 @@ def open_dictionary(
     fold: Callable[[str], str] | None = None,
     fold_name: str = "",
 ) -> tuple[str, Callable[[], Trie]]:
-    """The digest of a dictionary, 8 hexadecimal digits, and what loads its trie from the cache or
-    builds it anew (about two seconds, and kernels are needed).
+    """The digest of a dictionary, 8 hexadecimal digits, and a function that loads its trie from the
+    cache or builds it (about two seconds, and kernels are needed).
 
     :param main: a whole dictionary in jieba's format; jieba's own if None.
     :param user: further words, in the format of jieba's user dictionaries.
-    :param fold: applied to every word, so that the words look like normalised text.
-    :param fold_name: names `fold`; another fold needs another name.
+    :param fold: applied to every word to bring it into the normal form of texts.
+    :param fold_name: names `fold` in the cache; another fold needs another name.
     :raises FileNotFoundError: a dictionary is missing.
-    :raises ValueError: when it is loaded, a dictionary is malformed; the message names the file and
-        the line.
+    :raises ValueError: at loading: a malformed dictionary; the message names file and line.
     """
     path = main or jieba_file("dict.txt")
     extra = b"" if user is None else _read_user(user)
@@ -257,7 +255,7 @@ def open_dictionary(
 
 @lru_cache(maxsize=2)
 def _begun(path: Path, *_: int) -> hashlib.blake2b:
-    """The digest of a file that is read again only when it has changed: jieba's has 5 MB."""
+    """Digest of a file, cached until the file changes: jieba's has 5 MB."""
     return _digest(path.read_bytes())
 
 
@@ -299,13 +297,13 @@ def build_arrays(dictionary: Dictionary) -> dict[str, NDArray[Any]]:
     if nodes.size >= 1 << BASE_BITS or len(values) >= 1 << (64 - VALUE_SHIFT):
         raise ValueError("the dictionary is too large: it may have about ten million words")
     hints = (nodes >> np.uint64(LABEL_SHIFT)).astype(np.uint8)
-    # A character that is no word may be part of a name.
+    # A character that is not a word may be part of a name.
     roots[roots >> np.uint64(VALUE_SHIFT) == 0] |= np.uint64(GIVEN << KIND_SHIFT)
     return {"roots": roots, "hints": hints, "nodes": nodes, "values": np.array(values)}
 
 
 def _number_characters(codes: NDArray[np.uint32], weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The label of each code point: 1 for the most frequent, 0 for those in no word."""
+    """Label of each code point: 1 for the most frequent, 0 for those in no word."""
     totals = np.bincount(codes, weights, minlength=GUARD)
     present = np.flatnonzero(np.bincount(codes, minlength=GUARD))
     labels = np.zeros(totals.size, np.int64)
@@ -319,7 +317,7 @@ def _double_array(
     ends: NDArray[np.int64],
     labels: NDArray[np.int64],
 ) -> tuple[Hashes, Hashes]:
-    """Roots and nodes, packed, from parent, code point, kind and weight's place of each node."""
+    """Packed roots and nodes, from parent, code point, and kind and weight's index of each node."""
     own = labels[edges]
     # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
     order = np.lexsort((own, parents))
@@ -348,7 +346,7 @@ def _nodes(
     lengths: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Parent, last code point, and kind and weight's place of each prefix of the sorted words."""
+    """Parent, last code point, and kind and weight's index of each prefix of the sorted words."""
     parents = np.empty(codes.size, np.int32)
     edges = np.empty(codes.size, np.int64)
     ends = np.zeros(codes.size, np.int64)
@@ -375,7 +373,7 @@ def _nodes(
 
 @subkernel
 def _window(taken: Hashes, position: int) -> np.uint64:
-    """64 bits of the bitmap, from any position on."""
+    """64 bits of a bitmap from any position on."""
     word, shift = position >> 6, np.uint64(position & 63)
     if shift == 0:
         return taken[word]
@@ -384,8 +382,8 @@ def _window(taken: Hashes, position: int) -> np.uint64:
 
 @subkernel
 def _fit(taken: Hashes, used: Hashes, labels: NDArray[np.int64], start: int) -> int:
-    """The first unused base from `start` on with free slots for all labels (ascending), tried
-    64 at a time; 0 if the bitmap ends before."""
+    """The first unused base from `start` on with free slots for all labels (ascending), tried 64
+    at a time; 0 if there is none in the bitmap."""
     last = 64 * (taken.size - 2) - labels[-1]
     while start < last:
         blocked = _window(used, start)
@@ -410,10 +408,10 @@ def _place(
     queue: NDArray[np.int64],
     capacity: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Base and slot of each node, and the number of slots; 0 if `capacity` slots don't do.
+    """Base and slot of each node, and the number of slots; 0 if `capacity` slots are not enough.
 
-    Nodes are placed in the order of `queue`, those with many children first, each at the first
-    base that fits; nodes with equally many go on where the last one fitted.
+    Nodes are placed in the order of `queue`, those with many children first, each at the first base
+    that fits; the search goes on from the last base among nodes with equally many children.
     """
     widest = np.max(labels)
     taken = np.zeros((capacity + 4 * widest + GUARD) // 64, np.uint64)

@@ -1,19 +1,19 @@
-"""The wording of a page in text order: where its numerals stand, and anchors of its clauses.
+"""The wording of a page in text order: numerals with their positions, and anchors of clauses.
 
-An **anchor** is the hash of a clause, the words between two punctuation marks, four at least; one
-of more than eight words ends behind the first word whose hash says so. Of every window, an eighth
-of a page, but three clauses in a row at least and eight at most, the one with the smallest hash is
-an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken, SIGMOD 2003). The windows of an excerpt
-are no longer than those of the page, so with a whole window of the page it shares an anchor. The
-first three clauses are anchors too, since leads are what is sent on their own. Of twenty clauses
-and fewer each is an anchor.
+An **anchor** is the hash of a clause: the words between two punctuation marks, four at least; from
+the eighth word on a clause ends behind the first word whose hash says so. In every window the
+clause with the smallest hash is an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken, SIGMOD
+2003). A window is an eighth of a page, but at least three and at most eight clauses in a row. The
+windows of an excerpt are no longer than those of its page, so an excerpt that has a whole window of
+the page shares an anchor with it. The first three clauses are anchors too, since leads are often
+sent on their own, and of up to twenty clauses all are.
 
-A **value** is the hash of a numeral, with the place of its word among the words of the page. A
-numeral written as a word (eight) is its own value: 8 is another one. On a page of fewer than 60
+A **value** is the hash of a numeral, with the position of its word among the words of the page. A
+numeral written as a word (eight) is its own value, different from 8. On a page of fewer than 60
 words all words are values, and those of names are marked: there a single name tells one product or
 report from another.
 
-Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), do not count in the
+Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), are ignored in the
 first 16 and the last 10 words, where they say when a page was made.
 """
 
@@ -30,21 +30,21 @@ from dedup_middleware.text.clauses import BEGINS
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 
-NO_NEWS: Final = 0  # in place of the hash of a word that says who reported something, and when
-SHORT: Final = 60  # words from which on the names of a page are no values
-NAME: Final = 5  # sorts of values: a word of a name, and
-WORD: Final = 6  # any other word of a short page
-WINDOWS: Final = 8  # parts of a page, of each of which one clause is an anchor
+NO_NEWS: Final = 0  # hash of each word that says who reported something, and when
+SHORT: Final = 60  # words; a page with fewer is short, and all its words are values
+NAME: Final = 5  # sort of a value: a word of a name
+WORD: Final = 6  # sort of a value: any other word of a short page
+WINDOWS: Final = 8  # windows of a page, each with one clause that is an anchor
 SHORTEST_WINDOW, LONGEST_WINDOW = 3, 8  # clauses
-FEW_CLAUSES: Final = 20  # of a page of so many, each is one
+FEW_CLAUSES: Final = 20  # clauses; of up to so many each is an anchor
 LEAD: Final = 3  # clauses at the beginning of a page that are anchors too
 MOST_ANCHORS: Final = 48
 _WINNOWED: Final = MOST_ANCHORS - LEAD
-_LEAST: Final = 4  # words of a clause; a shorter one goes with the next
-_LONG: Final = 8  # words from which on a clause ends where a hash says so
+_LEAST: Final = 4  # least words of a clause; a shorter one is joined to the next
+_LONG: Final = 8  # words; a clause of at least so many ends where a hash says so
 _LONGEST: Final = 48
 _END: Final = np.uint64(7)
-_BEFORE_MONTH: Final = 4  # characters between a day and its month at the most
+_BEFORE_MONTH: Final = 4  # most characters between a day and its month
 
 
 @allocating_subkernel
@@ -54,14 +54,15 @@ def locate_values(
 ) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
     """The values of a page, the positions of their words, ascending, and their sorts.
 
-    :param starts: where each word begins among the code points; `hashes` and `numbers` are its hash
-        and whether it is a numeral written as a word, and whether one that says when (3).
+    :param starts: begin of each word among the code points.
+    :param hashes, numbers: of each word the hash, and whether it is a numeral written as a word (1)
+        or a unit of time that says when (3).
     :param count: number of words.
-    :param figures: hash of every figure, in order; `spans` is where it begins and ends, `kinds`
-        whether it is a year or is in a date line or in a time stamp.
-    :param names: where each name begins and ends, in order.
-    :param line: where the date line ends with which the text begins; 0: it has none.
-    :param whole: one more value of the page, of its first word; 0: there is none.
+    :param figures, spans, kinds: of each figure in text order the hash, its begin and end, and its
+        sort if it is a year, in a date line or in a time stamp.
+    :param names: begin and end of each name, in text order.
+    :param line: end of the date line that begins the text; 0 if it has none.
+    :param whole: one more value of the page, at its first word; 0 if there is none.
     """
     short = count < SHORT
     capacity = np.uint64(figures.size) + np.uint64(1)
@@ -86,16 +87,16 @@ def locate_values(
             figure += np.uint64(1)
         if not (short or numbers[word]):
             continue
-        # A month, a million and a day are parts of figures.
+        # Months, millions and days that belong to a figure are not values of their own.
         spelt = numbers[word] != 0 and starts[word] >= end
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
         of_line = starts[word] < line
-        # The day of a date line is followed by an agency; which one does not matter.
+        # Behind the day of a date line stands an agency; which one does not matter.
         agency = of_line and figures.size > 0 and spans[0, 0] < starts[word]
-        # A month is of the time stamp whose day stands before it: 5 de marzo de 2020, 10:22.
+        # A month belongs to the time stamp whose day precedes it: 5 de marzo de 2020, 10:22.
         month = figure > 0 and kinds[figure - np.uint64(1)] == STAMP
         month = month and starts[word] - spans[figure - np.uint64(1), 1] <= _BEFORE_MONTH
         sort = DATED if of_line else STAMP if month else YEAR if numbers[word] > 1 else 0
@@ -130,9 +131,10 @@ def _clause_hashes(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Ha
 
 @allocating_subkernel
 def find_anchors(hashes: Hashes, cuts: NDArray[np.uint8], count: int, keys: Hashes) -> Hashes:
-    """The distinct anchors of a page, at most `MOST_ANCHORS`: the lead's, and the smallest hashes.
+    """The distinct anchors of a page, at most `MOST_ANCHORS`: those of windows and of the lead.
 
-    :param hashes: of its words; `cuts` says before which of them a clause begins.
+    :param hashes: of the words of the page.
+    :param cuts: whether a clause begins before each word.
     :param count: number of words.
     """
     clauses = _clause_hashes(hashes, cuts, count, keys)

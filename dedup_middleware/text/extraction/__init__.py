@@ -1,1 +1,1 @@
-"""Parts of the extraction: encodings, page structure, body extractors, clean-up."""
+"""The steps of extraction: page structure, body extractors, metadata, clean-up."""

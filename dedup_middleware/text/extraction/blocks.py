@@ -1,8 +1,8 @@
-"""Blocks of text in a parsed page, and what the names of the boxes around them say of them.
+"""Blocks of text in a parsed page, and what the names of the boxes around them tell of them.
 
-Authors of templates name the same things alike everywhere. The vocabulary overlaps with that of
-readability and trafilatura; it is matched by words and substrings, which costs a tenth of one
-regular expression of all alternatives.
+Authors of templates use the same names everywhere. The vocabulary overlaps with that of readability
+and trafilatura; it is matched by words and substrings, which costs a tenth of one regular
+expression with all alternatives.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
 
-# Flags of a container. What is inside furniture or comments belongs to them too. FURNITURE is named
-# so by its author, FIXED says so by its tag, its role or by being hidden. CAPTION is one as well.
+# Flags of a container; everything in furniture or comments has theirs too. FURNITURE is told mostly
+# by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
@@ -28,7 +28,7 @@ ARTICLE = 8
 FIXED = 16
 CAPTION = 32
 
-# Characters of a name that are looked at.
+# Characters of a name that are examined.
 _NAME_SIZE = 300
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
 _FURNITURE_WORDS = frozenset(word_lists()["furniture"])
@@ -61,20 +61,20 @@ _FURNITURE_ROLES = frozenset(
 _ATTRIBUTE = re.compile(
     r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
 )
-# All that a parser escapes in a text, in the order in which it is to be undone.
+# All character references that a parser writes, in the order in which they are decoded.
 _WRITTEN = (("&nbsp;", "\u00a0"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
-# Bytes of a title.
+# Most bytes of a title.
 _TITLE_SIZE = 4_000
 # Most tags have one attribute.
 _NAME_ALONE = re.compile(rb"""\s*(?:class|id)=["']([^"'&]*)["']\s*""")
-# Tags with more bytes of attributes have no names that matter.
+# Names in tags with more bytes of attributes are ignored.
 _ATTRIBUTES_SIZE = 1_000
 
 
 class Block(NamedTuple):
     """A run of text without a break: the paragraph, list item or table cell of a page.
 
-    ``weight`` is its length in UTF-8 bytes, which is about the same for one statement in any
+    ``weight`` is its length in UTF-8 bytes, which is similar for the same statement in any
     language; ``link`` the share of it inside links; ``container`` an index into `Blocks`.
     """
 
@@ -86,9 +86,9 @@ class Block(NamedTuple):
 
 
 class Flags:
-    """Flags of the containers of a page, each computed on first access: most are never needed.
+    """Flags of the containers of a page, computed on first access, as most are never needed.
 
-    ``tags`` are numbers into `markup.TAGS`, ``attributes`` gives those of a container.
+    ``tags`` are indexes into `markup.TAGS`; ``attributes`` returns those of a container.
     """
 
     def __init__(self, tags: list[int], attributes: Callable[[int], bytes]) -> None:
@@ -113,11 +113,11 @@ class Flags:
 
 @attrs.define
 class Blocks:
-    """Blocks in document order, and containers in document order, each before what it holds.
+    """The blocks of a page and the containers around them, both in document order.
 
-    ``parent``, ``flags`` and ``last`` run in parallel: parent of the container (-1 for the root),
+    ``parent``, ``flags`` and ``last`` are parallel: the parent of each container (-1 for the root),
     its flags, and the last container inside it. ``title`` is the content of the title element,
-    ``body`` the attributes of the body element. ``is_cut``: there are more blocks.
+    ``body`` the attributes of the body element. ``is_cut`` says that there are more blocks.
     """
 
     blocks: list[Block]
@@ -130,17 +130,17 @@ class Blocks:
 
 
 def ancestors(page: Blocks, container: int) -> Iterator[int]:
-    """The containers around a container, itself first."""
+    """A container and all containers around it, innermost first."""
     while container >= 0:
         yield container
         container = page.parent[container]
 
 
 def well_formed(page: bytes) -> bytes | None:
-    """Parse a page in UTF-8 with lexbor and write its tree out again; None when the parser fails.
+    """Parse a page in UTF-8 with lexbor and serialise its tree; None if the parser fails.
 
-    Call it only with what `trim.trimmed` passes: neither time nor memory is bounded otherwise.
-    Visiting the nodes from Python would cost many times as much as writing them out.
+    Call it only on output of `trim.trimmed`: neither time nor memory is bounded otherwise. Visiting
+    the nodes from Python would cost many times as much as serialising them.
     """
     from resiliparse.parse.html import HTMLTree  # here, not above: not every process parses pages
 
@@ -148,14 +148,14 @@ def well_formed(page: bytes) -> bytes | None:
         tree: Any = HTMLTree.parse(page.decode("utf-8"))
         return str(tree).encode("utf-8")
     except BaseException as error:  # no page may stop a crawl
-        # A panic of its Rust code is none of the exceptions.
+        # A panic of its Rust code is not an Exception.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             return None
         raise
 
 
 def read(html: str | bytes) -> Blocks:
-    """Blocks and containers of a page, by a parser where that is safe (see `trim`).
+    """Blocks and containers of a page; a parser is used where that is safe (see `trim`).
 
     ``html`` is the page or its UTF-8.
     """
@@ -180,7 +180,7 @@ def read(html: str | bytes) -> Blocks:
 
 
 def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = None) -> Blocks:
-    """The same in one pass over UTF-8 as it is: for what a parser wrote, or must not see.
+    """Blocks and containers of UTF-8 markup in one pass: for what a parser wrote, or must not see.
 
     ``attributes`` turns the parser's attributes into those of the page.
     """
@@ -203,7 +203,7 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
             plain = " ".join(unescape(line).split())
             weight = len(plain.encode("utf-8", "replace"))
         elif line.isascii():
-            # The white space of ASCII is squeezed already.
+            # ASCII white space is squeezed already.
             plain, weight = line, len(line)
         else:
             plain = " ".join(line.split())
@@ -223,14 +223,14 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
 
 
 def _title(content: bytes) -> str:
-    """Content of a title element as one line; an element that is never closed holds the page."""
+    """Content of a title element as one line; an unclosed element holds the whole page."""
     name = content[:_TITLE_SIZE].decode("utf-8", "replace").split("<", 1)[0]
     return " ".join(unescape(name).split())
 
 
 @lru_cache(maxsize=4096)
 def _flags(tag: str, attributes: bytes) -> int:
-    """Flags of a container by its tag and attributes."""
+    """Flags of a container, from its tag and attributes."""
     flags = FURNITURE if tag in _FURNITURE_TAGS else ARTICLE if tag == "article" else 0
     if tag in _FIXED_TAGS:
         flags = FIXED
@@ -263,14 +263,14 @@ def _flags(tag: str, attributes: bytes) -> int:
 
 @lru_cache(maxsize=4096)
 def flags_of(name: str) -> int:
-    """Flags for the value of a class or an id."""
+    """Flags told by the value of a class or an id."""
     name = name[:_NAME_SIZE]
     words = _WORD.findall(name)
     flags = 0
     for word in words:
         flags |= _word_flags(word)
     lowered = name.lower()
-    # A pattern is searched only where a part that it can't do without is found.
+    # A pattern is searched only where a necessary part of it is found.
     if _BODY_BOX_PART.search(lowered) is not None and _BODY_BOX.search(lowered) is not None:
         flags |= BODY_NAME
     if ("-" in lowered or "_" in lowered) and not flags & FURNITURE:
@@ -281,7 +281,7 @@ def flags_of(name: str) -> int:
 
 @lru_cache(maxsize=8192)
 def _word_flags(word: str) -> int:
-    """Flags for one word of a name."""
+    """Flags told by one word of a name."""
     word = word.lower()
     if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
         return FURNITURE

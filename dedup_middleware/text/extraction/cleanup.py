@@ -1,7 +1,7 @@
-"""Removes lines about the page from a body: legal notices, menus, notes, the repeated headline.
+"""Remove lines about the page from a body: legal notices, menus, notes, the repeated headline.
 
-Templates name their boxes as they like, but all sites word their notices alike. Only the weight of
-a block depends on `is_notice` and `is_menu`, never the words of a body: a report on copyright loses
+Templates name their boxes as they like, but all sites word their notices alike. `is_notice` and
+`is_menu` affect only the weight of a block, never the words of a body: a report on copyright loses
 nothing.
 """
 
@@ -12,10 +12,10 @@ from dedup_middleware.text.extraction.blocks import Blocks
 
 _NOT_WORD = re.compile(r"\W+")
 
-# Words of notices. A block is one when it is short for the number of different ones in it.
+# Words of notices. A short block with many different ones is a notice.
 _LEGAL = word_lists()["legal"]
 _LEGAL_ASCII = tuple(word for word in _LEGAL if word.isascii())
-# UTF-8 bytes of a notice for each of the words.
+# Most UTF-8 bytes of a notice for each of its words.
 _LEGAL_RATE = 120
 _LEGAL_LEAST = 2
 # Longer blocks are never notices.
@@ -26,7 +26,7 @@ _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _HEAD = 40
 _SENTENCE = re.compile(r"[。！？；!?;।۔؟]|[.…][\s”\"')]|[.…]$")
 _MENU_PARTS = 4
-# Mean weight of an entry of a menu, and the weight of a long menu.
+# Largest mean weight of an entry of a menu, and the weight of a long menu.
 _MENU_ENTRY = 24
 _MENU_SIZE = 2_000
 
@@ -61,15 +61,15 @@ _NOTE = re.compile(
 )
 _NOTE_SIZE = 80
 _HEADLINE_SIZE = 400
-# UTF-8 bytes of a sentence; a line of twice as many may lack its end.
+# Least UTF-8 bytes of a sentence; a line of twice as many may lack its end.
 _TEXT = 40
 _TEXT_SHARE = 0.25
-# Lines at either end that may be notes.
+# Lines at either end that are checked for notes.
 _NOTES = 6
 
 
 def is_notice(text: str, weight: int) -> bool:
-    """Whether a block is worded as a copyright notice, a disclaimer or an invitation to sign up."""
+    """Whether a block is worded like a copyright notice, a disclaimer or a call to sign up."""
     if weight > _LEGAL_SIZE:
         return False
     lowered = text.lower()
@@ -82,22 +82,22 @@ def is_notice(text: str, weight: int) -> bool:
 
 
 def is_menu(text: str, weight: int) -> bool:
-    """Whether a block is a row of short entries with marks between them, and no sentence."""
+    """Whether a block is a row of short entries with separators, and has no sentence."""
     if weight > _MENU_SIZE or is_sentence(text):
         return False
-    # Words of Chinese and Japanese stand apart in menus only.
+    # Chinese and Japanese words are separated only in menus.
     spaceless = _IDEOGRAPH.search(text, 0, _HEAD) is not None
     parts = len((_GAP if spaceless else _SEPARATOR).findall(text)) + 1
     return parts >= _MENU_PARTS and weight <= _MENU_ENTRY * parts
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a line holds the end of a sentence."""
+    """Whether a line contains the end of a sentence."""
     return _SENTENCE.search(text) is not None
 
 
 def tidy(text: str, title: str) -> str:
-    """Body with one paragraph a line, without headline and notes at its start and its end."""
+    """The body with one paragraph a line, without the headline and without notes at either end."""
     lines = [" ".join(words) for line in text.split("\n") if (words := line.split())]
     headline = letters(title)
     start, end = 0, len(lines)
@@ -116,7 +116,7 @@ def is_note(line: str) -> bool:
 
 
 def is_headline(line: str, headline: str) -> bool:
-    """Whether a line repeats the headline (its `letters`), or the part that is no site name."""
+    """Whether a line repeats the headline (its `letters`), or its part without the site's name."""
     if len(line) > _HEADLINE_SIZE:
         return False
     key = letters(line)
@@ -124,10 +124,10 @@ def is_headline(line: str, headline: str) -> bool:
 
 
 def vetted(text: str, page: Blocks) -> str:
-    """The body of another extractor without the lines that are nothing but links on the page.
+    """The body of another extractor without lines that are only links on the page; empty unless a
+    quarter of what is left is sentences and paragraphs.
 
-    Extractors that find little take the text of the whole page, its menus first. A quarter of
-    what is left must be sentences and paragraphs, else there is no body.
+    Extractors that find little take the text of the whole page, beginning with its menus.
     """
     links = {letters(block.text) for block in page.blocks if block.link > 0.8}
     # Libraries that give up return the words of the whole page in one line.
@@ -141,7 +141,7 @@ def vetted(text: str, page: Blocks) -> str:
 
 
 def is_prose(lines: list[str]) -> bool:
-    """Whether a quarter of some lines are sentences and paragraphs."""
+    """Whether at least a quarter of the lines are sentences and paragraphs."""
     total = sum(len(line.encode()) for line in lines)
     texts = sum(len(line.encode()) for line in lines if _is_text(line))
     return texts > _TEXT_SHARE * total

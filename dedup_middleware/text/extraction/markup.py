@@ -2,11 +2,11 @@
 # ruff: noqa: PLR1714, SIM109 - compiled comparisons; a set would be built at each of them
 """One pass over the bytes of a page: its text in blocks, and the boxes that contain them.
 
-It reads the tree that a parser has written out again (see `blocks.well_formed`), and pages that a
-parser must not see as they are. For these a stack of the open elements follows the rules of HTML
-that decide where text belongs: what a start tag closes, what an end tag may close, what hides its
-content. Every step is bounded: the work is linear in the page, the stack has `MAX_DEPTH` places as
-in browsers, and what is deeper counts as part of the last one.
+It reads trees that a parser has serialised (see `blocks.well_formed`), and pages that a parser must
+not see. For the latter a stack of the open elements follows the rules of HTML that decide where
+text belongs: what a start tag closes, what an end tag may close, what hides its content. The work
+is linear in the page, and the stack has `MAX_DEPTH` entries as in browsers; deeper elements count
+as part of the last one.
 """
 
 from typing import Any, Final
@@ -29,7 +29,7 @@ BOXES: Final = (
     *("menu", "dl", "li", "dd", "form", "center", "blockquote", "header", "details"),
     *("fieldset", "nav", "footer", "aside", "noscript", "figcaption"),
 )
-# Elements that readers do not see, and no markup is inside.
+# Elements that readers do not see, and in which there is no markup.
 RAW: Final = ("script", "style", "textarea", "title", "iframe", "noembed", "noframes", "xmp")
 _KINDS: Final = (
     BOXES,
@@ -43,7 +43,7 @@ _KINDS: Final = (
         *("canvas", "map", "picture", "math", "dialog", "rt", "rp"),
     ),
     RAW,
-    # Nothing but the end of what is open inside.
+    # Only ends the elements that are open inside.
     ("ruby",),
 )
 TAGS: Final = ("", *(name for names in _KINDS for name in names))
@@ -60,7 +60,7 @@ _SCRIPT, _STYLE, _TITLE = _ID["script"], _ID["style"], _ID["title"]
 _COMMENT: Final = 0
 
 
-# Keys stay small: compiled arithmetic on 64 bits is free to assume that it never overflows.
+# Keys stay small: the compiler may assume that 64-bit arithmetic never overflows.
 _BASE: Final = 257
 _MASK: Final = 0xFFFFFFFF
 _SLOTS: Final = 1024
@@ -70,7 +70,7 @@ _LONGEST_ENTITY: Final = 8
 
 
 def slots(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Hash table from the key of a name to its number among the names; number 0 is none."""
+    """Hash table from the key of a name to its number among the names; 0 for an unknown name."""
     keys = np.zeros(_SLOTS, np.int64)
     numbers = np.zeros(_SLOTS, np.uint8)
     for number, name in enumerate(names[1:], 1):
@@ -100,11 +100,11 @@ def is_space(byte: int) -> bool:
 
 @subkernel
 def find(data: Any, start: int, wanted: int) -> int:
-    """Position of a byte, or the size of the page."""
+    """Position of the first such byte from `start` on, or the size of the page."""
     position = start
     size: int = data.size
     while position + _STEP <= size:
-        # Without a way out of the inner loop it becomes one comparison of 64 bytes.
+        # Without an exit, the inner loop is compiled into one comparison of 64 bytes.
         found = 0
         for place in range(_STEP):
             found |= data[np.uint64(position + place)] == wanted
@@ -139,8 +139,7 @@ def comment_end(data: Any, start: int) -> int:
 
 @subkernel
 def name_at(data: Any, start: int, keys: Any, numbers: Any) -> tuple[int, int]:
-    """Number of the tag whose name starts here in a table of `slots`, 0 if it has none, and where
-    the name ends."""
+    """Number of the tag name that starts here in a table of `slots` (0: unknown), and its end."""
     key = np.int64(0)
     position = start
     while position < data.size:
@@ -162,7 +161,7 @@ def name_at(data: Any, start: int, keys: Any, numbers: Any) -> tuple[int, int]:
 
 @subkernel
 def _entity_rest(data: Any, start: int) -> int:
-    """Bytes of an entity behind its "&", whose place is before ``start``; 0 if it is none."""
+    """Bytes of an entity behind its "&", which is just before ``start``; 0 if it is none."""
     for length in range(_LONGEST_ENTITY):
         if start + length >= data.size:
             break
@@ -190,7 +189,7 @@ def _tag_end(data: Any, start: int, exhausted: Any) -> int:
             position += 1
         if position < size and (data[position] == 34 or data[position] == 39):
             quote = data[position]
-            # No quote closes behind a place where none was found: the page is searched once.
+            # Once a closing quote was not found, there is none further on: one search a page.
             if not exhausted[quote]:
                 closing = position + 1
                 while closing < size and data[closing] != quote:
@@ -218,9 +217,9 @@ def _raw_end(data: Any, start: int, tag: int) -> int:
 
 @subkernel
 def _open_place(stack: Any, depth: int, tag: int, other: int, wall: int, wall2: int) -> int:
-    """Place on the stack of the innermost element of two kinds, or -1; none is behind a wall.
+    """Stack position of the innermost element of two kinds that no wall hides, or -1.
 
-    Tables and their cells are walls for all but the parts of tables.
+    Tables and their cells are walls for everything except the parts of tables.
     """
     in_table = tag == _TD or tag == _TR or tag == _TABLE
     for place in range(depth - 1, -1, -1):
@@ -236,7 +235,7 @@ def _open_place(stack: Any, depth: int, tag: int, other: int, wall: int, wall2: 
 
 @subkernel
 def _closed_by(stack: Any, depth: int, tag: int) -> int:
-    """Place on the stack from which a start tag closes what is open; ``depth`` for nothing."""
+    """Lowest position on the stack that a start tag closes; ``depth`` if it closes nothing."""
     place = -1
     if tag == _LI:
         place = _open_place(stack, depth, _LI, _LI, _UL, _OL)
@@ -259,12 +258,12 @@ def _closed_by(stack: Any, depth: int, tag: int) -> int:
 
 @kernel(Tuple((U8, I64_2, I64_2, I64))(R8))
 def read_markup(data: Any) -> Any:
-    """Read a page: ``data`` is its markup, uint8[n] of UTF-8.
+    """Split a page into blocks and containers: ``data`` is its markup, uint8[n] of UTF-8.
 
     Returns ``text`` uint8 (the blocks in document order, each ended by a line feed, white space
     squeezed, entities as they are), ``blocks`` int64[b, 3] (container, tag, bytes inside links),
-    ``containers`` int64[c, 5] (parent, tag, last container inside, where its attributes start and
-    end; 0 is the page) and ``title`` int64[2] (start and end of the title). Tags are numbers into
+    ``containers`` int64[c, 5] (parent, tag, last container inside, begin and end of its attributes;
+    0 is the page) and ``title`` int64[2] (begin and end of the title). Tags are indexes into
     `TAGS`. A paragraph with attributes is a container too.
     """
     size = data.size
@@ -322,7 +321,7 @@ def read_markup(data: Any) -> Any:
                 position = _tag_end(data, position + 2, exhausted) + 1
                 continue
             else:
-                # A mark in the text.
+                # A "<" in the text.
                 if not unseen:
                     text[end] = byte
                     end += 1
@@ -339,7 +338,7 @@ def read_markup(data: Any) -> Any:
                     finish = -1 if endless[tag] else _raw_end(data, after, tag)
                     if finish < 0:
                         endless[tag] = True
-                        # An open script hides the rest of the page, anything else nothing.
+                        # An unclosed script hides the rest of the page, any other element nothing.
                         finish = size if tag == _SCRIPT or tag == _STYLE else after
                     elif tag == _TITLE and title[1] == 0:
                         title[0], title[1] = after, finish

@@ -1,4 +1,4 @@
-"""Title, body and dates that a page declares: meta tags and JSON-LD."""
+"""Headline, body, language and forum threads, as a page's meta tags and JSON-LD declare them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dedup_middleware.base.kerneltypes import R8, boolean, int64
 from dedup_middleware.text.extraction.blocks import Blocks
 
 _TYPE: Final = "application/ld+json"
-# What is looked at: scripts of a page, characters of a script, values in it.
+# Limits of the search: scripts of a page, characters of a script, values in it.
 _SCRIPTS: Final = 20
 _SIZE: Final = 1_000_000
 _VALUES: Final = 10_000
 
 
 def article_body(html: str) -> str:
-    """The longest ``articleBody`` in the JSON-LD of a page, verbatim; "" for none.
+    """The longest ``articleBody`` in the JSON-LD of a page, verbatim; "" if there is none.
 
     >>> page = '<script type="application/ld+json">{"articleBody": "It rained."}</script>'
     >>> article_body(page)
@@ -66,12 +66,12 @@ _HEAD = 300_000
 # The tag of the root element comes before any of that.
 _ROOT = 20_000
 _META = re.compile(r"<meta\s[^<>]{1,4000}>", re.IGNORECASE)
-# Characters of a meta element, and how many that hold a name are looked at.
+# Characters of a meta element, and of its part that is searched for a name.
 _META_SIZE = 4_000
 _METAS = 8
 _PROPERTY = re.compile(r"""(?:property|name)\s*=\s*["']?([\w:.-]+)""", re.IGNORECASE)
 _CONTENT = re.compile(r"""content\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
-# Characters of a headline; a shorter heading is a section's.
+# Least characters of a headline; a shorter heading is that of a section.
 _HEADING = 4
 _LANGUAGE = re.compile(
     r"""<html\s[^<>]{0,2000}?\blang\s*=\s*["']?([A-Za-z]{2,3}(?:-\w+)*)""", re.IGNORECASE
@@ -83,15 +83,15 @@ _THREAD_BODY = re.compile(r"\b(?:forum|thread|topic|viewthread|question)", re.IG
 _THREAD_TYPES: Final = (
     *(b"DiscussionForumPosting", b"QAPage", b"schema.org/Question", b"schema.org/Answer"),
 )
-# Of each word the places of two bytes that seldom stand together, which are looked for first: to
-# search for the words one after the other takes ten times as long.
+# For each word the positions of two bytes that are rare together, which are searched for first: to
+# search for one word after the other takes ten times as long.
 _PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11))
 _STEP: Final = 64
 _SITE_SUFFIX = re.compile(r"\s*(?:[_|｜–—»«]+|\s[-·:]\s|-{2,}|(?<=[\u3400-\u9fff])-)\s*")
 
 
 def title(html: str, page: Blocks) -> str:
-    """Headline of the page: the heading that the page title holds, OpenGraph, or the page title."""
+    """The headline: the heading in the page title, else OpenGraph's, else the page title."""
     for block in page.blocks:
         if block.tag == "h1" and len(block.text) >= _HEADING and block.text in page.title:
             return block.text
@@ -101,13 +101,13 @@ def title(html: str, page: Blocks) -> str:
 
 
 def language(html: str) -> str:
-    """Language tag that the page declares in ``<html lang>``, or an empty string."""
+    """Language tag that the page declares in ``<html lang>``; "" if none."""
     found = _LANGUAGE.search(html[:_ROOT])
     return found[1] if found else ""
 
 
 def is_thread(data: bytes, page: Blocks) -> bool:
-    """Whether a page, in UTF-8, says it is a forum thread, where comments are the content."""
+    """Whether a page, in UTF-8, declares itself a forum thread: comments are its content."""
     if _THREAD_TITLE.search(page.title) is not None or _THREAD_BODY.search(page.body) is not None:
         return True
     markup = np.frombuffer(data, np.uint8)
@@ -119,7 +119,7 @@ def is_thread(data: bytes, page: Blocks) -> bool:
 
 @kernel(boolean(R8, R8, int64, int64))
 def _holds(data: Any, word: Any, first: Any, second: Any) -> bool:
-    """Whether uint8[n] holds a word; the bytes at two places of it are looked for first."""
+    """Whether uint8[n] has a word; the bytes at two positions of it are compared first."""
     one, two = word[first], word[second]
     last = data.size - word.size
     start = 0
@@ -160,7 +160,7 @@ def _meta(head: str, name: str) -> str:
 
 
 def _without_site(text: str) -> str:
-    """The page title without the names of section and site behind it."""
+    """The page title without the names of section and site at its end."""
     cuts = list(_SITE_SUFFIX.finditer(text))[-4:]
     end = len(text)
     for cut in reversed(cuts):

@@ -1,4 +1,4 @@
-"""The fast extractor: the core of the text, the frame around it, and when to doubt it."""
+"""The fast extractor: the core of the text, the frame around it, and when it is doubtful."""
 
 from itertools import islice
 
@@ -24,51 +24,51 @@ from dedup_middleware.text.extraction.cleanup import (
     letters,
 )
 
-# A block counts as prose from this weight (UTF-8 bytes) and below this share of links.
+# Least weight (UTF-8 bytes) of a block of prose, and the share of links below which it is one.
 _PROSE_WEIGHT = 80
 _PROSE_LINK = 0.35
 # Notices that weigh more than this, and more than half of the prose, are the report itself.
 _NOTICES_LIMIT = 1_200
-# Furniture that holds more of the prose than this, and more than a footer does, is no furniture.
+# Furniture with more than this share of the prose, and more text than a footer, is none.
 _FURNITURE_LIMIT = 0.5
 FURNITURE_LEAST = 300
-# Nor is it when its own paragraphs weigh an article and this many times those of any other box.
+# Nor is it if its own paragraphs weigh an article and this many times those of any other box.
 _ARTICLE = 600
 _OUTWEIGHS = 2
-# Letters a headline has at least.
+# Least letters of a headline.
 _HEADLINE = 4
-# A headline has at most this share of the prose before it.
+# Largest share of the prose before a headline.
 _BEFORE_HEADLINE = 0.25
-# A paragraph alone in its box counts as a teaser up to this weight.
+# Largest weight of a teaser, a paragraph alone in its box.
 _TEASER = 400
-# The frame grows to a container around it that holds this much more prose.
+# The frame grows to a container with this many times its prose.
 _GAIN = 1.15
-# Short lines at the end that are kept, and what is short (UTF-8 bytes).
+# Most short lines that are kept at the end, and the UTF-8 bytes of a short line.
 _SIGNATURE = 2
 _LABEL = 40
 _SENTENCE_END = frozenset("。！？…”.!?:：")
-# Containers around the frame in which tables are looked for, and the tags of what is in them.
+# Containers around the frame that are searched for tables, and the tags of their content.
 _AROUND = 6
 _FIELDS = frozenset(("td", "th", "li", "dd", "dt"))
-# The same for a thread, where each post adds little.
+# The factor of growth (as _GAIN) in a thread, where each post adds little.
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
 _DISCUSSION = 0.5
-# Names are ignored if they leave less of the prose than this and drop this much weight.
+# The names of boxes are ignored if they leave less of the prose than this, and drop this weight.
 _NAMES_LIE = 0.25
 _NAMES_LEAST = 300
 _MOST = 0.75
-# Paragraphs that introduce a report.
+# Most paragraphs that introduce a report.
 _LEAD = 2
-# A body below this weight is in doubt, and below the second one if there is hardly any other prose.
+# A body below this weight is doubtful; below the second one if there is hardly other prose.
 _LEAST = 600
 _SHORT = 240
-# A line that is the whole body weighs at least this, a sentence of some words.
+# Least weight of a line that is the whole body, a sentence of some words.
 _CAPTION = 24
 
 
 def long_weight(block: Block) -> int:
-    """Weight of a block that is long and has few links, 0 for others."""
+    """Weight of a block that is long and has few links, 0 for other blocks."""
     return 0 if block.weight < _PROSE_WEIGHT or block.link > _PROSE_LINK else block.weight
 
 
@@ -90,7 +90,7 @@ def prose_weights(blocks: list[Block]) -> list[int]:
 
 
 def direct_weights(page: Blocks, weights: list[int]) -> list[int]:
-    """Sum of the weights directly in each container."""
+    """Sum of the weights of the blocks directly in each container."""
     direct = [0] * len(page.parent)
     for block, weight in zip(page.blocks, weights, strict=True):
         direct[block.container] += weight
@@ -98,7 +98,7 @@ def direct_weights(page: Blocks, weights: list[int]) -> list[int]:
 
 
 def sums(page: Blocks, direct: list[int]) -> list[int]:
-    """Sum of the values of each container and all inside it."""
+    """Sum of the values of each container and of all containers inside it."""
     totals = direct[:]
     parent = page.parent
     for index in range(len(totals) - 1, 0, -1):
@@ -108,7 +108,7 @@ def sums(page: Blocks, direct: list[int]) -> list[int]:
 
 
 def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
-    """Containers that are no furniture, whatever their names: the text of the page is in them."""
+    """Containers that are not furniture, whatever their names: the text of the page is in them."""
     most = max(direct)
     if most < _ARTICLE or most < _OUTWEIGHS * max(sorted(direct)[-2:-1], default=0):
         return frozenset()
@@ -116,10 +116,10 @@ def spared(page: Blocks, direct: list[int]) -> frozenset[int]:
 
 
 class Dropped:
-    """For each container whether it has one of the flags, or is inside one that has.
+    """Whether each container has one of the flags, or is inside a container that has.
 
-    ``totals`` are the `sums` of the prose; a container that holds most of it, and more than
-    ``least``, is never dropped; one in ``spare`` not as furniture. The page itself never is.
+    ``totals`` are the `sums` of the prose. A container that has most of it, and more than
+    ``least``, is never dropped; one in ``spare`` not as furniture; the page itself never.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Dropped:
         self._known = {0: False}
 
     def __getitem__(self, index: int) -> bool:
-        # Names are looked up for few of the containers only.
+        # Names are looked up for few containers only.
         path: list[int] = []
         known, parent = self._known, self._page.parent
         while index not in known:
@@ -157,7 +157,7 @@ class Dropped:
 
 
 def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
-    """Position of the first block behind the headline; 0 when there is none to be sure of."""
+    """Position of the first block behind the headline; 0 if the headline is uncertain."""
     headline = letters(title)
     if len(headline) < _HEADLINE:
         return 0
@@ -172,7 +172,7 @@ def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
         ):
             first = position + 1
         before += kept[position]
-        # The text begins behind the last mention of the headline above it, not at a later one.
+        # The text begins behind the last repetition of the headline above it, not a later one.
         if (kept[position] and first) or before > limit:
             break
     return first
@@ -180,7 +180,7 @@ def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
 
 @attrs.frozen
 class Found:
-    """A body, whether it is beyond doubt, and whether comments weigh more than it does."""
+    """A body, whether it is certain, and whether the comments weigh more."""
 
     text: str
     sure: bool
@@ -197,11 +197,11 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     everything = direct_weights(page, prose)
     captions = {i for i, w in enumerate(everything) if w and page.flags[i] & CAPTION}
     others = [0 if i in captions else w for i, w in enumerate(everything)]
-    if thread or sum(everything) <= 2 * sum(others):  # no gallery
+    if thread or sum(everything) <= 2 * sum(others):  # not a gallery
         prose = [0 if b.container in captions else w for b, w in zip(blocks, prose, strict=True)]
         everything, captions = others, set()
     totals = sums(page, everything)
-    totals[0] = sum(others)  # text next to a gallery is judged as if there were none
+    totals[0] = sum(others)  # text next to a gallery is judged without it
     commented = Dropped(page, totals, COMMENT)
     comments = sum(w for index, w in enumerate(everything) if w and commented[index])
     spare = frozenset[int]() if thread else spared(page, others) | captions
@@ -211,7 +211,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     said = sum(w for w, b in zip(kept, blocks, strict=True) if b.container not in captions)
     misnamed = said < _NAMES_LIE * (totals[0] - comments) - _NAMES_LEAST
     if misnamed:
-        # Nearly all text is in boxes named like furniture: the names mean something else here.
+        # Nearly all text is in boxes named like furniture, so the names mean something else here.
         out = Dropped(page, totals, mask, spare)
         kept = [w if w and not out[b.container] else 0 for b, w in zip(blocks, prose, strict=True)]
     if thread:
@@ -234,7 +234,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     share = good[chosen] / max(1, good[0])
     sure = weight >= _LEAST and share >= (0.5 if named else 0.75)
     sure = sure or (weight >= _SHORT and share >= 0.9)
-    # A caption, when no more prose than that is anywhere behind the headline.
+    # A caption is certain if there is no more prose than that behind the headline.
     sure = sure or (first > 0 and weight >= _CAPTION and sum(prose[first:]) <= 1.5 * weight)
     if not named:
         sure = (
@@ -250,7 +250,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
 
 
 def _thread(page: Blocks, core: int, good: list[int], out: Dropped) -> Found:
-    """All posts of a thread: the core, and around it every container that adds a post."""
+    """All posts of a thread: the core, and every container around it that adds a post."""
     node = core
     for index in ancestors(page, core):
         if good[index] >= _POST_GAIN * max(1, good[node]):
@@ -273,7 +273,7 @@ def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
 
 
 def _rich(page: Blocks, kept: list[int], direct: list[int]) -> list[int]:
-    """Prose in each container and inside it, single teasers left out."""
+    """Prose in each container and inside it, without single teasers."""
     count = [0] * len(page.parent)
     for block, weight in zip(page.blocks, kept, strict=True):
         if weight:
@@ -284,7 +284,7 @@ def _rich(page: Blocks, kept: list[int], direct: list[int]) -> list[int]:
 
 
 def _core(page: Blocks, direct: list[int]) -> int:
-    """The container whose own paragraphs weigh most, those one level below counted for less."""
+    """The container whose own paragraphs weigh most; those one level below count for less."""
     score = [3 * weight for weight in direct]
     for index in range(1, len(direct)):
         score[page.parent[index]] += 2 * direct[index]
@@ -292,7 +292,7 @@ def _core(page: Blocks, direct: list[int]) -> int:
 
 
 def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[int, bool]:
-    """The container around the core that holds the body, and whether its name says so."""
+    """The container around the core that has the body, and whether its name says so."""
     around = list(ancestors(page, core))
     named = [index for index in around if page.flags[index] & BODY_NAME]
     if named:
@@ -307,17 +307,17 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
             node = index
     outer = around[min(1, len(around) - 1)]
     if node == core and good[outer] > good[node] and good[outer] >= 0.9 * good[0]:
-        # All other prose is next to the core: paragraphs in a box each.
+        # All other prose is next to the core: each paragraph has a box of its own.
         node = outer
     if good[node] < 0.5 * good[0]:
-        # No container dominates: paragraphs that are each in a box of their own.
+        # No container dominates: each paragraph has a box of its own.
         node = next(index for index in around if good[index] >= 0.5 * good[0])
     return node, False
 
 
 def _with_fields(page: Blocks, chosen: int, out: Dropped, first: int) -> int:
-    """The container around the frame that adds nothing but table cells and list items, of which one
-    holds a numeral: prices and results next to a text, which is the same on many pages."""
+    """The container around the frame that adds only table cells and list items, one of them with
+    a numeral: prices and results next to a text that is the same on many pages."""
     found = chosen
     for index in islice(ancestors(page, chosen), 1, _AROUND):
         added = [
@@ -380,7 +380,7 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
 
 
 def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
-    """Paragraphs between the headline and the frame: they introduce the report."""
+    """Paragraphs between the headline and the frame, which introduce the report."""
     if not first:
         return []
     lead: list[str] = []

@@ -2,17 +2,17 @@
 # ruff: noqa: PLR1714 - compiled comparisons; a set would be built at each of them
 """Remove what the parser does not need for the text of a page; refuse pages that cost too much.
 
-Half of a page is scripts, styles, comments and attributes that are not read here: they are left
-out. So is what costs a parser more than its length:
+Half of a page is scripts, styles, comments and attributes that are not read: they are left out. So
+is what costs a parser more than its length:
 
-* Formatting (``<b>``, ``<font>``) is opened again in every paragraph until it is closed, so that 37
-  KB can become 2 GB. It is passed on as ``<span>``, which is not.
-* Lexbor keeps values of attributes and comments among the texts and copies a text that goes on
+* Formatting (``<b>``, ``<font>``) is reopened in every paragraph until it is closed, so that 37 KB
+  can become 2 GB. It is passed on as ``<span>``, which is not reopened.
+* Lexbor keeps values of attributes and comments among the texts, and copies a text that goes on
   behind them, so that 430 KB can take 530 MB. Attributes are passed on as numbers in names.
-* At each tag the open elements are walked, and the options of a menu at each option: both are
+* At each tag the parser walks the open elements, and at each option those of its menu: both are
   counted, and a page with too many of them is refused.
 
-Every tag that the parser gets was seen and counted here, whatever state it is in: content that is
+Every tag that the parser gets was counted here, whatever state the parser is in: content that is
 raw in one place of a tree and markup in another is never passed on.
 """
 
@@ -26,15 +26,15 @@ from dedup_middleware.base.kerneltypes import I32_2, I64_2, R8, U8, Tuple, int64
 from dedup_middleware.text.extraction import markup
 from dedup_middleware.text.extraction.markup import comment_end, find, is_space, name_at
 
-# Tags of a page and "<" in its text; open elements, at once and summed up over its tags; options of
-# its menus. The most found on 863 real pages: 9,186 tags, 325 open, 266,731 in all, 433 options.
+# Limits: tags of a page and "<" in its text; open elements, at once and summed over its tags;
+# options of its menus. On 863 real pages up to 9,186 tags, 325 open, 266,731 in all, 433 options.
 MAX_TAGS: Final = 30_000
 MAX_OPEN: Final = 4_000
 MAX_WORK: Final = 4_000_000
 MAX_OPTIONS: Final = 1_000
 _MAX_DOCTYPE: Final = 1_000
 
-# Why a page is refused: too much of something, or a comment, a tag or a script without an end.
+# Verdicts: fine; too much of something; a comment, a tag or a script without an end.
 FINE, TOO_MUCH, ENDLESS = 0, 1, 2
 
 _BOXED, _KNOWN, _RAW, _VOID, _BREAKOUT, _FORMAT, _OPTION, _FOREIGN, _PLAINTEXT = range(1, 10)
@@ -42,7 +42,7 @@ _FORMATTING: Final = (
     *("b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"),
     "span",
 )
-# Void elements; those of the second kind end SVG and MathML, the first are open elements there.
+# Void elements; the second group ends SVG and MathML, the first are open elements there.
 _VOIDS: Final = (
     *("area", "base", "basefont", "bgsound", "col", "frame", "input", "keygen", "link", "param"),
     *("source", "track", "wbr"),
@@ -65,7 +65,7 @@ _SCRIPT, _TITLE, _BODY = (_NAMES.index(name) for name in ("script", "title", "bo
 _MARK: Final = np.frombuffer(b"&lt;", np.uint8)
 _SPAN: Final = np.frombuffer(b"span", np.uint8)
 
-# The attributes of a box are passed on as their number: two names of three letters, no values.
+# The attributes of a box are passed on as their number: two names of three letters, without values.
 _LETTERS: Final = 26
 _PAIRS: Final = _LETTERS * _LETTERS
 # lexbor writes an attribute without a value in full only since resiliparse 2.
@@ -74,7 +74,7 @@ _REFERENCE: Final = re.compile(rb' y([a-z]{2})(?:="")? z([a-z]{2})(?:="")?')
 
 @subkernel
 def _is_name(data: Any, start: int, other: int, length: int) -> bool:
-    """Whether the names at two places are the same, in any case."""
+    """Whether the names at two positions are equal, ignoring case."""
     for place in range(length):
         one, two = data[start + place], data[other + place]
         if one != two and (one | 32 != two | 32 or not 97 <= one | 32 <= 122):
@@ -86,16 +86,16 @@ def _is_name(data: Any, start: int, other: int, length: int) -> bool:
 def _raw_end(data: Any, start: int, name: int, length: int, is_script: bool) -> int:
     """Position of the end tag of an element without markup inside, or the size of the page.
 
-    A script may hold another one inside a comment, as the standard has it ("script data escaped").
+    A script may contain another one inside a comment, as the standard says ("script data escaped").
     """
     size: int = data.size
     position = start
-    # Where the comment of a script begins; whether the end tag of a script in it comes first.
+    # Begin of the comment in a script, and whether the next end tag ends a script inside it.
     comment, inner = -1, False
     while True:
         found = find(data, position, 60)
         if comment >= 0:
-            # A comment ends behind "-->", whose hyphens may be those of its start.
+            # A comment ends with "-->", whose hyphens may be those of its start.
             place = max(position, comment)
             closing = -1
             while place + 2 < size and place + 2 < found + 3:
@@ -125,7 +125,7 @@ def _raw_end(data: Any, start: int, name: int, length: int, is_script: bool) -> 
 
 
 def reference(attributes: bytes) -> int:
-    """The number that attributes stand for when a parser has written them out, or -1.
+    """The number that stands for attributes in what a parser has written; -1 if it is none.
 
     >>> reference(b' yaa="" zbc=""')
     28
@@ -145,12 +145,12 @@ def trimmed(data: Any) -> Any:
     """Leave out what a parser need not see: ``data`` is a page, uint8[n] of UTF-8.
 
     Returns ``verdict`` (`FINE`, or why no parser may see the page), ``page`` uint8 (the rest of the
-    page, empty when it is refused), ``attributes`` int32[a, 2] (where the attributes of boxes start
-    and end, by their number; see `reference`) and ``spans`` int64[2, 2]: where title and attributes
-    of the body element start and end.
+    page, empty if it is refused), ``attributes`` int32[a, 2] (begin and end of the attributes of
+    boxes, by their number; see `reference`) and ``spans`` int64[2, 2], begin and end of the title
+    and of the attributes of the body element.
     """
     size = data.size
-    # Nothing grows by more than "<", which becomes "&lt;".
+    # The largest growth is that of "<", which becomes "&lt;".
     out = np.empty(size * 4 + 64, np.uint8)
     spans = np.zeros((2, 2), np.int64)
     attributes = np.empty((MAX_TAGS + 1, 2), np.int32)
@@ -176,7 +176,7 @@ def trimmed(data: Any) -> Any:
         first = data[start] | 32 if start < size else np.uint8(32)
         if first < 97 or first > 122:
             if not is_end and following != 33 and following != 63:
-                # A mark in the text: with what comes behind a comment it might make a tag.
+                # A "<" in the text: with the text behind a comment it might make a tag.
                 for place in range(_MARK.size):
                     out[end] = _MARK[place]
                     end += 1
@@ -286,7 +286,7 @@ def trimmed(data: Any) -> Any:
         tags += 1
         work += depth
         if is_orphan:
-            # It would end a span that represents another element.
+            # It would end a span that stands for another element.
             end = tag
         elif is_end and depth and opened[depth - 1, 2] == kind:
             other = opened[depth - 1, 0]
@@ -307,7 +307,7 @@ def trimmed(data: Any) -> Any:
             is_void = kind == _BREAKOUT or (kind == _VOID and not foreign)
             is_loose = foreign or kind == 0 or kind == _FOREIGN
             if closed and is_loose and not is_void and kind != _FORMAT:
-                # Elements that HTML has no rules for may as well be closed at once.
+                # Elements without rules in HTML may as well be closed at once.
                 length = stop - start
                 out[end], out[end + 1] = 60, 47
                 for place in range(length):
