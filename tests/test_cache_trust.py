@@ -331,6 +331,18 @@ def test_damaged_kernels(
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
 
+def test_kernels_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two functions of a file that have the same name are never taken for each other."""
+    monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
+    dispatchers: list[Any] = [
+        kernels.kernel(lambda number: number + 1),
+        kernels.kernel(lambda number: number + 2),
+    ]
+    for dispatcher in dispatchers:
+        dispatcher.compile((numba.int64,))
+    assert [dispatcher(40) for dispatcher in dispatchers] == [41, 42]
+
+
 def test_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -27,9 +27,9 @@ def make_in(clone: Path, target: str) -> str:
 def test_make_crawl_in_a_fresh_clone(tmp_path: Path) -> None:
     """It sets up an environment, crawls, and ends with the table; a second run adds nothing.
 
-    pip finds there what the package and its crawler need by their metadata, since to unpack that
-    once more takes most of the time: it gets the rest, such as what the build needs. `make test`
-    begins with the same rule, which gets everything in a fresh clone.
+    pip finds there what the package needs by its metadata, since to unpack that once more takes
+    most of the time: it gets the rest, such as what the crawler and the build need. `make test`
+    begins with a rule like it, which gets everything in a fresh clone.
     """
     clone = tmp_path / "clone"
     files = subprocess.run(
@@ -47,7 +47,7 @@ def test_make_crawl_in_a_fresh_clone(tmp_path: Path) -> None:
     with (clone / "settings" / "local.py").open("a") as settings:
         settings.write(f'DEDUP_HASH_KEY = "{HASH_KEY}"\n')
     make_in(clone, ".venv/.venv")
-    fill(clone / ".venv", ["crawler"])
+    fill(clone / ".venv")
     assert "stored" in make_in(clone, "crawl")
     assert {item["url"] for item in stored(clone)} == addresses()
     make_in(clone, "crawl")

@@ -69,10 +69,10 @@ def link(name: str, environment: Path) -> None:
             script.chmod(0o755)
 
 
-def fill(environment: Path, extras: Sequence[str] = ()) -> None:
+def fill(environment: Path) -> None:
     """Put all into another environment that the package needs here by its metadata."""
     needed: dict[str, None] = {}
-    needed_by("dedup-middleware", extras, needed)
+    needed_by("dedup-middleware", (), needed)
     for name in needed.keys() - {"dedup-middleware"}:
         with suppress(PackageNotFoundError):
             link(name, environment)

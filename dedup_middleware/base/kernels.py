@@ -93,7 +93,8 @@ def _keep(dispatcher: Any, source: Path) -> None:
     folder = TrustedFolder(directory / f"kernels-{sources}-{_compilers()}" / name)
     try:
         folder.make()
-        dispatcher._cache = _Cache(folder, f"{source.stem}.{function.__qualname__}", content)
+        place = f"{function.__qualname__}-{function.__code__.co_firstlineno}"
+        dispatcher._cache = _Cache(folder, f"{source.stem}.{place}", content)
     except OSError as error:
         _report(folder.path, error)
 
@@ -155,7 +156,7 @@ def _announce(cache: Path) -> None:
 class _Cache:
     """Cache of one kernel's machine code, in place of numba's own.
 
-    :param name: name of the kernel
+    :param name: name of the kernel, with its line: a file may have several of one name
     :param content: content of its source, if the folder's name does not depend on that
     """
 

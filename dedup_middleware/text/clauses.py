@@ -371,8 +371,11 @@ def stem_hash(
 
 
 @subkernel
-def name_hash(text: HashedText, first: np.uint64, last: np.uint64) -> np.uint64:
-    """Hash of a name; equal for 河北省 and 河北, and for 中国人民银行 and 人民银行."""
+def name_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
+    """Hash of a name; equal for 河北省 and 河北, and for 中国人民银行 and 人民银行. For a word that
+    is too long to be hashed at once it is `value`."""
+    if last - first >= np.uint64(LONG):
+        return value
     whole = (text.codes[first] == _CHINA[0]) & (last - first > np.uint64(4))
     if whole and among(np.int64(text.codes[first + np.uint64(1)]), _CHINA[1:]):
         first += np.uint64(2)

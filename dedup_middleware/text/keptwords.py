@@ -107,6 +107,7 @@ def _hash_tokens(
 
 
 _ONE, _TWO, _POLARITY = np.uint64(1), np.uint64(2), np.uint64(NUMBER - 1)
+_NAME: Final = np.uint64(NAME)
 
 
 @subkernel
@@ -239,7 +240,7 @@ def keep_words(
                 words = turn = ending = np.uint64(0)
             before = last if says else before
             # Numerals are compared by place, but 四川 is a name.
-            plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == np.uint64(NAME)))
+            plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == _NAME))
             if turning != 0 and plain:
                 more, turned = weigh_parts(text, first, last)
                 words, turn = words + more, turn + turned
@@ -248,7 +249,7 @@ def keep_words(
                 counted = value if plain & (kind == 0) else np.uint64(0)
                 stem = stem_hash(text, first, part, last, counted)
                 words, ending = words + WORDS[known] * whole + stem, ending + counted - stem
-                turn += name_hash(text, part, last) if known == np.uint64(NAME) else TURNS[known]
+                turn += name_hash(text, part, last, value) if known == _NAME else TURNS[known]
         if count:
             written = _write_clause(clauses, endings, written, words, turn, ending)
         if kept or not count:

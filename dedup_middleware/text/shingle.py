@@ -37,6 +37,7 @@ from dedup_middleware.text.characters import (
     Codes,
     CutText,
     Hashes,
+    Places,
     code_points,
     fold_and_align,
     fold_text,
@@ -333,7 +334,7 @@ class Shingler:
         found = zip(starts.tolist(), ends.tolist(), strict=True)
         return [decoded[first:last] for first, last in found]
 
-    def _cut(self, text: str) -> tuple[Codes, NDArray[np.int32], NDArray[np.int32]]:
+    def _cut(self, text: str) -> tuple[Codes, Places, Places]:
         codes, flags = fold_text(text[: self._max_chars], self._characters)
         join_signs(codes, flags)
         hashes = np.empty(codes.size, np.uint64)

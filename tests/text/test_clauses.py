@@ -46,7 +46,7 @@ PHRASES = st.lists(
          "国内", "饭前", "不能", "价格上涨", "不是", "大小", "不得不", "口", "%", "don’t ",
          "l’", "n'", "qu'", "dell'", "own'", "дороги ", "дорогами ", "не ",
          "北京", "武汉", "国务院", "公司", "小区", "村",
-         "金鼎", "柳", "武汉大学", "河北省", "河北", "烟台", "wheat "]
+         "金鼎", "柳", "武汉大学", "河北省", "河北", "烟台", "wheat ", "x" * 32, "y" * 40]
     ),
     max_size=40,
 ).map("".join)  # fmt: skip
@@ -114,7 +114,8 @@ def names_before_bodies(
         adjacent = len(word) == 1 == len(words[i - 1]) and spans[i - 1][1] == spans[i][0]
         pair = words[i - 1] + word
         value = kind_of(pair)[1] if adjacent and re.fullmatch("[\u4e00-\uabff]+", pair) else 0
-        ends = len(word) > 2 and is_unknown(word, chinese=chinese) and kind_of(word[-2:])[1] == BODY
+        ends = re.fullmatch(".+[\u4e00-\uabff]{2}", word, re.DOTALL) is not None
+        ends &= is_unknown(word, chinese=chinese) and kind_of(word[-2:])[1] == BODY
         if value:
             joined |= {i - 1: value, i: -NAME if value == NAME else SO}
             if value == BODY:
@@ -198,6 +199,13 @@ def test_clauses_like_the_twin(text: str, segmenter: str) -> None:
     """Any string gives the clauses that the plain twin gives."""
     found = made(segmenter=segmenter, hash_key=KEY)(text).clauses
     assert found.tolist() == plain_clauses(text, segmenter)
+
+
+def test_a_long_name_counts_wherever_it_stands() -> None:
+    """A name too long to be hashed at once, such as a code, is the same behind other text."""
+    for name in ("x" * 32, "9f" * 20):
+        behind = [made(hash_key=KEY)(f"{text}。{name}公司停产").clauses for text in ("晴", "雨天")]
+        assert behind[0][-1].tolist() == behind[1][-1].tolist()
 
 
 # The same in each of the scripts that are read by their letters.
