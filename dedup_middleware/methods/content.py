@@ -60,10 +60,11 @@ from dedup_middleware.model.records import CONTENT
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 # Limits for a second headline of the same story: it has at least _HEADLINE words, of which at most
-# one in _NEW is new; for a report with at least _FIGURES numerals the next two apply. A shortened
-# copy of a story has at most the share _CUT of its shingles.
-_HEADLINE, _NEW = 6, 4
-_HEADLINE_OF_REPORT, _NEW_OF_REPORT, _FIGURES = 8, 3, 8
+# one in _NEW is new, or _LONGER_HEADLINE words and one in _NEW_OF_LONGER. The page is a plain excerpt
+# or has at least _FIGURES numerals. A shortened one has at most the share _CUT of the stored page's
+# shingles.
+_FIGURES, _HEADLINE, _NEW = 8, 6, 4
+_LONGER_HEADLINE, _NEW_OF_LONGER = 8, 3
 _CUT: Final = 0.9
 _DISTINCT: Final = 0.9  # below this share of distinct shingles each distinct one counts once
 
@@ -182,7 +183,7 @@ class ContentByEvidence(Content):
             return self.weigh(page, candidates, found, figures, turned, compared)
         new = compare_title(wording, [payloads[place] for place in places.tolist()])
         candidates = candidates.copy()
-        second = self._are_second(page, candidates["size"][places], new)
+        second = self._are_second(page, candidates["size"][places], new, found[places])
         # Neither a title without a new word nor a second headline of the story is another title.
         candidates["title"][places[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
@@ -204,27 +205,36 @@ class ContentByEvidence(Content):
 
     @staticmethod
     def _are_second(
-        page: Fingerprint, sizes: NDArray[np.uint32], new: NDArray[np.int64]
+        page: Fingerprint,
+        sizes: NDArray[np.uint32],
+        new: NDArray[np.int64],
+        found: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """Whether the title may be a second headline for the story of each candidate; bool[n].
 
-        Few of its words may be new, and none may stand where the candidate says something else (one
-        may in a report with many numerals). The page must be shorter than the candidate, or the
-        titles must differ in length: pages on one template have equal lengths, as do their titles.
+        Few of its words may be new. None may stand where the candidate says something else, nor may
+        one word be all that the page says anew. The page is a plain excerpt, or has many numerals,
+        all of which are held: a guide or a product page has few, and its title may name its subject
+        in another form than its text (kettles, kettle). It is shorter than the candidate, or the
+        titles differ in length: pages on one template have equal lengths, as do their titles.
 
         :param sizes: shingles of the candidates
         :param new: what :func:`~dedup_middleware.signature.titles.compare_title` returns
+        :param found: what :func:`~dedup_middleware.signature.evidence.examine` returns
         """
+        from dedup_middleware.signature.evidence import COMMON, OTHER_WORD
         from dedup_middleware.signature.titles import AS_LONG, NEW_IN_TITLE, REPLACED
         from dedup_middleware.text.wording import SHORT
 
         wording = page.wording
-        words, found = len(wording.headline), new[:, NEW_IN_TITLE]
-        few = (_NEW * found <= words) & (new[:, REPLACED] == 0) & (words >= _HEADLINE)
-        if words >= _HEADLINE_OF_REPORT and wording.numerals >= _FIGURES:
-            few |= (_NEW_OF_REPORT * found <= words) & (new[:, REPLACED] <= 1)
+        words = len(wording.headline)
+        share = _NEW_OF_LONGER if words >= _LONGER_HEADLINE else _NEW
+        few = (share * new[:, NEW_IN_TITLE] <= words) & (new[:, REPLACED] == 0)
+        few &= words >= _HEADLINE and wording.words >= SHORT
+        few &= (wording.numerals >= _FIGURES) | (found[:, COMMON] == len(wording.order))
+        few &= found[:, OTHER_WORD] <= 0
         edited = (new[:, AS_LONG] == 0) & (page.size >= LONG)
-        few &= ((page.size <= _CUT * sizes) | edited) & (wording.words >= SHORT)
+        few &= (page.size <= _CUT * sizes) | edited
         return np.asarray(few, np.bool_)
 
     @staticmethod

@@ -100,8 +100,8 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
     * ``NEW_IN_TITLE``: that are neither held nor in the other title; at least 1 if both titles have
       equally many words: another word of a list that both pages have, or another order (blue and
       red, from A to B)
-    * ``REPLACED``: those of ``NEW_IN_TITLE`` that the text has, but at no place with more than one
-      held shingle, so that the other page may say something else there
+    * ``REPLACED``: those of ``NEW_IN_TITLE`` that the text has, at one place at least with fewer
+      than two held shingles, so that the other page may say something else there
     * ``AS_LONG``: 1 if both titles have equally many words
     """
     ends = list(accumulate(map(len, evidence), initial=0))
@@ -140,7 +140,7 @@ def _compare_title(
             head, start = data[ends[row]], np.uint64(ends[row]) + np.uint64(1)
             mark_common(order, data, start, size, np.int64(head & LEVEL), common)
         for k in range(headline.size):
-            is_said, is_held, most = False, False, 0
+            is_said, is_held, least = False, False, shingles
             for word in range(words):
                 if word_hashes[word] == headline[k]:
                     is_said = True
@@ -149,13 +149,13 @@ def _compare_title(
                     for shingle in range(first, end):
                         held += np.int64(common[shingle])
                     is_held |= held == end - first
-                    most = max(most, held)
+                    least = min(least, held)
             if not is_held:
                 is_titled = head & TITLE_BEHIND != 0
                 is_titled = is_titled and _is_in_title(headline[k], data, ends[row + 1])
                 found[row, NEW_IN_TEXT] += np.int64(is_said)
                 found[row, NEW_IN_TITLE] += np.int64(not is_titled)
-                found[row, REPLACED] += np.int64(is_said and most <= 1 and not is_titled)
+                found[row, REPLACED] += np.int64(is_said and least <= 1 and not is_titled)
         if head & TITLE_BEHIND != 0 and np.int64(data[ends[row + 1] - 1] >> _TITLED) == titled:
             found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
             found[row, AS_LONG] = 1

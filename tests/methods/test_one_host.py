@@ -261,6 +261,40 @@ async def test_a_longer_title_that_names_another_subject(key: str) -> None:
         assert found.outcome == "new"
 
 
+CLEANING = (
+    "Limescale and old grease shorten the life of any machine, and a repair costs more than a "
+    "packet of citric acid. Before you begin, unplug the {0} and let it cool. Take out whatever "
+    "can be lifted out by hand and soak the parts in warm water with a spoonful of soda. While "
+    "they soak, mix the acid with hot water in a jug and stir until no crystals are left. Wipe the "
+    "inside of the {0} with a sponge dipped in this mixture and leave it to work while you drink "
+    "tea. Stubborn rings come off with an old toothbrush. Rinse with clear water, dry everything "
+    "with a cloth, and put the loose parts back in the order in which you took them out. Plug the "
+    "{0} in again and run it empty to flush out the last of the acid. Seals made of rubber should "
+    "be checked for cracks, since a new seal costs little and a flooded floor costs a great deal. "
+    "Keep a note of the date inside a cupboard door, and never scrape with a knife. "
+)
+DATA = (
+    "Weight 220 g, height 85 mm, width 72 mm, cable 45 cm, noise 30 dB, steel 92 percent, rubber 8 "
+    "percent, carton of 12 pieces. "
+)
+
+
+@pytest.mark.parametrize("key", ["5eed", "1", "2"])
+@pytest.mark.parametrize("form", ["{}", "{}s"])
+@pytest.mark.parametrize("data", ["", DATA])
+async def test_another_subject_of_a_cut_guide(key: str, form: str, data: str) -> None:
+    """A guide to another machine is kept, though it is shorter and its title is a long one: the
+    title may name the machine in another form than the text, and both list the same numerals."""
+    titles = [
+        f"How to clean {form.format(name)} properly at home with citric acid{more}"
+        for name, more in (("kettle", " and soda"), ("dishwasher", " and soda, step by step"))
+    ]
+    other = (data + CLEANING).format("dishwasher")
+    for text in (other[: other.index("Seals")], other[: other.index("Plug")]):
+        pages = [(titles[0], (data + CLEANING).format("kettle")), (titles[1], text)]
+        assert (await titled(pages, key)).outcome == "new"
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -142,7 +142,7 @@ def test_names_in_each_others_places_and_negations(seed: int, size: int, edits: 
     for at, far in rng.integers(0, size - 6, (edits, 2)).tolist():
         to = at + 2 + far % 3 if rng.random() < 0.5 else far
         other[at], other[to] = other[to], other[at]
-    for at in sorted(rng.integers(0, size, edits).tolist(), reverse=True):
+    for at in sorted({*rng.integers(0, size, edits).tolist()}, reverse=True):
         if other[at] in NEGATIONS:
             del other[at]
         elif rng.random() < 0.5:
