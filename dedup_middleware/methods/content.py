@@ -60,9 +60,9 @@ from dedup_middleware.model.records import CONTENT
 _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).items()}
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 # Limits for a second headline of the same story: it has at least _HEADLINE words, of which at most
-# one in _NEW is new, or _LONGER_HEADLINE words and one in _NEW_OF_LONGER. The page is a plain excerpt
-# or has at least _FIGURES numerals. A shortened one has at most the share _CUT of the stored page's
-# shingles.
+# one in _NEW is new, or _LONGER_HEADLINE words and one in _NEW_OF_LONGER. The page is a plain
+# excerpt or has at least _FIGURES numerals. A shortened one has at most the share _CUT of the
+# stored page's shingles.
 _FIGURES, _HEADLINE, _NEW = 8, 6, 4
 _LONGER_HEADLINE, _NEW_OF_LONGER = 8, 3
 _CUT: Final = 0.9
