@@ -65,7 +65,7 @@ def timed(self, *arguments):
     try:
         return load(self, *arguments)
     finally:
-        end(self._py_func.__name__)
+        end(self._name.split(".")[1].split("-")[0])
 Cache.load_overload = timed
 """
     + JUDGE
