@@ -210,8 +210,9 @@ def committed(port: int) -> float:
             text = answer.read().decode()
     except OSError:
         return 0.0
-    line = next(line for line in text.splitlines() if 'event="committed"' in line)
-    return float(line.split()[-1])
+    # The first page adds the line.
+    lines = [line for line in text.splitlines() if 'event="committed"' in line]
+    return float(lines[0].split()[-1]) if lines else 0.0
 
 
 async def pending(url: str) -> int:
