@@ -156,12 +156,12 @@ def count_renamed(
         last = _end_of_new(common, word, 2)
         if last < 0 or _continues(word_hashes, seeds, data, start, size, word - 1, last):
             continue
-        beside = (begins[word - 1] | begins[last + 1]) & CAPITAL
+        neighbours = (begins[word - 1] | begins[last + 1]) & CAPITAL
         for i in range(word, last + 1):
             if firsts[i] >= 0:
                 times[firsts[i]] += 1
                 # A word that is always next to another name may be a title, or a state of a town.
-                alone[firsts[i]] |= np.uint8(beside == 0)
+                alone[firsts[i]] |= np.uint8(neighbours == 0)
     for word in range(TRIPLE, common.size):
         if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
             times[firsts[word]] = 0

@@ -107,7 +107,7 @@ def _skip_marks(flags: Flags, i: int, last: int) -> int:
 
 @subkernel
 def _bridges(before: int, middle: int, after: int) -> bool:
-    """Whether a mark joins the letters or digits beside it: rules WB6, WB7, WB7b, c, WB11, WB12."""
+    """Whether a mark joins letters or digits next to it: rules WB6, WB7, WB7b, c, WB11, WB12."""
     if before == HEBREW and middle == DOUBLE_QUOTE:
         return after == HEBREW
     if before in (LETTER, HEBREW):

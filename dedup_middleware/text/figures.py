@@ -301,7 +301,7 @@ def _kind(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def _month_beside(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
-    """The month beside a number (April 3, 3rd of April), or 0, and begin and end of its name."""
+    """The month next to a number (April 3, 3rd of April), or 0, and begin and end of its name."""
     i = first
     while i > 0 and first - i < 3 and at(codes, i - 1) in (32, 44, 46):
         i -= 1

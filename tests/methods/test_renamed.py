@@ -141,6 +141,15 @@ LEVY = (
 )
 
 
+async def outcomes(changes: dict[str, str]) -> list[str]:
+    """What becomes of the report with these changes after the report, with twelve hash keys."""
+    other = LEVY
+    for before, after in changes.items():
+        assert before in other
+        other = other.replace(before, after)
+    return [(await verdict(LEVY, other, f"{key:x}")).outcome for key in range(1, 13)]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -152,12 +161,7 @@ LEVY = (
 async def test_one_word_that_corrects_a_fact(changes: dict[str, str]) -> None:
     """One word in place of another one at two places and more, and nothing else, is a correction or
     another product."""
-    other = LEVY
-    for before, after in changes.items():
-        assert before in other
-        other = other.replace(before, after)
-    found = [(await verdict(LEVY, other, f"{key:x}")).outcome for key in range(1, 13)]
-    assert found.count("new") >= 10
+    assert (await outcomes(changes)).count("new") >= 10
 
 
 @pytest.mark.parametrize(
@@ -172,12 +176,7 @@ async def test_one_word_that_corrects_a_fact(changes: dict[str, str]) -> None:
 )
 async def test_words_that_editors_change(changes: dict[str, str]) -> None:
     """None of these makes another page on another site; two words may be an edit."""
-    other = LEVY
-    for before, after in changes.items():
-        assert before in other
-        other = other.replace(before, after)
-    found = [(await verdict(LEVY, other, f"{key:x}")).outcome for key in range(1, 13)]
-    assert found.count("duplicate") >= 11
+    assert (await outcomes(changes)).count("duplicate") >= 11
 
 
 async def test_one_word_beside_a_cut() -> None:

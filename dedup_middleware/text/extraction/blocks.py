@@ -19,8 +19,8 @@ import numpy as np
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
 
-# Flags of a container; everything in furniture or comments has theirs too. FURNITURE is told mostly
-# by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well.
+# Flags of a container; everything in furniture or comments has theirs too. FURNITURE is known
+# mostly by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
