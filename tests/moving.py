@@ -23,13 +23,13 @@ class Move:
         return await self._opened(Deduplicator(self.options, index=self.former))
 
     async def moving(self) -> Deduplicator:
-        """With the index of now and the former one."""
+        """With the current index and the former one."""
         return await self._opened(
             Deduplicator(self.options, index=self.now, former=self.former, count=self.counts)
         )
 
     async def after(self) -> Deduplicator:
-        """With the index of now alone."""
+        """With the current index alone."""
         return await self._opened(Deduplicator(self.options, index=self.now))
 
     async def _opened(self, dedup: Deduplicator) -> Deduplicator:

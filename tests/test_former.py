@@ -43,7 +43,7 @@ async def test_copy_of_a_page_of_the_former_index_is_a_duplicate(move: Move) -> 
 
 
 async def test_page_that_decides_is_carried_over_once(move: Move) -> None:
-    """It is in the index of now from then on, also when the former one is left out; others are
+    """It is in the current index from then on, also when the former one is left out; others are
     not."""
     old = await move.before()
     await stored(old, page("a/1", article(1)))
@@ -161,7 +161,7 @@ async def test_claim_of_a_newer_version_is_enough(move: Move) -> None:
 async def test_former_index_that_is_away_holds_up_nothing(
     move: Move, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Pages pass on to the index of now, counted and logged once; it forgets later what was
+    """Pages pass on to the current index, counted and logged once; it forgets later what was
     replaced meanwhile."""
     old = await move.before()
     await stored(old, page("a/1", article(1)))
@@ -302,7 +302,7 @@ async def test_page_forgotten_while_it_is_carried_over(move: Move) -> None:
 
 
 async def test_expired_page_of_the_former_index_does_not_count() -> None:
-    """Its own window holds, whatever that of the index of now is; a page that was seen again is in
+    """Its own window holds, whatever that of the current index is; a page that was seen again is in
     that, and lives on."""
     now = 1_000_000.0
     former = MemoryIndex(window=100.0, clock=lambda: now, wall=lambda: now)

@@ -89,8 +89,8 @@ class Options:
     )
     shards: int = option(
         64,
-        "Parts into which an index on `redis+cluster://` is cut, a power of two; fixed when the "
-        "index is made. Each part lies on one master, so there can be as many masters as parts.",
+        "Number of parts of an index on `redis+cluster://`, a power of two, fixed when the index "
+        "is made. Each part lies on one master, so there can be as many masters as parts.",
         shards_check,
     )
     former_index_url: str = option(
@@ -108,12 +108,12 @@ class Options:
     )
     keep_address: bool = option(
         True,
-        "Keep the address of each stored page in the index, so that a verdict can name the page; "
-        "`False` saves its bytes, and a verdict then names the page id.",
+        "Store the address of each page in the index, so that a verdict can name the page. "
+        "`False` saves the space; a verdict then names the page id.",
     )
     hash_key: str = option(
         "",
-        "Key of all hashes in a new index, a hexadecimal number; empty: it makes one at random.",
+        "Secret key of all hashes in a new index, a hexadecimal number; empty: a random one.",
         hexadecimal,
         shown=lambda key: repr("..." if key else ""),
     )
@@ -125,13 +125,13 @@ class Options:
         one_of(*METHODS),
     )
     method_parameters: str = option(
-        "", "Parameters of a method of the literature: `name=value`, several with spaces between."
+        "", "Parameters of a method of the literature, as `name=value` separated by spaces."
     )
     threshold: float | None = option(
         None,
         "Similarity from which a page is a duplicate, in the measure of the method; `None`: the "
-        "method's own. `content`: the higher, the fewer words of the new page may be missing in "
-        "the stored one; see [New words](how-it-decides.md#new-words).",
+        "default of the method. With `content`, a higher value allows fewer words that the stored "
+        "page lacks; see [New words](how-it-decides.md#new-words).",
         between(0.05, 1.0),
         kind="float",
     )
@@ -144,9 +144,9 @@ class Options:
     measure: str = option(
         "containment",
         "What `DEDUP_METHOD=content` compares with the threshold. `containment`: how much of the "
-        "new page a stored page holds; an excerpt of a stored page is dropped, a page that says "
-        "more is kept. `novelty`: the same, but of a long page too only about a sentence may be "
-        "new. `jaccard`: how much the two share of all they say; an excerpt is kept too.",
+        "new page a stored page contains; an excerpt of a stored page is dropped, a page that "
+        "says more is kept. `novelty`: the same, but even in a long page only about a sentence "
+        "may be new. `jaccard`: how much of the text of both is common; an excerpt is kept, too.",
         one_of(*MEASURES),
     )
     distance: int = option(
@@ -157,7 +157,7 @@ class Options:
     )
     scan_distance: int = option(
         12,
-        "A page in the same SimHash bucket is a candidate up to this Hamming distance, in bits.",
+        "Hamming distance, in bits, up to which a page in the same SimHash bucket is a candidate.",
         between(3, 64, " bits"),
     )
     min_features: int = option(
@@ -167,8 +167,8 @@ class Options:
     )
     evidence: str = option(
         "filter",
-        "What `content` keeps of a page to compare others with it: a `filter` of all its shingles, "
-        "which finds excerpts and where new words stand, or a `sketch` of 64 bytes.",
+        "What `content` stores of a page to compare others with it: `filter` holds all its "
+        "shingles, finds excerpts and shows where new words stand; `sketch` takes 64 bytes.",
         one_of("filter", "sketch"),
     )
     segmenter: str = option(
@@ -195,14 +195,14 @@ class Options:
     num_perm: int = option(512, "MinHash permutations: 128, 256, 512 or 1024.")
     probes: int = option(
         0,
-        "Bits of each SimHash block that may differ: the least certain ones are flipped, and four "
-        "more buckets a bit are read.",
+        "Number of bits by which a SimHash block may differ: the least certain bits are flipped, "
+        "and four more buckets are read for each.",
         between(0, 16, " bits"),
     )
     bands: int | None = option(
         None,
-        "MinHash bands; each is one more table. `None`: 2 where `DEDUP_EVIDENCE=filter` finds "
-        "pages by their clauses too, else 8.",
+        "Number of MinHash bands; each is one more table. `None`: 2 with `DEDUP_EVIDENCE=filter`, "
+        "which also finds pages by their clauses, else 8.",
         between(0, 54),
         kind="int",
     )
@@ -212,7 +212,7 @@ class Options:
     enabled: bool = option(True, "`False` switches the pipeline off.")
     reset: bool = option(
         False,
-        "Forget all pages of earlier crawls at the start; for the command line: "
+        "Forget all pages of earlier crawls at the start; meant for the command line: "
         "`-s DEDUP_RESET=1`.",
     )
     action: str = option(
@@ -220,20 +220,21 @@ class Options:
     )
     revisit: str = option(
         "drop",
-        "An unchanged page seen again under its own key: `drop` it or `keep` it.",
+        "An unchanged page that is crawled again under its own key: `drop` it or `keep` it.",
         one_of("drop", "keep"),
     )
     versions: str = option(
         "replace",
-        "What storage does with the earlier text of a page that changed: `replace` it, so that the "
-        "index forgets it and a copy of it is stored again, or `keep` it, each version for itself.",
+        "What your storage does with the earlier text of a page that changed: `replace` it (the "
+        "index then forgets that text, and a copy of it is stored again) or `keep` it as a "
+        "version of its own.",
         one_of("replace", "keep"),
     )
     on_fuller: str = option(
         "keep",
-        "When a new page holds all words of a stored one, such as the report after the flash: "
-        "`keep` both, or `replace` the stored one: once the new page is stored, the index forgets "
-        "it, and the signal `dedup_superseded` names it to storage.",
+        "What to do when a new page contains all words of a stored one, such as the report after "
+        "the flash: `keep` both, or `replace` the stored one. Then the index forgets it once the "
+        "new page is stored, and the signal `dedup_superseded` names it to your storage.",
         one_of("keep", "replace"),
     )
     on_empty: str = option(
@@ -248,12 +249,12 @@ class Options:
     # How long
     lease: float = option(
         60.0,
-        "Seconds until a page that was neither stored nor given back may be claimed by another.",
+        "Seconds after which a page that was neither stored nor released may be claimed again.",
         between(0.1, 86_400, " seconds"),
     )
     pending_wait: float = option(
         90.0,
-        "Seconds to wait for a like page that is being stored at this moment.",
+        "Seconds to wait for a similar page that is being stored right now.",
         between(0, 86_400, " seconds"),
     )
     window: float = option(
@@ -262,7 +263,7 @@ class Options:
         window_check,
     )
     timeout: float = option(
-        5.0, "Seconds an answer of the index may take.", between(0.05, 600, " seconds")
+        5.0, "Seconds to wait for an answer of the index.", between(0.05, 600, " seconds")
     )
     retries: int = option(
         2, "How often a failed call to the index is tried again.", between(0, 100)
@@ -271,16 +272,16 @@ class Options:
     # Items
     items: tuple[ItemClass, ...] = option(
         (),
-        "Classes of items that are pages, by import path, each with the fields that are not named "
-        "as below; `None` for a class of items that are no pages. See "
-        "[Items of several classes](items.md#items-of-several-classes).",
+        "Item classes that are pages, by import path, each with the fields whose names differ "
+        "from those below; `None` for a class that is no page. See [Items of several "
+        "classes](items.md#items-of-several-classes).",
         kind="items",
         converter=to_item_classes,
     )
     other_items: str = option(
         "check",
-        "Items of classes that `DEDUP_ITEMS` does not name: `check` them, or `skip` them, so that "
-        "they pass without a check.",
+        "What to do with items of classes that `DEDUP_ITEMS` does not name: `check` them, or "
+        "`skip` them, so that they pass without a check.",
         one_of("check", "skip"),
     )
     text_field: str = option("text", "Item field that holds the body text.", not_blank)
@@ -300,10 +301,10 @@ class Options:
         "url", "Item field that names the page, usually its address.", not_blank
     )
     skip_field: str = option(
-        "dedup_skip", "An item in which this field is true is let through unseen.", not_blank
+        "dedup_skip", "An item in which this field is true passes without a check.", not_blank
     )
     fill_text: bool = option(
-        True, "Put text and title taken from the HTML into the item's empty fields."
+        True, "Fill empty text and title fields of the item with what was found in the HTML."
     )
     journal: str = option(
         "on",
@@ -313,33 +314,33 @@ class Options:
     )
     journal_max_bytes: int = option(
         256_000_000,
-        "Bytes of the journal; beyond them the oldest drops go.",
+        "Size limit of the journal in bytes; beyond it the oldest drops are deleted.",
         between(100_000, 1e13, " bytes"),
     )
     journal_keep_texts: bool = option(
         True,
-        "Keep the texts of stored pages too, in half of the journal's bytes at the most, so that "
-        "a dropped page can be compared with them.",
+        "Keep the texts of stored pages too, in at most half of the journal's bytes, so that "
+        "dropped pages can be compared with them.",
     )
     crawl_id: str = option(
         "",
-        "Id of the crawl in the journal, in reports and in filters; empty: that of the job "
-        "(`SCRAPY_JOB` in the environment, as Scrapy Cloud sets it, or the spider argument `_job` "
-        "of scrapyd), or else the time of the start.",
+        "Id of the crawl in the journal, in reports and in filters. Empty: the id of the job "
+        "(`SCRAPY_JOB` in the environment, as on Scrapy Cloud, or the spider argument `_job` of "
+        "scrapyd), or else the time of the start.",
     )
     clusters: str = option(
         "",
-        "File that gets, at the end of a crawl, the stored pages with the mirrors that the crawl "
-        "found: JSON lines, CSV or Parquet, by its suffix; `%(name)s`, `%(time)s` and `%(crawl)s` "
-        "in it stand for the spider, the time of the start and the crawl's id. Empty: none.",
+        "File for the stored pages and the mirrors of them that the crawl found, written at its "
+        "end: JSON lines, CSV or Parquet, by its suffix. `%(name)s`, `%(time)s` and `%(crawl)s` "
+        "in its name stand for the spider, the time of the start and the crawl's id. Empty: none.",
         clusters_check,
     )
     clusters_near: bool = option(
-        False, "Write near misses into that file too: new pages that a stored one is like."
+        False, "Write near misses into that file too: new pages that are similar to a stored one."
     )
     metrics_port: int = option(
         0,
-        "Port on which Prometheus may read the stats (extra `metrics`); 0: none.",
+        "Port on which Prometheus can read the stats (extra `metrics`); 0: none.",
         between(0, 65535),
     )
     metrics_host: str = option("127.0.0.1", "Address on which that port is opened.", not_blank)

@@ -135,7 +135,7 @@ class Former:
                 await self._target.attach()
             except IndexRefusedError:
                 raise IndexUnavailableError(
-                    f"the former index can't be reached, and the index of now, which takes over "
+                    "the former index can't be reached, and the current index, which takes over "
                     f"its key, is not made yet: {error}"
                 ) from None
             return parameters

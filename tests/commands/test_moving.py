@@ -43,7 +43,7 @@ def test_check(settings: dict[str, Any]) -> None:
 
 
 def test_check_of_a_text_that_was_replaced(settings: dict[str, Any]) -> None:
-    """The newer text in the index of now wins."""
+    """The newer text in the current index wins."""
     crawl(settings, {**item("one.example", 1), "text": article(11)})
     done = dedup("check", "-", "--json", stdin=article(1).encode(), **settings)
     assert (done.code, done.json["outcome"]) == (0, "new")

@@ -419,7 +419,7 @@ def test_what_is_refused_is_named_as_it_was_given(
 
 
 def test_a_former_index_is_named_by_its_setting(index: str, tmp_path: Path) -> None:
-    """Not by that of the index of now."""
+    """Not by that of the current index."""
     former = f"sqlite:{tmp_path / 'none.db'}"
     done = dedup(
         "forget", "--key", "a", "--yes", DEDUP_INDEX_URL=index, DEDUP_FORMER_INDEX_URL=former

@@ -154,7 +154,7 @@ class Rebuild(Subcommand):
     summary = "Make an index with other settings of the pages that are stored"
     description = (
         "Enters every page of the files as stored, without judging it, into the index at\n"
-        "DEDUP_INDEX_URL, which is made with the settings of now if it does not exist. The old\n"
+        "DEDUP_INDEX_URL, which is made with the current settings if it does not exist. The old\n"
         "index goes on serving, and is read only for the times of storing (--old). Pages that are\n"
         "there already (the same key with the same text) are passed over, so that it may be\n"
         "repeated. The index is verified at the end. Exit codes: 0; 1: a file or the index can't\n"

@@ -2,12 +2,12 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, lease in ms, ms of a
 -- generation (0: it never ends), generation of the ids, ids (5 bytes each), tokens (8 bytes each), rows,
 -- lengths of the texts (4 bytes each), texts.
--- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes: of each its row in the
--- field, its length (3 bytes) and itself; that of a row comes last. A field is written anew by each page that comes
--- alone, to replicas and the append-only file as well: so one of more than GROUP_LIMIT bytes has a field of its own,
--- and ALONE as its length.
--- Returns the generation of now if it is another one; else a byte for each page, '1': announced, also by
--- an earlier try of this call, '0': another page has settled its id before.
+-- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes. A text is stored as its
+-- row in the field, its length (3 bytes) and itself; the last one of a row counts. Each page that comes alone rewrites
+-- the field, on replicas and in the append-only file as well, so a text of more than GROUP_LIMIT bytes has a field of
+-- its own, and ALONE as its length.
+-- Returns the current generation if it is another one; else a byte for each page, '1': announced (also by
+-- an earlier try of this call), '0': another page has settled its id before.
 local SPAN, GENERATION, ROWS_SENT, TEXTS = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[7], ARGV[9]
 local call, sub, rep, char = redis.call, string.sub, string.rep, string.char
 local read, pack = struct.unpack, struct.pack
@@ -29,7 +29,7 @@ local tokens, lengths = { read(rep('c8', COUNT), ARGV[6]) }, { read('<' .. rep('
 local till = end_of(time, tonumber(ARGV[2]))
 local answers, leases, fresh, starts, start = {}, {}, {}, {}, 1
 
--- The last one of those from i on whose ids follow each other in a chunk.
+-- The last page from i on that continues a run of consecutive ids in a chunk.
 local function run_from(i)
   local id = ids[i]
   while i < COUNT and ids[i + 1] == id + 1 and (id + 1) % ROWS > 0 do
@@ -65,7 +65,7 @@ if #fresh > 0 then
   while n <= #fresh do
     local first, last = fresh[n], run_from(fresh[n])
     local chunk, offset = place(pages[first])
-    -- By field, in their order: the rows of a field, and their texts.
+    -- The rows of each field and their texts, in the order of the fields.
     local fields, rows_of, texts_of, behind = {}, {}, {}, first
     while fresh[n] and fresh[n] == behind and behind <= last do
       local row = ids[behind] % ROWS

@@ -1,7 +1,7 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, ids (5 bytes each),
 -- '1': texts are wanted, '2': addresses alone, '0': neither, '1': an id whose row is free is settled as
 -- released, so that its announcement comes too late; '0': not.
--- Returns of each page its row (one whose lease has run out reads as released) and its text.
+-- Returns the row (released if its lease has run out) and the text of each page.
 local IDS, TEXTS, SETTLES = ARGV[2], ARGV[3] ~= '0', ARGV[4] == '1'
 local counters = own_counters(KEYS[2])
 if not counters then
@@ -21,7 +21,7 @@ local function text_of_row(chunk, row)
   local start, size, at = 1, 0, 1
   while at + 3 <= #held do
     local one, length = struct.unpack('<BI3', held, at)
-    if one == row % GROUPED then -- one that comes before belongs to a page whose row was lost
+    if one == row % GROUPED then -- an earlier one belongs to a page whose row was lost
       start, size = at + 4, length
     end
     at = at + 4 + (length == ALONE and 0 or length)

@@ -1,6 +1,6 @@
 -- KEYS: leases, counters, committed, generations, then hashes of buckets. ARGV: prefix.
--- Returns the counters, the number of committed pages, that of live leases, the generations with the
--- first id of each, and of every hash its number of buckets.
+-- Returns the counters, the numbers of committed pages and of live leases, the generations with the first
+-- id of each, and the number of buckets of every hash.
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)

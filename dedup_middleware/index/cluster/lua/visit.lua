@@ -1,5 +1,5 @@
--- Reads buckets of one shard, and adds records to them. What a call costs whatever it visits is paid for
--- every shard and batch: so there are few arguments and tables, and no functions.
+-- Reads buckets of one shard and adds records to them. The fixed cost of a call is paid for every shard and
+-- batch, so there are few arguments and tables, and no functions.
 -- KEYS: counters, then of each group of tables its hashes of all generations, the oldest first.
 -- ARGV: prefix, head, data. The head: number of
 -- generations, place of the one that is written, 1: return what was found, 1: records are added, 1: places are
@@ -14,22 +14,22 @@
 -- behind its last whole records (1; 255: or more), number of full buckets (1). Then the records that
 -- match: of a SimHash table all, of a full bucket the newest; of others those with the same suffix.
 local FIRST = 1 -- keys before those of the buckets
-local MOST = 2048 -- records that an item returns of a table other than those of SimHashes: of more the
--- first ones, and those among the last MOST of the bucket, where those are that have come since it was read
-local NEWEST = 16 -- records among which that of an earlier try of this call may be
-local SHORT = 1024 -- bytes up to which a bucket is copied for each record that is added
+local MOST = 2048 -- matching records returned for an item, SimHash tables excepted. If there are more: the first
+-- ones, and those among the last MOST of the bucket, where records are that came since it was read
+local NEWEST = 16 -- last records, among which that of an earlier try of this call may be
+local SHORT = 1024 -- up to this size a bucket is copied for each added record
 local READ = 32768
 local STACK = 4000 -- arguments of a command
-local FEW = 8 * COMMON_ANCHOR -- bytes below which no anchor of a bucket is common
+local FEW = 8 * COMMON_ANCHOR -- in buckets of fewer bytes no anchor is common
 local FLAGS, GROUP, NUMBERS = 5, 10, 5 -- bytes before those of the groups, bytes of a group, its numbers
 local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep, read = string.find, string.sub, redis.call, string.rep, struct.unpack
 -- See own_counters() and set_counters() of the other scripts.
 local EPOCH, GONE = sub(ARGV[1], -8), 'GONE the index is not the one that was opened'
--- A field without a name in each hash. It says which index the hash belongs to, and is longer than the values
--- that a list may hold: a hash of few and short values is a list that is searched from its start.
+-- A field without a name in each hash, the mark. It says which index the hash belongs to, and is too long for
+-- a list: Redis keeps a hash of few short values as a list and searches it from its start.
 local MARK = EPOCH .. '.........................................................'
-local counters -- read where no such field answers for them
+local counters -- read if no mark answers for them
 
 local GROUPS = (#HEAD - FLAGS) / GROUP
 local heads = { read('<BBBBB' .. rep('I2I2I2I2I2', GROUPS), HEAD) }
@@ -60,7 +60,7 @@ else
   end
   records = { read(form, DATA, data_at) }
 end
--- A table that is made with room for what it gets is not made anew again and again as it grows.
+-- Tables are made at their final size, so that they are not reallocated as they grow.
 local overflow, answers = 0, 0
 local found = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil }
 local first_item, first_field = 0, 0 -- of a group, less 1
@@ -72,8 +72,8 @@ for group = 1, GROUPS do
   local hash = FIRST + (group - 1) * GENERATIONS
   local held, writes, n = {}, {}, 0
   local marks = WRITES and not PAIRS
-  -- Of a call with pairs the items that need care, each with its record: those of a bucket that holds the
-  -- same suffix, is long, or is not as it should be. The others are done with here.
+  -- The items of a call with pairs that need care, each with its record: those whose bucket holds the same
+  -- suffix, is long, or is damaged. The others are finished here.
   local left
   if PAIRS then
     local size, wides = last_item - first_item, heads[at + 3]
@@ -126,9 +126,9 @@ for group = 1, GROUPS do
     end
   end
   local newest = held[WRITTEN]
-  -- Of a bucket that is written the place of its value in "writes".
+  -- For a bucket that is written, the place of its value in "writes".
   local written = places and {}
-  -- Records added to a bucket that no item has read since: joined one by one, they would copy it each time.
+  -- Records added to a bucket that no item has read since; joining them one by one would copy it each time.
   local added, sizes
   for k = 1, left and #left / 2 or PAIRS and 0 or last_item - first_item do
     local i = first_item + (left and left[2 * k - 1] or k)
@@ -167,7 +167,7 @@ for group = 1, GROUPS do
           local at = find(value, suffix, 6, true)
           is_new = generation == WRITTEN and not at
           if at then
-            -- The records with the suffix but for that of the page itself.
+            -- The records with the suffix, except that of the page itself.
             local same, pages, is_cut = {}, 0, false
             while at do
               if at % 8 == 6 then
@@ -207,7 +207,7 @@ for group = 1, GROUPS do
       else
         value = value or ''
         local bytes = some and sizes[place] or length
-        if bytes % width > 0 then -- no record behind such bytes could be read
+        if bytes % width > 0 then -- records after such bytes could not be read
           bytes = bytes - bytes % width
           length, value = bytes, sub(value, 1, bytes)
         end
@@ -267,7 +267,7 @@ for group = 1, GROUPS do
   first_item, first_field = last_item, PAIRS and 0 or last_field
 end
 if overflow > 0 then
-  -- Not read yet where the marks of all hashes answer for them: these may be left of an index that is gone.
+  -- Not read yet if the marks of all hashes answered: these may be left over from an index that is gone.
   counters = counters or call('GET', KEYS[1])
   if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
     return redis.error_reply(GONE)

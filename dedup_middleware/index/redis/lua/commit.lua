@@ -1,6 +1,6 @@
 -- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page id
 -- (5 bytes) and a token (8); of pages that are loaded, their stamps (4 bytes each).
--- Returns for each 1: committed; 2: it is already, its token is no longer stored; 0: the claim is gone.
+-- Returns for each claim 1: committed; 2: committed before, so its token is gone; 0: the claim is gone.
 local CLAIMS, STAMPS = ARGV[2], ARGV[3]
 local time = now()
 local answers, ours, claim_of, pages = {}, {}, {}, {}
@@ -27,8 +27,8 @@ for i = 1, #pages do
 end
 if #ours > 0 then
   local committed = counted(KEYS[2]) + #ours
-  -- All is read before the first write: a lease that is ended, and no page that is committed, would be
-  -- a page stored that no copy of it finds.
+  -- Read everything before the first write: if a lease ended here without its page being committed, no
+  -- copy would find the stored page.
   local known, chunk, there, prefix = nil, nil, false, PREFIX .. 's'
   local chunks, offsets, stamps, n = {}, {}, {}, 0
   local stamp = struct.pack('<I4', math.floor(time / 1000))

@@ -1,15 +1,15 @@
--- Shared by all scripts but visit.lua; the constants above it come from scripts.py.
+-- Shared by all scripts except visit.lua; scripts.py puts the constants above it.
 -- KEYS[1] is the hash of leases: page id (5 bytes) -> token (8) .. end in ms (6) .. length in ms (4).
--- ARGV[1] is the prefix of every key, and behind it the epoch: 8 bytes drawn when the index was set up,
--- which are also behind its counters. Tokens and hashes stay strings: a Lua number is a double
+-- ARGV[1] is the prefix of every key, followed by the epoch: 8 random bytes drawn when the index was set
+-- up, which also follow its counters. Tokens and hashes stay strings: a Lua number is a double
 -- and holds only 53 bits. Page ids (40 bits) and milliseconds (41) fit.
 
 local LEASES = KEYS[1]
 local PREFIX, EPOCH = string.sub(ARGV[1], 1, -9), string.sub(ARGV[1], -8)
 local GONE = 'GONE the index is not the one that was opened'
 
--- The counters; nil if the server was emptied, or another index set up in this one's place: then
--- nothing is written before it is opened again.
+-- The counters; nil if the server was emptied or another index was set up in place of this one. Then
+-- nothing is written until the client has opened the index again.
 local function own_counters(key)
   local counters = redis.call('GET', key)
   if counters and #counters == COUNTERS_SIZE + 8 and string.sub(counters, -8) == EPOCH then
@@ -21,8 +21,8 @@ local function set_counters(key, ...)
   redis.call('SET', key, struct.pack(COUNTERS, ...) .. EPOCH)
 end
 
--- Whether the user may send a command, as far as the server can say so (Redis 6 can't): a script that
--- is refused in its middle leaves what it has written.
+-- Whether the user may send a command, as far as the server can tell (Redis 6 can't). A script that is
+-- refused halfway leaves behind what it has written.
 local function may(...)
   return not redis.acl_check_cmd or redis.acl_check_cmd(...)
 end
@@ -33,24 +33,24 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- The generation of now; the next one if that holds pages already: then the clock has gone back.
+-- The current generation, or the next one if that already holds pages: then the clock has gone back.
 local function generation_of(time, span, generations)
   local generation = span > 0 and math.floor(time / span) or 0
   local is_begun = span > 0 and redis.call('HEXISTS', generations, generation + 1) == 1
   return is_begun and generation + 1 or generation
 end
 
--- A bucket is a field of its table's hash, at its exact size. One of more than these bytes is a key of
--- its own, named by hash and field, and its field is empty: what is appended to takes twice its size.
+-- A bucket is a field of its table's hash, at its exact size. One with more bytes than this is a key of
+-- its own, named by hash and field, and its field is empty: a string that grows takes twice its size.
 local EXACT = 4096
 
--- A bucket; false if there is none.
+-- The bucket, or false if there is none.
 local function bucket(hash, field)
   local value = redis.call('HGET', hash, field)
   return value == '' and redis.call('GET', hash .. field) or value
 end
 
--- Writes a bucket anew. "fields" gathers what is still to be set in the hash.
+-- Rewrites a bucket. "fields" collects what is still to be set in the hash.
 local function put(hash, field, value, fields)
   if #value > EXACT then
     redis.call('SET', hash .. field, value)
@@ -69,18 +69,18 @@ local function fields_of(all, size)
   return fields
 end
 
--- The number of committed pages in a key; damaged, it begins anew: nothing fails because of it.
+-- The number of committed pages in a key. A damaged number starts again at 0, so that nothing fails.
 local function counted(key)
   local counter = redis.call('GET', key) or ''
   return #counter < 16 and string.find(counter, '^%d+$') and tonumber(counter) or 0
 end
 
--- Whether bucket i is what was read of it: its length is the i-th one, and its last bytes are the guard.
+-- Whether bucket i is still what was read: it has the i-th length, and its last bytes are the guard.
 local function unchanged(value, lengths, i, guard)
   return value and #value == struct.unpack('<I4', lengths, 4 * i - 3) and string.sub(value, -#guard) == guard
 end
 
--- A place in a string as an argument: Redis writes a number with a fraction, which takes much longer.
+-- An offset in a string as an argument. Redis would format the number with a fraction, which is slow.
 local function whole(number)
   return string.format('%d', number)
 end
@@ -104,8 +104,8 @@ local function state_of(page)
   return stamp > RELEASED and COMMITTED or stamp
 end
 
--- Whether a page has this id already. A counter behind its pages, restored by hand say, must not
--- give an id twice.
+-- Whether a page has this id already. A counter that is too low (restored by hand, say) must not give an
+-- id twice.
 local function is_used(page_id)
   return state_of(struct.pack('<I5', page_id)) ~= FREE
 end
@@ -120,7 +120,7 @@ local function set_state(page, state, time)
   end
 end
 
--- Some bytes of all text chunks, one after the other, up to the first chunk that is gone.
+-- Bytes of the text chunks in order, up to the first chunk that is gone.
 local function read_text(start, length)
   local parts = {}
   while length > 0 do
@@ -142,8 +142,8 @@ end
 
 local USUAL = 320 -- bytes of a payload
 
--- The text of a row: the address of the page with its payload, if it has any, behind it. One that is not
--- whole, since a chunk is gone, is empty: a part of a payload could be taken for another one.
+-- The text of a row: the address of the page, followed by its payload if it has any. If a chunk is gone,
+-- the text is empty: a part of a payload could be taken for another one.
 -- "without_payload": the address alone.
 local function text_of(row, without_payload)
   if #row < ROW_SIZE or TAIL_SIZE == 0 then
@@ -155,7 +155,7 @@ local function text_of(row, without_payload)
     length = length % PAYLOAD_BIT
     text = read_text(start, length)
   else
-    -- Most payloads are shorter than this: what follows one costs less than a second command.
+    -- Most payloads are shorter than this, and reading too much is cheaper than a second command.
     length = length - PAYLOAD_BIT + 3
     text = read_text(start, length + USUAL)
     length = length + (#text >= length and struct.unpack('<I3', text, length - 2) or 0)
@@ -166,14 +166,14 @@ local function text_of(row, without_payload)
   return #text >= length and text or ''
 end
 
--- Writes text into its chunks, all of one size; text may be cut by their ends.
+-- Writes text into chunks of equal size; a text may cross their borders.
 local function write_text(start, text)
   local written = 0
   while written < #text do
     local offset = (start + written) % TEXT_CHUNK
     local chunk = PREFIX .. 'a' .. struct.pack('<I4', (start + written - offset) / TEXT_CHUNK)
     if offset == 0 then
-      -- A string made by SETRANGE is as long as it must be, one that grows by it twice as long.
+      -- A new string made by SETRANGE has its exact size, one that grows by it gets twice that.
       redis.call('SETRANGE', chunk, TEXT_CHUNK - 1, '\0')
     end
     local part = string.sub(text, written + 1, written + TEXT_CHUNK - offset)
@@ -182,12 +182,12 @@ local function write_text(start, text)
   end
 end
 
--- The row of a page that is claimed: as it was sent, and where its text begins if the index keeps any.
+-- The row of a claimed page: what was sent, and where its text begins if the index keeps texts.
 local function claimed_row(sent, text_start)
   return TAIL_SIZE > 0 and sent .. struct.pack('<I5', text_start) or sent
 end
 
--- Writes the rows of new pages whose ids follow each other.
+-- Writes the rows of new pages with consecutive ids.
 local function write_rows(first, rows)
   local i = 1
   while i <= #rows do
@@ -201,8 +201,8 @@ local function write_rows(first, rows)
   end
 end
 
--- Makes room for so many rows in a chunk of a cluster, where every part has one that is not full yet. It
--- grows in steps, each time to its exact size: a string that SETRANGE makes longer takes twice as much.
+-- Makes room for this many rows in a chunk of a cluster, where every part has one that is not full yet.
+-- It grows in steps, each to its exact size: a string that SETRANGE extends takes twice as much.
 local function make_room(chunk, rows)
   local length = redis.call('STRLEN', chunk)
   if length < rows * ROW_SIZE then
@@ -217,21 +217,21 @@ local function make_room(chunk, rows)
   end
 end
 
--- Ends a lease for good. HDEL goes first: it is allowed when memory is full, and after it so is
--- the write that follows.
+-- Ends a lease for good. HDEL comes first: it is allowed when memory is full, and makes room for the
+-- write that follows.
 local function finish(page, state, time)
   redis.call('HDEL', LEASES, page)
   set_state(page, state, time)
 end
 
--- When a lease of so many milliseconds ends, as it is stored behind its token.
+-- The end of a lease of this many milliseconds, as stored behind its token.
 local function end_of(time, length)
   return struct.pack('<I6I4', time + length, length)
 end
 
--- The token of a lease if that is live. One that has run out is ended for good, so that a clock that
--- jumps back can't bring it to life after others have seen its end. One that has not run out by then
--- lasts no longer than it would have from now on; a replica, or a user without the right, only reads it.
+-- The token of a live lease. A lease that has run out is ended for good, so that a clock that jumps back
+-- can't revive it after others have seen its end. A live one lasts at most its own length from now on. A
+-- replica, or a user without the right to write, only reads it.
 local function live_token(page, lease, time)
   if not lease then
     return nil
@@ -255,11 +255,11 @@ local function token_of(page, time)
   return live_token(page, redis.call('HGET', LEASES, page), time)
 end
 
--- How many leases are live; all others are ended.
+-- The number of live leases; all others are ended.
 local function live_leases(time)
   local live = 0
   for _, page in ipairs(redis.call('HKEYS', LEASES)) do
-    if #page == 5 and token_of(page, time) then -- not what propose.lua makes a table of leases with
+    if #page == 5 and token_of(page, time) then -- skips the value by which propose.lua makes the hash a table
       live = live + 1
     end
   end

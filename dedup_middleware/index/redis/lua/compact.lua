@@ -1,6 +1,6 @@
 -- KEYS: leases, counters, committed, the hash of the buckets. ARGV: prefix, their fields (of one size),
--- their lengths (4 bytes each), then for each of them its last bytes, and what is to stand there instead.
--- Writes those that have not changed since; returns for each a byte, '1': written, '0': not.
+-- their lengths (4 bytes each), then for each bucket its last bytes and its new content.
+-- Rewrites the buckets that have not changed since; returns a byte for each, '1': written, '0': not.
 local HASH = KEYS[4]
 local FIRST = 3 -- arguments before those of the buckets
 local SIZE = #ARGV[2] / (#ARGV[3] / 4)

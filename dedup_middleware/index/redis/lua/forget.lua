@@ -1,9 +1,8 @@
 -- KEYS: leases, counters, committed, then chunks of page records. ARGV: prefix, first stamp, stamp
--- behind the last one, then for each chunk which of its rows are meant: a byte for each, '1' or '0';
--- or '': all.
--- Committed pages among them with such a stamp read as released from now on; returns how many.
+-- after the last one, then for each chunk a byte for each row, '1' if it is meant, else '0'; '' means all.
+-- Releases the committed pages among them whose stamp is in that range; returns how many.
 local FIRST, FIRST_ARGUMENT = 3, 3 -- keys and arguments before those of the chunks
-local FEW = 32 -- rows of a chunk up to which it pays to write them one by one
+local FEW = 32 -- up to this many rows of a chunk are written one by one
 local SINCE, UNTIL = tonumber(ARGV[2]), tonumber(ARGV[3])
 local sub, byte, unpack_stamp = string.sub, string.byte, struct.unpack
 local released = struct.pack('<I4', RELEASED)
@@ -19,7 +18,7 @@ local function is_meant(stamp)
   return stamp > RELEASED and stamp >= SINCE and stamp < UNTIL
 end
 
--- Places of the marked rows, unless there are too many.
+-- Offsets of the marked rows, unless there are too many.
 local function few(marks)
   local places = {}
   local row = string.find(marks, '1', 1, true)
@@ -42,8 +41,7 @@ end
 
 local function forget_many(chunk, marks)
   local rows, every = redis.call('GET', chunk) or '', marks == ''
-  -- The string is put together anew: with a write for each page, half of them gone, it would take
-  -- ten times as long.
+  -- The chunk is assembled anew. A write for each page takes ten times as long if half of them go.
   local parts, n, done, row = {}, 0, 1, 0
   for at = CONTENT_SIZE + 1, #rows - ROW_SIZE + CONTENT_SIZE + 1, ROW_SIZE do
     row = row + 1
@@ -74,7 +72,7 @@ for i = 1, #KEYS - FIRST do
   end
 end
 if forgotten > 0 then
-  -- With the rights of a crawl alone, which forgets what storage replaces.
+  -- Only commands that a crawl may send: it forgets what storage replaces.
   redis.call('SET', KEYS[3], string.format('%.0f', math.max(0, counted(KEYS[3]) - forgotten)))
 end
 return forgotten

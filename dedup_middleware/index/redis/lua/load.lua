@@ -9,8 +9,8 @@
 --   "commit": page ids (5 bytes each), stamps (4 bytes each)
 --   "end": nothing
 -- The hash of loads: token -> first page id (5) .. end of the lease in ms (6) .. last call (4) ..
--- its answer. Returns a string; or nil: the lease has run out, or the generation is too old; or, if
--- nothing is entered yet, the generation of now where it is another one.
+-- its answer. Returns a string; or nil if the lease has run out or the generation is too old; or the
+-- current generation if it is another one and nothing is entered yet.
 local TOKEN, CALL, STEP = ARGV[2], ARGV[3], ARGV[7]
 local SPAN, GENERATION = tonumber(ARGV[5]), tonumber(ARGV[6])
 local HASH = KEYS[6]
@@ -30,7 +30,7 @@ if STEP == 'end' then
   redis.call('HDEL', KEYS[5], TOKEN)
   return ''
 end
--- A repeated call whose first answer got lost finds itself done.
+-- A call that is repeated because its answer got lost is answered as before.
 if lease and string.sub(lease, 12, 15) == CALL then
   return string.sub(lease, 16)
 end
@@ -43,8 +43,8 @@ if not begins and (not lease or struct.unpack('<I6', lease, 6) <= time
   or generation > GENERATION + 1) then
   return nil
 end
--- A server that comes back in an older state has forgotten calls, and gives the ids of their pages to
--- others, whose claims must not be committed here.
+-- A server that comes back in an older state has forgotten calls and gives their page ids to others,
+-- whose claims must not be committed here.
 if not begins and struct.unpack('<I4', lease, 12) ~= struct.unpack('<I4', CALL) - 1 then
   return nil
 end
@@ -52,7 +52,7 @@ end
 local last_id, text_end, filled, overflow, gone = struct.unpack(COUNTERS, counters)
 
 local function done(first, answer)
-  -- The first write is one that a server without memory refuses, before anything has changed.
+  -- A server without memory refuses the first write, before anything has changed.
   set_counters(KEYS[2], last_id, text_end, filled, overflow, gone)
   local till = struct.pack('<I6', time + tonumber(ARGV[4]))
   redis.call('HSET', KEYS[5], TOKEN, first .. till .. CALL .. answer)
@@ -100,7 +100,7 @@ if STEP == 'add' then
       length = redis.call('STRLEN', HASH .. fields[i])
     end
     local filled_before = length > 0
-    if length % width ~= 0 then -- no record behind such bytes could be read: written anew
+    if length % width ~= 0 then -- records after such bytes could not be read: rewrite the bucket
       value = bucket(HASH, fields[i])
       length = length - length % width
       value = string.sub(value, 1, length)

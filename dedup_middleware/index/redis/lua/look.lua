@@ -1,6 +1,6 @@
 -- KEYS: leases, chunks of the pages. ARGV: prefix, page ids (5 bytes each), '1': texts are wanted,
 -- '2': addresses alone, '0': neither.
--- Returns of each page its row (one whose lease has run out reads as released) and its text.
+-- Returns the row (released if its lease has run out) and the text of each page.
 local time, TEXTS = now(), ARGV[3] ~= '0'
 local found = {}
 for at = 1, #ARGV[2], 5 do

@@ -1,13 +1,12 @@
 -- KEYS: leases, schema, parameters, counters. ARGV: prefix, schema, name, value, name, value, ...
--- Returns the schema, the parameters, the time in ms and the epoch; schema and parameters are stored now
--- if there were none. With an empty schema nothing is set up, and the schema returned for an index that
--- does not exist is empty.
+-- Returns the schema, the parameters, the time in ms and the epoch; stores schema and parameters if there
+-- were none. With an empty schema nothing is set up, and the schema returned is empty if there is no index.
 local counters = redis.call('GET', KEYS[4])
 if redis.call('EXISTS', KEYS[2]) == 0 then
   if ARGV[2] == '' then
     return { '', {}, now(), '' }
   end
-  -- Counters alone that say 0 are those of a user who had no right to go on.
+  -- Counters of 0 and nothing else are left by a user who had no right to continue.
   if redis.call('EXISTS', KEYS[1], KEYS[3]) ~= 0
     or counters and (#counters < 6 or struct.unpack('<I6', counters) > 0) then
     return redis.error_reply('DAMAGED it has no schema')
@@ -27,7 +26,7 @@ if counters and #counters >= COUNTERS_SIZE then
 else
   ids = LAST_PAGE_ID + 1
 end
--- The text of the last page may go beyond what a row can name.
+-- The text of the last page may end beyond what a row can address.
 if ids > LAST_PAGE_ID or text > 2 * LAST_PAGE_ID then
   return redis.error_reply('DAMAGED its counters are gone')
 end

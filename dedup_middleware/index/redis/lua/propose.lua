@@ -4,22 +4,20 @@
 -- knows it, number of live generations, which tables are those of the key and of the first band (a
 -- byte each, 0: neither is used), the first and the last one of anchors (0: none) and number of
 -- buckets of each table (2 bytes each); fields of all
--- buckets (2 bytes each), table by table, each once; of all pages, one after the other, tokens (8 bytes
--- each), suffixes of their records, places of their buckets in what is sent of their tables (2 bytes each);
--- what some pages know (below); then for each page: row but for where its text begins; sizes of its
--- suffixes (a digit each; TWIN more in the first: an exact copy settles the page), then the table of each
--- (a byte); text. Many arguments are expensive.
--- What a page knows: its place among the pages (2 bytes), id of a page up to which all are known (5),
--- number of other known pages and of wanted ones (2 each); of each known one its id (5), the last bytes
--- of its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; of each wanted one
--- its id.
--- A page is claimed unless a record of a page that is not known matches in a table of band records. For one that
--- is not claimed, rows and addresses of the pages that block it are returned. Of a page that knows
--- others, pages claimed before it by the same call block nothing: their rows come with its claim, for the
--- caller to judge. Many pages of one template would otherwise take a call each. Records of SimHash tables are
--- returned as they were before, for the caller to scan: counting bits is not Lua's strength; of a full
--- one the newest SHOWN bytes.
--- Returns the generation of now if it is another one. Else {answers, simhash buckets, neighbours}:
+-- buckets (2 bytes each), table by table, each once; then of all pages the tokens (8 bytes each), the
+-- suffixes of their records, the places of their buckets among those of the table (2 bytes each); what some
+-- pages know (below); then for each page: its row without the offset of its text; the sizes of its suffixes
+-- (a digit each; TWIN more in the first: an exact copy settles the page) and the table of each (a byte); its
+-- text. Arguments are expensive, so there are few.
+-- What a page knows: its place among the pages (2 bytes), the id up to which it knows all pages (5), the
+-- numbers of other known pages and of wanted ones (2 each); for each known one its id (5), the last bytes of
+-- its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; for each wanted one its id.
+-- A page is claimed unless a record of an unknown page matches in a table of band records. Otherwise the rows
+-- and addresses of the pages that block it are returned. A page that knows others is not blocked by pages
+-- that the same call claimed before it: their rows come with its claim, and the caller judges them. Many pages
+-- of one template would otherwise take a call each. SimHash buckets are returned as they were before, and the
+-- caller scans them, because Lua is slow at counting bits; of a full one the newest SHOWN bytes.
+-- Returns the current generation if it is another one, else {answers, simhash buckets, neighbours}:
 -- answers: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "neighbours", number of
 --   full buckets and 64 more if there are further candidates or 128 more if the row is that of an exact
 --   copy, bytes behind the last whole records of its buckets (255: or more).
@@ -36,18 +34,18 @@ local TOKENS, SUFFIXES, PLACES, KNOWN = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local LEASE, SPAN, GENERATION = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local GENERATIONS = tonumber(ARGV[5])
 local FIRST, FIRST_ARGUMENT, ARGUMENTS = 3, 11, 3 -- keys and arguments before the rest, and of a page
-local PROBE = 16 -- added to the sizes of places that are looked into, but get no record; they come last
+local PROBE = 16 -- added to the sizes of places that are only read; they come last
 local TWIN = 32 -- added to the first size
 local NOT_CLAIMED = '\0\0\0\0\0'
 local BAND_RECORD, SIMHASH_SUFFIX, SIMHASH_RECORD = 8, 6, 11 -- bytes of a record; behind its page id
--- A hash of few and short values is a list, which is searched from its start: far slower with the leases
--- of some busy processes. Redis makes a table of it for a single value of more than 64 bytes.
+-- A hash of few short values is a list that is searched from its start, which is slow with the leases of
+-- some busy processes. One value of more than 64 bytes turns it into a table.
 local LONG = string.rep('\0', 65)
-local MOST, FEW = 64, 16 -- rows that a page gets; where all pages of the call got MANY, it gets FEW
+local MOST, FEW = 64, 16 -- rows returned for a page; FEW once all pages of the call got MANY
 local MANY = 512
 local TWINS = 16 -- pages among which an exact copy is looked for
 local COMMON = COMMON_ANCHOR * BAND_RECORD
-local NEWEST = 2048 * BAND_RECORD -- bytes of a bucket that are looked through where all before are known
+local NEWEST = 2048 * BAND_RECORD -- bytes of a bucket that are searched if all records before them are known
 local KNOWN_PAGE = 5 + KNOWN_TAIL + 1
 
 local counters = own_counters(KEYS[2])
@@ -73,16 +71,16 @@ for table = 1, TABLES do
   first_field = first_field + 2 * counts[table]
 end
 
--- By generation, newest first, table and place: the stored buckets, each fetched once; then, in
--- the newest one, with what the pages of this call add to them.
+-- Stored buckets by generation (newest first), table and place, each fetched once; those of the newest
+-- generation grow by what the pages of this call add.
 local held = {}
 for generation = 1, GENERATIONS do
   held[generation] = {}
 end
 local newest = held[1]
-local large = {} -- by table and place: the newest buckets that are keys of their own, and what is added
+local large = {} -- by table and place: newest buckets that are keys of their own, and what is added
 
--- Fetches the buckets of a table, in all generations; only those that are wanted, if that is given.
+-- Fetches the buckets of a table in all generations, or only the wanted ones if these are given.
 local function fetch(table, wanted)
   local fields, count, places = fields_of[table], counts[table], nil
   if wanted then
@@ -118,8 +116,8 @@ local function fetch(table, wanted)
   end
 end
 
--- Of a full SimHash bucket only the newest records are returned, so that a page crafted into it costs
--- no more than this. A copy that it hides is found by the other tables, or else is stored once more.
+-- Only the newest records of a full SimHash bucket are returned, which bounds the cost of a page crafted
+-- into it. A copy hidden by this is found by the other tables, or stored once more.
 local shown = {}
 local function newest_of(value)
   if not shown[value] then
@@ -128,10 +126,10 @@ local function newest_of(value)
   return shown[value]
 end
 local claimed, rows, texts, leases = {}, {}, {}, {}
-local stored = {} -- rows that were fetched
+local stored = {} -- fetched rows
 
--- Whether so many pages have a suffix in the bucket of an anchor, one of COMMON bytes or more, that
--- it is ignored.
+-- Whether an anchor is ignored because too many pages share its suffix; for buckets of COMMON bytes or
+-- more.
 local function is_common(value, suffix)
   local pages, place = 0, find(value, suffix, 6, true)
   while place do
@@ -146,11 +144,11 @@ local function is_common(value, suffix)
   return false
 end
 
--- Row of a page, and its address with its payload, if it has any, behind it.
+-- The row of a page, and its address followed by its payload if it has any.
 local function neighbour(page)
   local own = read('<I5', page) - before
   local row = rows[own]
-  if row then -- claimed by this very call, and not written yet
+  if row then -- claimed by this call, not written yet
     return row, texts[own]
   end
   row = stored[page] or row_of(page, time)
@@ -158,7 +156,7 @@ local function neighbour(page)
   return row, text_of(row)
 end
 
--- Splits what is the same for most pages once: how their suffixes are read, which places get a record.
+-- Parses once what most pages have in common: how their suffixes are read, which places get a record.
 local shapes, only_probed = {}, false
 local function shape_of(kind)
   local shape = shapes[kind]
@@ -189,7 +187,7 @@ local function shape_of(kind)
   return shape
 end
 
--- Of pages that know others: up to which id, and where in KNOWN the rest is; by page.
+-- By page, for pages that know others: the id up to which they know all, and where the rest is in KNOWN.
 local upto_of, known_at, known_counts, wanted_counts = {}, {}, {}, {}
 do
   local at = 1
@@ -201,7 +199,7 @@ do
   end
 end
 
--- Where in KNOWN the pages are that a page knows, by their ids.
+-- Offsets in KNOWN of the pages that a page knows, by their ids.
 local function known_of(own)
   local places, at = {}, known_at[own]
   for i = 0, known_counts[own] - 1 do
@@ -211,8 +209,8 @@ local function known_of(own)
   return places
 end
 
--- Whether a page still is what was judged: with the same content, and gone if it was gone. Ids are given
--- twice by a server that has lost its last second.
+-- Whether a page still is what was judged: the same content, and gone if it was gone. A server that has
+-- lost its last second gives ids twice.
 local function is_as_judged(page, at)
   local id = read('<I5', page)
   if id > before and id <= last then -- claimed by this very call
@@ -232,9 +230,9 @@ local function is_as_judged(page, at)
   return sub(now, 1, KNOWN_TAIL) == sub(KNOWN, at, at + KNOWN_TAIL - 1)
 end
 
--- The oldest stored exact copy of a page, found by one of its bands and its key alone. None, so that
--- all tables are looked into, where another page might be named instead: the page itself, or where
--- it takes the rest to know, since the copy has another title on the same host.
+-- The oldest stored exact copy of a page, found by one band and the key alone. None if another page might
+-- be named instead (the page itself, or if the copy has another title on the same host); then all tables
+-- are read.
 local function twin(shape, first_place, first_suffix, content)
   local oldest
   local at = read('<I2', PLACES, 2 * (first_place + shape.twin) - 1)
@@ -285,7 +283,7 @@ local function twin(shape, first_place, first_suffix, content)
   return oldest
 end
 
--- First, what may settle pages; what is settled needs nothing else.
+-- First what may settle pages: settled pages need nothing else.
 if KEY > 0 then
   fetch(KEY)
   fetch(BAND)
@@ -308,7 +306,7 @@ for i = 1, PAGES do
 end
 if wanted then
   for own, places in ipairs(places_of) do
-    for i = 1, #places - 1 do -- behind the last one, where reading ended
+    for i = 1, #places - 1 do -- after the last one, where reading ended
       local table = shape_at[own].tables[i]
       wanted[table] = wanted[table] or {}
       wanted[table][places[i]] = true
@@ -321,7 +319,7 @@ for table = 1, TABLES do
   end
 end
 
--- For each place of a shape the newest buckets of its table.
+-- For each place of a shape, the newest buckets of its table.
 for _, shape in pairs(shapes) do
   shape.values = {}
   for i = 1, shape.count do
@@ -332,7 +330,7 @@ end
 local answers, simhash_buckets, neighbours = {}, {}, {}
 local simhash_count, neighbour_count = 0, 0 -- lengths of the last two
 local all_rows = 0
-local met_at, seen_at = {}, {} -- of one page, used again for the next one
+local met_at, seen_at = {}, {} -- of one page, reused for the next
 for own = 1, PAGES do
   local shape, suffixes, places = shape_at[own], suffixes_of[own], places_of[own]
   local values_of, tables = shape.values, shape.tables
@@ -366,7 +364,7 @@ for own = 1, PAGES do
 
   some = shape.bands
   local page -- its id, if it is claimed
-  local met_before, known -- of each page that was met, whether it blocks; places of known ones in KNOWN
+  local met_before, known -- whether each page that was met blocks; offsets of known ones in KNOWN
   local upto = upto_of[own]
   local limit = all_rows < MANY and MOST or FEW
   for j = 1, settled and 0 or #some do
@@ -396,7 +394,7 @@ for own = 1, PAGES do
               if upto then
                 if upto > 0 and read('<I5', other) <= upto then
                   blocks = false
-                  -- An earlier try of this very call may have lost its reply.
+                  -- The reply of an earlier try of this call may have been lost.
                   if j == 1 and token_of(other, time) == sub(TOKENS, 8 * own - 7, 8 * own) then
                     page = other
                   end
@@ -459,8 +457,8 @@ for own = 1, PAGES do
       end
     end
     if page then
-      -- Claimed by an earlier try of this call. What came before it and is not known was claimed by that
-      -- try as well; what came later has to give way to it.
+      -- Claimed by an earlier try of this call. Unknown pages before it were claimed by that try as well;
+      -- later ones have to give way to it.
       local own_id, kept, kept_hits = read('<I5', page), 0, 0
       for j = 1, others do
         local other = seen_at[j]
@@ -502,7 +500,7 @@ for own = 1, PAGES do
     end
   end
   if not settled and not page and not blocked and not more then
-    -- Where a text begins has as many bits as a page id.
+    -- The offset of a text has as many bits as a page id.
     if last >= LAST_PAGE_ID or text_end > LAST_PAGE_ID then
       return redis.error_reply('FULL no page id is left, or no room for texts')
     end
@@ -512,7 +510,7 @@ for own = 1, PAGES do
       local values, at, suffix = values_of[i], places[i], suffixes[i]
       local value = values[at]
       local odd = value and #value % (5 + #suffix) or 0
-      if odd > 0 then -- no record behind such bytes could be read: the bucket is written anew
+      if odd > 0 then -- records after such bytes could not be read: rewrite the bucket
         value = sub(value, 1, #value - odd)
         if large[tables[i]] then
           large[tables[i]][at] = nil
@@ -561,8 +559,8 @@ if last > before then
   if is_used(before + 1) or last > before + 1 and is_used(last) then
     return redis.error_reply(BEHIND)
   end
-  -- The first write is one that a server without memory refuses, before anything has changed. The records
-  -- come last: what is left by a user who loses a right in between, no page can meet.
+  -- A server without memory refuses the first write, before anything has changed. Records come last: no
+  -- page can meet what is left if the user loses a right in between.
   set_counters(KEYS[2], last, text_end, filled, overflow, gone)
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
@@ -571,7 +569,7 @@ if last > before then
   write_rows(before + 1, rows)
   call('HSET', LEASES, '', LONG, unpack(leases))
   call('HDEL', LEASES, '')
-  -- By table and place what is written, unless everything is.
+  -- What is written, by table and place, unless everything is.
   local written = (last - before < PAGES or only_probed) and {} or nil
   for own = 1, written and PAGES or 0 do
     local shape, places = shape_at[own], places_of[own]
@@ -581,7 +579,7 @@ if last > before then
       written[table][places[i]] = true
     end
   end
-  local changes = {} -- of one table, used again for the next one
+  local changes = {} -- of one table, reused for the next
   for table = 1, TABLES do
     local hash, fields, values, n = KEYS[FIRST + table], fields_of[table], newest[table], 0
     local some, grown = written and (written[table] or {}), large[table]

@@ -1,5 +1,5 @@
 -- KEYS: leases, counters, committed, then the hashes of all buckets. ARGV: prefix.
--- Sets the counter of buckets to their number, which it is not after a right was withdrawn.
+-- Corrects the counter of buckets, which may be wrong after a right was withdrawn.
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)

@@ -8,7 +8,7 @@ end
 for i = 3, #ARGV, 2 do
   local alive = token_of(ARGV[i], time) == ARGV[i + 1]
   if alive then
-    -- Deleting first makes the write that follows possible when memory is full.
+    -- Deleting first makes the next write possible when memory is full.
     redis.call('HDEL', LEASES, ARGV[i])
     set_lease(ARGV[i], ARGV[i + 1], ARGV[2])
   end

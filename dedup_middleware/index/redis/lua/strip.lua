@@ -1,5 +1,5 @@
 -- KEYS: leases, counters, committed. ARGV: prefix, page ids (5 bytes each).
--- Released pages among them have no address and no payload any more.
+-- Removes address and payload of the released pages among them.
 if not own_counters(KEYS[2]) then
   return redis.error_reply(GONE)
 end
