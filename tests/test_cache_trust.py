@@ -343,6 +343,17 @@ def test_kernels_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [dispatcher(40) for dispatcher in dispatchers] == [41, 42]
 
 
+def test_source_that_can_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of such a file works, and is not cached: another version of it would be loaded."""
+    monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
+    for source in (tmp_path, tmp_path / "gone.py", tmp_path / "cache.py" / "below a file"):
+        (tmp_path / "cache.py").touch()
+        names: dict[str, Any] = {}
+        exec(compile("def two(number):\n    return number + 2\n", source, "exec"), names)
+        assert kernels.kernel(names["two"])(40) == 42
+    assert not [*tmp_path.rglob("*.nbc")]
+
+
 def test_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

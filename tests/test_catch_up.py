@@ -130,6 +130,52 @@ async def test_page_under_way_elsewhere_that_changed_while_the_index_was_away() 
     await other.close()
 
 
+async def test_page_that_came_twice_and_changed_before_it_was_entered() -> None:
+    """The row has the new text. Entering the first one of two equal pages makes the index forget
+    that text; entering the second one must not make it call the old text stored."""
+    down = [True]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    dedup, other = deduplicator(index, counts), Deduplicator(OPTIONS, index=index)
+    await dedup.open()
+    await other.open()
+    for _ in range(2):
+        await dedup.commit(await dedup.decide(page("a/1", TEXTS[0])))
+    down[0] = False
+    await other.commit(await other.decide(page("a/1", TEXTS[1])))
+    await dedup._settlement.catch_up()
+    assert counts.of["unchecked/settled"] == 2
+    assert (await dedup._examine(page("b/1", TEXTS[0]))).outcome == NEW
+    await dedup.close()
+    await other.close()
+
+
+async def test_page_under_way_for_longer_than_pages_wait() -> None:
+    """A page whose row may have replaced that of a page under way is remembered until that is
+    settled: else the index would call a text stored that no row has."""
+    down = [False]
+    index, counts = ScriptedIndex(lambda: down[0]), Counts()
+    options = attrs.evolve(OPTIONS, pending_wait=0.01)
+    dedup, other = (
+        Deduplicator(options, index=index, count=counts),
+        Deduplicator(OPTIONS, index=index),
+    )
+    dedup._outage.breaker = Impatient()
+    await other.open()
+    await dedup.open()
+    await other.commit(await other.decide(page("x/1", TEXTS[1])))
+    pending = await other.decide(page("a/1", TEXTS[0]))
+    down[0] = True
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[1])))  # a copy of x/1
+    down[0] = False
+    await dedup._settlement.catch_up()
+    await other.commit(pending)
+    await dedup._settlement.catch_up()
+    assert counts.of["unchecked/settled"] == 1
+    assert (await dedup._examine(page("b/1", TEXTS[0]))).outcome == NEW
+    await dedup.close()
+    await other.close()
+
+
 @pytest.mark.parametrize("key", ["https://a/1", content_key(LONG), content_key(TEXTS[0])])
 async def test_text_under_two_titles_while_the_index_was_away(key: str) -> None:
     """It is one text, which storage has, whichever title came last. An item without a key of its

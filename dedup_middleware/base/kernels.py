@@ -76,20 +76,23 @@ def kernel(function: _F) -> _F:
 def _keep(dispatcher: Any, source: Path) -> None:
     """Cache the machine code of a kernel on disk, if a folder can be used."""
     function = dispatcher.py_func
-    if not source.exists() or function.__closure__ is not None:
+    if function.__closure__ is not None:
         return
     directory = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else cache_directory()
     if directory is None:
         return
-    name, folders, content = "others", {*SOURCES}, b""
-    if source.is_relative_to(PACKAGE):
-        own = source.parent.relative_to(PACKAGE)
-        name = ".".join(own.parts)
-        folders.add(own.as_posix())
-    else:
+    name, folders = "others", {*SOURCES}
+    try:
         content = source.read_bytes()
-    # Functions that a kernel inlines and constants of other modules may have changed.
-    sources = _digest_once(*sorted(folders))
+        if source.is_relative_to(PACKAGE):
+            own = source.parent.relative_to(PACKAGE)
+            name, content = ".".join(own.parts), b""
+            folders.add(own.as_posix())
+        # Functions that a kernel inlines and constants of other modules may have changed.
+        sources = _digest_once(*sorted(folders))
+    except OSError as error:  # there is no file, as in a console, or it can't be read any more
+        logger.debug("%s is compiled in every process: %s", function.__qualname__, error)
+        return
     folder = TrustedFolder(directory / f"kernels-{sources}-{_compilers()}" / name)
     try:
         folder.make()

@@ -168,6 +168,11 @@ class Backlog:
         claimed = (i for i, page in enumerate(self._pages) if page.claim is not None)
         return self._take(next(claimed) if self._claims else 0)
 
+    def doubt(self, key: str) -> None:
+        """Note that the row of a key may hold another text than that of the pages with it."""
+        if key in self._texts:
+            self._texts[key] = _SEVERAL
+
     def _take(self, place: int) -> Unsettled:
         page = self._pages[place]
         del self._pages[place]

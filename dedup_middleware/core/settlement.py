@@ -438,6 +438,7 @@ class Settlement:
         if verdict.claim is not None:
             if verdict.earlier and self._versions.replaced:
                 # The row may hold either version, so the index calls neither of them stored.
+                self.backlog.doubt(source.key)
                 await self.release(verdict)
                 return True, None
             if lost is not None:
@@ -452,7 +453,7 @@ class Settlement:
         return True, None
 
     async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
-        """Forget the texts that a stored page may have replaced; False if the index can't be used.
+        """Forget the texts that a stored page may have replaced; False if that is not done.
 
         Waits up to ``pending_wait`` seconds for pending pages with its key, perhaps written before.
 
@@ -463,8 +464,10 @@ class Settlement:
             while page is not None:
                 _, pending = await self._versions.forget_others(page, same=same)
                 left = min(ends, self._claims.waits_end) - time.monotonic()
-                if not pending or left <= 0:
+                if not pending:
                     break
+                if left <= 0:
+                    return False
                 await self._claims.wait(set(pending), min(left, _POLL))
         except IndexUnavailableError as error:
             self._outage.failed(

@@ -25,6 +25,7 @@ from dedup_middleware.journal.entries import (
     JournalStore,
     Query,
     host_of,
+    in_parts,
     is_near_miss,
     kept_name,
 )
@@ -112,31 +113,28 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
     :param query: its ``outcomes`` are ignored
     :param near: include near misses
     """
-    clusters, name_of = Clusters(near=near), stored_names(journal)
+    clusters = Clusters(near=near)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
-    for drop in journal.drops(attrs.evolve(query, outcomes=outcomes)):
-        stored = name_of(drop) if clusters.takes(drop) else None
+    taken = filter(clusters.takes, journal.drops(attrs.evolve(query, outcomes=outcomes)))
+    for drop, stored in with_stored(journal, taken):
         if stored is not None:
             clusters.add(drop, stored)
     yield from clusters.all()
 
 
-def stored_names(journal: JournalStore) -> Callable[[Drop], str | None]:
-    """A function that returns the key of an entry's stored page; None if the entry has none.
+def with_stored(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[tuple[Drop, str | None]]:
+    """Each entry with the key of its stored page, None if it has none.
 
     Many near misses have only the page id; each such key is looked up in the journal once.
     """
-    addresses: dict[int, str] = {}
-
-    def name_of(drop: Drop) -> str | None:
-        if drop.match is not None or drop.number is None:
-            return drop.match
-        if drop.number not in addresses:
-            kept = journal.kept(drop)
+    addresses: dict[int | None, str | None] = {None: None}
+    for part in in_parts(drops):
+        unnamed = {drop.number: drop for drop in part if drop.match is None}
+        asked = [drop for number, drop in unnamed.items() if number not in addresses]
+        for drop, kept in zip(asked, journal.kept_of_each(asked), strict=True):
             addresses[drop.number] = kept_name(None, drop.number) if kept is None else kept.key
-        return addresses[drop.number]
-
-    return name_of
+        for drop in part:
+            yield drop, addresses[drop.number] if drop.match is None else drop.match
 
 
 def _sorted(pages: dict[str, Mirror]) -> tuple[Mirror, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import decimal
+import itertools
 import json
 import logging
 import re
@@ -12,9 +13,9 @@ import uuid
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
@@ -385,8 +386,21 @@ class JournalStore(ABC):
         """Close files and connections."""
 
     @abstractmethod
-    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
-        """Write all or nothing, then remove the oldest entries above the cap."""
+    def append(
+        self,
+        drops: Sequence[Drop],
+        kept: Sequence[Kept],
+        activity: Activity,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Write all or nothing, then remove the oldest entries above the cap.
+
+        Redis 6 may write a part if its user lacks a right that the documentation lists.
+
+        :param again: the batch is that of the last call, which failed: it is not written twice,
+            although the error may have come after the writing
+        """
 
     @abstractmethod
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:
@@ -400,8 +414,15 @@ class JournalStore(ABC):
         """
 
     @abstractmethod
+    def kept_of_each(self, drops: Sequence[Drop]) -> list[Kept | None]:
+        """The stored pages that up to some hundred drops matched.
+
+        None: the text of the page was not kept, aged out or is damaged.
+        """
+
     def kept(self, drop: Drop) -> Kept | None:
-        """The stored page that a drop matched; None: its text was not kept, aged out or damaged."""
+        """The stored page that a drop matched, as in :meth:`kept_of_each`."""
+        return self.kept_of_each([drop])[0]
 
     @abstractmethod
     def hours(self) -> list[Hour]:
@@ -419,7 +440,7 @@ class JournalStore(ABC):
             self._lost(f"what the dropped page {drop_id} said", error)
             return _LOST
 
-    def kept_of(self, key: str, number: int, title: str, raw: bytes, time: float) -> Kept | None:
+    def unpacked(self, key: str, number: int, title: str, raw: bytes, time: float) -> Kept | None:
         """Unpack the text of a stored page; if it is damaged, log that and return None."""
         try:
             return Kept(key=key, number=number, title=title, text=unpack(raw), time=time)
@@ -435,6 +456,17 @@ class JournalStore(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+T = TypeVar("T")
+_PART = 200
+
+
+def in_parts(entries: Iterable[T]) -> Iterator[list[T]]:
+    """Split entries into parts for :meth:`JournalStore.bodies` and the like."""
+    left = iter(entries)
+    while part := list(itertools.islice(left, _PART)):
+        yield part
 
 
 def kept_name(key: str | None, number: int | None) -> str:

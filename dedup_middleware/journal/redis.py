@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -36,13 +38,28 @@ from dedup_middleware.journal.entries import (
 
 Command = Sequence[bytes | int]
 
-# Runs several commands without interruption; an error does not undo the commands before it.
+# Runs commands without interruption, unless the batch of this number has been written. An error
+# undoes no write, so what may fail is tried first; Redis checks memory and disk at the first write.
 _TOGETHER = b"""
-local i = 1
-while i <= #ARGV do
-  local n = tonumber(ARGV[i])
-  redis.call(unpack(ARGV, i + 1, i + n))
-  i = i + n + 1
+if tonumber(ARGV[1]) <= tonumber(redis.call('HGET', KEYS[1], 'batch') or 0) then return end
+for _, writes in ipairs({false, true}) do
+  local i = 2
+  while i <= #ARGV do
+    local n, name, key = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+    if writes then
+      redis.call(unpack(ARGV, i + 1, i + n))
+    elseif redis.acl_check_cmd and not redis.acl_check_cmd(unpack(ARGV, i + 1, i + n)) then
+      return redis.error_reply('NOPERM ' .. name)
+    elseif name == 'XADD' then
+      redis.call('XLEN', key)
+    else
+      local value = redis.call('HGET', key, name == 'HINCRBY' and ARGV[i + 3] or '')
+      if value and name == 'HINCRBY' and not tonumber(value) then
+        return redis.error_reply('WRONGTYPE ' .. key)
+      end
+    end
+    i = i + n + 1
+  end
 end
 """
 _SCRIPT = Script(_TOGETHER, hashlib.sha1(_TOGETHER, usedforsecurity=False).hexdigest().encode())
@@ -78,6 +95,8 @@ class RedisJournal(JournalStore):
         self._kept_limit = max_bytes // 2
         self._drops_limit = max_bytes - max_bytes // 2
         self._link: RedisLink | None = None
+        self._writer = self._key(f"writer/{uuid.uuid4().hex}")  # holds the number of its last batch
+        self._batch = 0
 
     def open(self, *, create: bool) -> None:
         self._link = RedisLink(self._options, self._address, self._prefix.decode())
@@ -109,10 +128,11 @@ class RedisJournal(JournalStore):
         """Send commands together and wait for their replies."""
         return self._send([Call(command) for command in commands])
 
-    def _together(self, keys: Sequence[bytes], commands: Sequence[Command]) -> None:
-        """Run commands in one script; if one fails, those before it have been executed."""
-        arguments = [word for command in commands for word in (len(command), *command)]
-        self._send([Call(arguments, keys, _SCRIPT)])
+    def _together(self, batch: int, commands: Sequence[Command], counter: bytes) -> None:
+        """Run commands in one script, all or none, unless the hash ``counter`` has this batch."""
+        arguments = [batch, *(word for command in commands for word in (len(command), *command))]
+        keys = {bytes(command[1]) for command in commands if isinstance(command[1], bytes)}
+        self._send([Call(arguments, [counter, *sorted(keys - {counter})], _SCRIPT)])
 
     def _send(self, calls: Sequence[Call]) -> list[Any]:
         link = self._link
@@ -123,7 +143,15 @@ class RedisJournal(JournalStore):
         except (IndexUnavailableError, IndexRefusedError) as error:
             raise JournalError(f"the journal {self.where} can't be used: {error}") from error
 
-    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+    def append(
+        self,
+        drops: Sequence[Drop],
+        kept: Sequence[Kept],
+        activity: Activity,
+        *,
+        again: bool = False,
+    ) -> None:
+        self._batch += not again
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
@@ -138,8 +166,9 @@ class RedisJournal(JournalStore):
             commands.append([b"HINCRBY", day, field, number])
         for number in {hour // _DAY for hour, _, _ in activity}:
             commands.append([b"EXPIRE", self._key(f"day/{number}"), (_DAYS + 1) * _DAY])
-        keys = {bytes(command[1]) for command in commands if isinstance(command[1], bytes)}
-        self._together(sorted(keys), commands)
+        commands.append([b"HSET", self._writer, b"batch", self._batch])
+        commands.append([b"EXPIRE", self._writer, _DAY])
+        self._together(self._batch, commands, self._writer)
         if drops:
             self._trim_drops()
         if kept:
@@ -180,7 +209,7 @@ class RedisJournal(JournalStore):
             oldest = min(chunks)
             del chunks[oldest]
             place, names = self._key(f"kept/{oldest}"), self._key("kept")
-            self._together([names, place], [[b"UNLINK", place], [b"HDEL", names, oldest]])
+            self._together(1, [[b"UNLINK", place], [b"HDEL", names, oldest]], names)
 
     def _trim_drops(self) -> None:
         """Trim the stream if its memory exceeds the cap; XTRIM counts entries, not bytes."""
@@ -252,23 +281,42 @@ class RedisJournal(JournalStore):
         body = self.body_of(number.decode(), raw) if bodies else None
         return Drop(id=number.decode(), **values, body=body)
 
-    def kept(self, drop: Drop) -> Kept | None:
-        name = kept_name(drop.match, drop.number).encode("utf-8", "replace")
-        found = self._field(name)
-        if found is None and drop.match is None:
-            pointed = self._field(_POINTER + str(drop.number).encode())
-            found = None if pointed is None else self._field(pointed)
-        if found is None:
-            return None
-        meta, _, raw = found.partition(b"\0")
-        key, number, title, moment = json.loads(meta)
-        return self.kept_of(key, number, title, raw, moment)
+    def kept_of_each(self, drops: Sequence[Drop]) -> list[Kept | None]:
+        names = [kept_name(drop.match, drop.number).encode("utf-8", "replace") for drop in drops]
+        found = self._fields(names)
+        pointers = {
+            _POINTER + str(drop.number).encode(): name
+            for name, drop in zip(names, drops, strict=True)
+            if drop.match is None and name not in found
+        }
+        pointed = self._fields(pointers)
+        values = self._fields(pointed.values())
+        found |= {pointers[one]: values[name] for one, name in pointed.items() if name in values}
+        pages = {name: self._unpacked(raw) for name, raw in found.items()}
+        return [pages.get(name) for name in names]
 
-    def _field(self, name: bytes) -> bytes | None:
-        """The value of a field in the newest chunk of kept texts that has it, or None."""
-        newest_first = sorted(self._chunks(), reverse=True)
-        asked = ([b"HGET", self._key(f"kept/{chunk}"), name] for chunk in newest_first)
-        return next((raw for raw in self._ask(*asked) if raw is not None), None)
+    def _unpacked(self, value: bytes) -> Kept | None:
+        meta, _, raw = value.partition(b"\0")
+        try:
+            key, number, title, moment = json.loads(meta)
+        except (ValueError, TypeError) as error:
+            self._lost("a stored page", error)
+            return None
+        return self.unpacked(key, number, title, raw, moment)
+
+    def _fields(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The values of fields, each in the newest chunk of kept texts that has it."""
+        unique = list(dict.fromkeys(names))
+        if not unique:
+            return {}
+        chunks = sorted(self._chunks())
+        replies = self._ask(*([b"HMGET", self._key(f"kept/{one}"), *unique] for one in chunks))
+        return {
+            name: value
+            for values in replies
+            for name, value in zip(unique, values, strict=True)
+            if value is not None
+        }
 
     def _day_keys(self) -> list[bytes]:
         today = int(time.time()) // _DAY
@@ -280,7 +328,8 @@ class RedisJournal(JournalStore):
             for field, number in pairs(reply):
                 hour, _, place = field.decode("utf-8", "replace").partition(" ")
                 host, _, name = place.rpartition(" ")
-                activity[int(hour), host, name] = int(number)
+                with contextlib.suppress(ValueError):  # written by another program
+                    activity[int(hour), host, name] = int(number)
         return to_hours(activity)
 
     def size(self) -> JournalSize:

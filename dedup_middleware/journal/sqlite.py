@@ -77,6 +77,9 @@ _ACTIVITY_HOURS = 400 * 24
 _BUSY = 5.0  # seconds to wait for locks of other processes
 
 
+_Place = tuple[str, "str | int | None"]
+
+
 class SQLiteJournal(JournalStore):
     """Drops and kept texts in tables; the oldest rows are removed when a table is too large.
 
@@ -149,7 +152,14 @@ class SQLiteJournal(JournalStore):
             raise JournalError(f"the journal {self.where} is not open")
         return self._db
 
-    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+    def append(
+        self,
+        drops: Sequence[Drop],
+        kept: Sequence[Kept],
+        activity: Activity,
+        *,
+        again: bool = False,  # noqa: ARG002 - a failed transaction has written nothing
+    ) -> None:
         # Pack before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
@@ -207,20 +217,29 @@ class SQLiteJournal(JournalStore):
         found = dict(rows)
         return [self.body_of(one, found[one]) if one in found else None for one in ids]
 
-    def kept(self, drop: Drop) -> Kept | None:
+    def kept_of_each(self, drops: Sequence[Drop]) -> list[Kept | None]:
         # Near misses may refer to their match by page id only.
-        place, value = ("name", _text(drop.match)) if drop.match else ("number", drop.number)
+        places = [
+            ("name", _text(drop.match)) if drop.match else ("number", drop.number) for drop in drops
+        ]
+        pages = self._kept_by("name", places) | self._kept_by("number", places)
+        return [pages.get(place) for place in places]
+
+    def _kept_by(self, column: str, places: Sequence[_Place]) -> dict[_Place, Kept | None]:
+        """Stored pages by a column and its value; of several the newest."""
+        values = tuple({value for name, value in places if name == column})
         rows = self._rows(
-            "SELECT key, number, title, body, time FROM kept "
-            f"WHERE {place} = ? ORDER BY id DESC LIMIT 1",
-            (value,),
+            f"SELECT {column}, key, number, title, body, time FROM kept "
+            f"WHERE {column} IN ({', '.join('?' * len(values))}) ORDER BY id",
+            values,
         )
-        if not rows:
-            return None
-        if _fits(rows[0], (str, int, str, object, float)):
-            return self.kept_of(*rows[0])
-        self._lost(f"the stored page {value}", _DAMAGED)
-        return None
+        pages: dict[_Place, Kept | None] = {}
+        for value, *row in rows:
+            fits = _fits(row, (str, int, str, object, float))
+            pages[column, value] = self.unpacked(*row) if fits else None
+            if not fits:
+                self._lost(f"the stored page {value}", _DAMAGED)
+        return pages
 
     def hours(self) -> list[Hour]:
         rows = self._rows(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -33,6 +34,7 @@ from dedup_middleware.model.keys import is_content_key
 logger = logging.getLogger(__name__)
 
 Count = Callable[[str, float], None]
+_Batch = tuple[list[Drop], list[Kept], Counter[tuple[int, str, str]]]
 
 _PAUSE = 0.2  # seconds between batches, so that each is large enough for a transaction
 _RETRY = 2.0  # seconds to wait after a failure
@@ -69,6 +71,9 @@ class JournalWriter:
     _closing: threading.Event = attrs.field(init=False, factory=threading.Event)
     _thread: threading.Thread | None = attrs.field(init=False, default=None)
     _failed: bool = attrs.field(init=False, default=False)
+    # The batch to write, and whether that was tried.
+    _batch: _Batch | None = attrs.field(init=False, default=None)
+    _is_sent: bool = attrs.field(init=False, default=False)
 
     def start(self) -> None:
         """Start the thread, which opens the journal and writes entries as they come."""
@@ -156,25 +161,28 @@ class JournalWriter:
 
     def _write_some(self) -> bool:
         """Write one batch; returns False if nothing was waiting."""
-        with self._lock:
-            drops, kept = list(self._drops)[:_BATCH], list(self._kept)[:_BATCH]
-            activity, self._activity = self._activity, Counter()
-        if not drops and not kept and not activity:
-            return False
+        if self._batch is None:
+            with self._lock:
+                taken = list(islice(self._drops, _BATCH)), list(islice(self._kept, _BATCH))
+                activity, self._activity = self._activity, Counter()
+            if not any(taken) and not activity:
+                return False
+            self._batch = *taken, activity
+        drops, kept, activity = self._batch
         lost = changed = 0
         try:
             written = [self._with_change(drop, kept) for drop in drops]
-            self._journal.append(written, kept, activity)
+            again, self._is_sent = self._is_sent, True
+            self._journal.append(written, kept, activity, again=again)
             changes = [new.body.change for new in written if new.body and new.body.change]
             changed = sum(change.added + change.removed for change in changes)
         except JournalError:
-            with self._lock:
-                self._activity.update(activity)
-            raise
+            raise  # the batch waits as it is: it may have been written nevertheless
         except Exception:
             # An entry that can't be packed must not block all later ones.
             logger.exception("Entries of the journal %s are lost", self._journal.where)
             lost = len(drops)
+        self._batch, self._is_sent = None, False
         with self._lock:
             for queue, done in ((self._drops, drops), (self._kept, kept)):
                 for _ in done:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sqlite3
 import time
@@ -25,7 +27,8 @@ from dedup_middleware.journal.entries import (
 )
 from dedup_middleware.journal.redis import RedisJournal
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from tests.servers import RedisServer
+from tests.index.proxy import Proxy
+from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
 NOW = time.time()
@@ -294,10 +297,73 @@ def test_no_key_outside_the_namespace(tmp_path: Path, redis_url: str) -> None:
     assert all(key.startswith(b"{mine}journal/") for key in keys)
 
 
+HOUR = int(NOW) // 3600 * 3600
+DAY = f"{{dedup}}journal/day/{HOUR // 86_400}"
+FAULTS = {
+    "stream": lambda client: client.set("{dedup}journal/drops", "theirs"),
+    "texts": lambda client: client.set("{dedup}journal/kept/0", "theirs"),
+    "sizes": lambda client: client.rpush("{dedup}journal/kept", "theirs"),
+    "counters": lambda client: client.set(DAY, "theirs"),
+    "counter": lambda client: client.hset(DAY, f"{HOUR} a seen", "theirs"),
+    "memory": lambda client: client.config_set("maxmemory", 1),
+    "replica": lambda client: client.replicaof("127.0.0.1", 1),
+    "right": lambda client: client.execute_command("ACL SETUSER default -hincrby"),
+    "right to trim": lambda client: client.execute_command("ACL SETUSER default -xtrim"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_batch_is_written_once_or_not(tmp_path: Path, fault: str) -> None:
+    """Whatever Redis refuses, and however often: no part of a batch is written, nor one twice."""
+    batch = [make_drop(1), make_drop(2)], [make_kept(1)], {(HOUR, "a", "seen"): 2}
+    with running_redis(tmp_path) as server, server.client() as client:
+        journal = RedisJournal(Options(index_url=server.url), max_bytes=2000)
+        with journal:
+            journal.open(create=True)
+            client.hset("{dedup}another", "key", 1)
+            FAULTS[fault](client)
+            before = {key: client.dump(key) for key in client.scan_iter()}
+            for again in (False, True, True):
+                with pytest.raises(JournalError):
+                    journal.append(*batch, again=again)
+                if fault != "right to trim":  # it is used when the batch has been written
+                    assert {key: client.dump(key) for key in client.scan_iter()} == before
+            client.execute_command("ACL SETUSER default +@all")
+            client.replicaof("no", "one")
+            client.config_set("maxmemory", 0)
+            for key in before.keys() - {b"{dedup}another"}:
+                client.delete(key)
+            length = client.xlen("{dedup}journal/drops")
+            assert length == (2 if fault == "right to trim" else 0)
+            journal.append(*batch, again=True)
+            written = client.xinfo_stream("{dedup}journal/drops")
+            assert written["entries-added"] == 2
+            assert [(hour.host, hour.seen) for hour in journal.hours()] == [("a", 2)]
+            journal.append(*batch)
+            assert journal.hours()[0].seen == 4
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+async def test_batch_whose_answer_is_lost(tmp_path: Path, retries: int) -> None:
+    """It is not written twice, whether the connection or the crawl sends it again."""
+    drops, activity = [make_drop(1)], {(HOUR, "a", "seen"): 1}
+    with running_redis(tmp_path) as server:
+        async with Proxy(server.port) as proxy:
+            options = Options(index_url=proxy.url, retries=retries)
+            journal = RedisJournal(options, max_bytes=10**6)
+            await asyncio.to_thread(journal.open, create=True)
+            await asyncio.to_thread(journal.append, drops, [], {})
+            proxy.cut_at_answer = True
+            with contextlib.nullcontext() if retries else pytest.raises(JournalError):
+                await asyncio.to_thread(journal.append, drops, [], activity)
+            await asyncio.to_thread(journal.append, drops, [], activity, again=True)
+            assert (await asyncio.to_thread(journal.size)).drops == 2
+            assert [hour.seen for hour in await asyncio.to_thread(journal.hours)] == [1]
+            await asyncio.to_thread(journal.close)
+
+
 def test_cap_without_the_right_to_measure(tmp_path: Path) -> None:
     """Where MEMORY USAGE is forbidden, the stream is measured by a sample of its entries."""
-    from tests.servers import running_redis
-
     with running_redis(tmp_path) as server:
         _forbid_memory(server)
         options = Options(index_url=f"redis://little:pw@127.0.0.1:{server.port}/0")
@@ -485,6 +551,20 @@ def test_text_of_another_encoding_in_the_file(tmp_path: Path) -> None:
         db.close()
         assert next(drop.title for drop in journal.drops()) == "\ufffdA"
         assert {hour.host: hour.seen for hour in journal.hours()} == {"\ufffd": 2, "b": 3}
+
+
+def test_foreign_values_in_redis(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """They are passed over, and the others are read."""
+    journal = choose_journal(Options(index_url=redis_url))
+    assert journal is not None
+    with redis.Redis.from_url(redis_url) as client, journal:
+        journal.open(create=True)
+        journal.append([], [make_kept(1), make_kept(2)], {(HOUR, "a", "seen"): 1})
+        client.hset("{dedup}journal/kept/0", "https://first.example/1", "theirs")
+        client.hset(DAY, "theirs", "x")
+        assert journal.kept_of_each([make_drop(1), make_drop(2)]) == [None, make_kept(2)]
+        assert "has lost a stored page" in caplog.text
+        assert [hour.seen for hour in journal.hours()] == [1]
 
 
 def test_foreign_entry_in_redis(redis_url: str) -> None:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from scrapy import Spider
 from dedup_middleware import NearDuplicate, Options
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.journal.access import open_journal
-from dedup_middleware.journal.entries import Activity, Body, Drop, JournalError, Kept
+from dedup_middleware.journal.entries import Body, Drop, JournalError, Kept
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
 from dedup_middleware.model.documents import NEW
@@ -38,12 +38,12 @@ class Broken(SQLiteJournal):
     full = True
     calls = 0
 
-    def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+    def append(self, *batch: Any, again: bool = False) -> None:
         """Refuse while the disk is full."""
         self.calls += 1
         if self.full:
             raise JournalError("disk full")
-        super().append(drops, kept, activity)
+        super().append(*batch, again=again)
 
 
 async def crawl_items(path: Path, items: Iterable[dict[str, Any]], **settings: Any) -> Crawl:
@@ -189,6 +189,41 @@ def test_batch_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.text.count("wait to be written") == 1
 
 
+def test_batch_of_unknown_fate_is_sent_as_it_was(tmp_path: Path) -> None:
+    """What came since is in the next batch; a failure before the writing is no fate unknown."""
+    sent: list[tuple[int, int, bool]] = []
+    fails = 2
+
+    class Unsure(SQLiteJournal):
+        def append(self, *batch: Any, again: bool = False) -> None:
+            drops, _, activity = batch
+            sent.append((len(drops), sum(activity.values()), again))
+            if len(sent) <= fails:
+                raise JournalError("no answer")
+
+        def kept(self, drop: Drop) -> Kept | None:
+            if drop.number == 1:
+                raise JournalError("no answer")
+            return None
+
+    writer = JournalWriter(Unsure(tmp_path / "j.db", max_bytes=10**7), lambda *_: None)
+    for n in range(3):
+        writer.drop(make_drop(n))
+        if n < fails:
+            with pytest.raises(JournalError):
+                writer._write_some()
+    while writer._write_some():
+        pass
+    assert sent == [(1, 2, False), (1, 2, True), (1, 2, True), (2, 4, False)]
+    change = attrs.evolve(make_drop(9), match="https://a/9", number=1, outcome=NEW)
+    writer.drop(change)
+    with pytest.raises(JournalError):
+        writer._write_some()
+    writer._drops[0] = writer._batch[0][0] = attrs.evolve(change, number=2)  # type: ignore[index]
+    assert writer._write_some()
+    assert sent[4:] == [(1, 2, False)]
+
+
 def test_hours_without_a_drop_are_written(tmp_path: Path) -> None:
     """A crawl that drops nothing and keeps no texts has its hours in the journal while it runs."""
     path = tmp_path / "j.db"
@@ -216,9 +251,9 @@ def test_writing_does_not_block(tmp_path: Path) -> None:
     gate = threading.Event()
 
     class Slow(SQLiteJournal):
-        def append(self, drops: Sequence[Drop], kept: Sequence[Kept], activity: Activity) -> None:
+        def append(self, *batch: Any, again: bool = False) -> None:
             gate.wait(20)
-            super().append(drops, kept, activity)
+            super().append(*batch, again=again)
 
     writer = JournalWriter(Slow(tmp_path / "j.db", max_bytes=10**7), lambda *_: None)
     writer.start()

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from dedup_middleware.base.options import SKETCH_BITS
-from dedup_middleware.journal.clusters import stored_names
+from dedup_middleware.journal.clusters import with_stored
 from dedup_middleware.journal.entries import (
     HOUR,
-    Body,
     Drop,
     Hour,
     JournalStore,
     Query,
     host_of,
+    in_parts,
     is_change,
 )
 from dedup_middleware.methods.base import Method
@@ -72,7 +71,6 @@ def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
 
 NEAR = 2_000  # pages next to the threshold, whose texts have priority
 _DIGITS = 4
-_AT_ONCE = 100  # journal entries whose texts are read together
 
 
 def collect(
@@ -114,8 +112,8 @@ def collect(
             progress(read)
     progress(read)
     names, tables, stored, texts = Lists(), Names(), Names(), _Texts(text_bytes)
-    found = map(stored_names(journal), drops)
-    match = [-1 if name is None else stored[name] for name in found]
+    found = with_stored(journal, drops)
+    match = [-1 if name is None else stored[name] for _, name in found]
     titles, text, stored_text = [""] * len(stored), [-1] * len(drops), [-1] * len(stored)
     for i, kept_title, (dropped, *kept) in _texts_of(journal, drops, threshold, texts):
         text[i] = dropped
@@ -199,13 +197,6 @@ class _Texts(Names):
         return [self[text] for text in texts]
 
 
-def _bodies(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[Body | None]:
-    """Yield the texts of dropped pages, read in blocks."""
-    ids = (drop.id for drop in drops)
-    while part := list(islice(ids, _AT_ONCE)):
-        yield from journal.bodies(part)
-
-
 def _texts_of(
     journal: JournalStore, drops: Sequence[Drop], threshold: float, texts: _Texts
 ) -> Iterator[tuple[int, str, list[int]]]:
@@ -214,18 +205,20 @@ def _texts_of(
     :returns: for each pair: index of the drop, title of the stored page, number of the dropped text
         and, if known, that of the stored text
     """
-    order = _order(drops, threshold)
-    for i, body in zip(order, _bodies(journal, (drops[i] for i in order)), strict=True):
-        if body is None or not body.text:
-            continue
-        drop, kept = drops[i], journal.kept(drops[i])
-        # An exact copy has the same text as the stored page.
-        same = kept is None and drop.similarity == 1.0 and drop.reason == "exact-copy"
-        other = kept.text if kept is not None else body.text if same else ""
-        numbers = texts.take(body.text, other) if other else texts.take(body.text)
-        if numbers is None:
-            return
-        yield i, "" if kept is None else kept.title, numbers
+    for part in in_parts(_order(drops, threshold)):
+        chosen = [drops[i] for i in part]
+        bodies = journal.bodies([drop.id for drop in chosen])
+        pages = journal.kept_of_each(chosen)
+        for i, drop, body, kept in zip(part, chosen, bodies, pages, strict=True):
+            if body is None or not body.text:
+                continue
+            # An exact copy has the same text as the stored page.
+            same = kept is None and drop.similarity == 1.0 and drop.reason == "exact-copy"
+            other = kept.text if kept is not None else body.text if same else ""
+            numbers = texts.take(body.text, other) if other else texts.take(body.text)
+            if numbers is None:
+                return
+            yield i, "" if kept is None else kept.title, numbers
 
 
 def _order(drops: Sequence[Drop], threshold: float) -> list[int]:
@@ -315,7 +308,8 @@ def changed_pages(
     ``added`` and ``removed`` (words), ``old`` and ``new`` (numbers that only that version has) are
     None if the journal did not have the previous version.
     """
-    found = [body and body.change for body in _bodies(journal, changed)]
+    parts = in_parts(drop.id for drop in changed)
+    found = [body and body.change for part in parts for body in journal.bodies(part)]
     return {
         **names.columns(changed),
         "figures": [drop.figures for drop in changed],
