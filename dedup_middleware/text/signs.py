@@ -85,7 +85,9 @@ _ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these characters a hyphen joins or separates.
 _JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
 _SIGNED: Final = code_set("%‰度℃元")
-_HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M, _APOSTROPHE = map(ord, "-– .°cfm'")
+_HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M, _APOSTROPHE, _LESS, _GREATER = map(
+    ord, "-– .°cfm'<>"
+)
 _METRIC, _A, _P, _AM, _PM, _DE, _DI, _D = map(pack, "metric a p am pm de di d".split())
 
 
@@ -191,6 +193,15 @@ def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
 
 
 @subkernel
+def _closes(codes: Codes, i: int) -> bool:
+    """Whether the > at i ends brackets around a word, as Reuters writes the symbol of a share."""
+    first = i - 1
+    while is_letter(codes, first) or at(codes, first) == _DOT:
+        first -= 1
+    return codes[i] == _GREATER and first < i - 1 and at(codes, first) == _LESS
+
+
+@subkernel
 def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, int]:
     """Sign, comparison and unit of the number codes[first:last], as bits of its kind; and begin
     and end of the number with them."""
@@ -213,7 +224,8 @@ def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, 
         for place in range(_COMPARES.size):
             comparison = place + 1 if _COMPARES[place] == codes[i] else comparison
     if comparison:
-        if among(at(codes, i - 1), _ARROWS):  # an arrow, or the marks of a quotation
+        # An arrow, the marks of a quotation, or the end of <ABC.N>.
+        if among(at(codes, i - 1), _ARROWS) or _closes(codes, i):
             comparison = 0
         else:
             begin = i

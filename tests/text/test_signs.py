@@ -100,6 +100,8 @@ def plain_signs(before: str, behind: str) -> tuple[int, int, int]:
         sign = is_sign(before[: begin - 1], unit=True)
         begin -= sign
     compared = re.search(f"(?<![-={COMPARISONS}])([{COMPARISONS}]) ?$", before[:begin])
+    if compared and re.search("<[a-z.]+> ?$", before[:begin]):
+        compared = None  # the symbol of a share
     comparison = COMPARISONS.index(compared[1]) + 1 if compared else 0
     if compared:
         begin = compared.start()
@@ -193,6 +195,7 @@ def test_signs_like_the_twin(before: str, behind: str) -> None:
         ("50 > 40, 50 < 40", ["50", "> 40", "< 40"]),
         ("≤ 40 ≥40 ≠ 40", ["≤ 40", "≥ 40", "≠ 40"]),
         ("-> 40, >> 40, >= 40", ["40"]),
+        ("Corbin <CRB.N> 40, b> 41, <> 42, <c d> 43", ["40", "> 41", "42", "> 43"]),
         ("3-5 COVID-19 2024-01-02 5% -10%", ["3", "5", "19", "2024", "1", "2", "5%", "-10%"]),
         ("气温-5℃ 歼-20 5元-10元", ["-5 °C", "20", "5 CNY", "10 CNY"]),
         ("5 km, 5km, 5 kilometres, 5公里, 5 километров, a 5-km walk", ["5 km"]),
