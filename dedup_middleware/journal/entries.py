@@ -459,7 +459,7 @@ class JournalStore(ABC):
 
 
 T = TypeVar("T")
-_PART = 200
+_PART = 50  # both texts of each pair are in memory, and a page may have a megabyte
 
 
 def in_parts(entries: Iterable[T]) -> Iterator[list[T]]:

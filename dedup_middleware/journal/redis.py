@@ -53,8 +53,9 @@ for _, writes in ipairs({false, true}) do
     elseif name == 'XADD' then
       redis.call('XLEN', key)
     else
-      local value = redis.call('HGET', key, name == 'HINCRBY' and ARGV[i + 3] or '')
-      if value and name == 'HINCRBY' and not tonumber(value) then
+      local value = redis.call('HGET', key, name == 'HINCRBY' and ARGV[i + 3] or '') or '0'
+      local counts = value == '0' or value:find('^[1-9]%d*$') and #value < 16
+      if name == 'HINCRBY' and not counts then
         return redis.error_reply('WRONGTYPE ' .. key)
       end
     end

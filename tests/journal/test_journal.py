@@ -305,6 +305,8 @@ FAULTS = {
     "sizes": lambda client: client.rpush("{dedup}journal/kept", "theirs"),
     "counters": lambda client: client.set(DAY, "theirs"),
     "counter": lambda client: client.hset(DAY, f"{HOUR} a seen", "theirs"),
+    "counter with a fraction": lambda client: client.hset(DAY, f"{HOUR} a seen", "1.5"),
+    "counter at its end": lambda client: client.hset(DAY, f"{HOUR} a seen", str(2**63 - 1)),
     "memory": lambda client: client.config_set("maxmemory", 1),
     "replica": lambda client: client.replicaof("127.0.0.1", 1),
     "right": lambda client: client.execute_command("ACL SETUSER default -hincrby"),

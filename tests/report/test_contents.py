@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tracemalloc
 import zlib
 from pathlib import Path
 
+import attrs
 import pytest
 
 from dedup_middleware.base.errors import DedupError
-from dedup_middleware.journal.entries import Query
+from dedup_middleware.journal.entries import Body, Kept, Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.contents import collect
 from dedup_middleware.tools.report.htmlreport import render, write
@@ -43,6 +45,25 @@ def test_texts_stand_once(journal: SQLiteJournal) -> None:
     assert len(made["details"]["texts"]) == len(set(made["details"]["texts"]))
     assert {made["details"]["texts"][i] for i in made["stored"]["text"]} == {STORED_TEXT, ENGLISH}
     assert made["stored"]["title"] == ["港口", "Harbour"]
+
+
+def test_long_texts_do_not_fill_the_memory(tmp_path: Path) -> None:
+    """Of 150 pairs of a megabyte each some are in memory at a time."""
+    with SQLiteJournal(tmp_path / "j.db", max_bytes=10**9) as journal:
+        journal.open(create=True)
+        for n in range(150):
+            text = f"{n} harbour " * 100_000
+            drop = attrs.evolve(DROPS[0], match=None, number=n, body=Body(text))
+            kept = Kept(key=f"https://a/{n}", number=n, text=f"{n} ferries " * 100_000, time=0.0)
+            journal.append([drop], [kept], {})
+        tracemalloc.start()
+        try:
+            made = contents(journal, text_bytes=5 * 10**6)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert len(made["details"]["texts"]) == 4
+    assert most < 2e8
 
 
 def test_the_pair_next_to_the_line_comes_first(journal: SQLiteJournal) -> None:
