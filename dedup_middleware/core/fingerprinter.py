@@ -229,7 +229,6 @@ class Fingerprinter:
             number,
             signed.begins,
             self._shingler.seeds,
-            self._shingler.spellings,
         )
         if marks:
             wording = _marked(wording, marks)

@@ -25,8 +25,7 @@ class Wording:
     word that says who reported something, and when; ``begins``: uint8[words] whether a clause or
     line begins at the word (1), whether it has a capital letter (2), and whether editors put it in
     place of others (4); ``seeds``: uint64 two numbers with which shingles are hashed, and the
-    hashes of negations; ``spellings``: uint64[3s] digits, word and value of each numeral that is
-    also written as a word. The last three may be empty.
+    hashes of negations. The last two may be empty.
     """
 
     order: NDArray[np.uint64]
@@ -40,7 +39,6 @@ class Wording:
     titled: int = 0
     begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
     seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
-    spellings: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
 
     @property
     def numerals(self) -> int:
@@ -49,9 +47,7 @@ class Wording:
 
     def to_bytes(self) -> bytes:
         """The wording as bytes, little-endian, for :meth:`from_bytes`."""
-        spelt = self.spellings.reshape(-1, 3)
-        said = spelt[np.isin(spelt[:, :2], self.word_hashes).any(axis=1)].ravel()
-        arrays = [said if name == "spellings" else getattr(self, name) for name in _LAYOUT]
+        arrays = [getattr(self, name) for name in _LAYOUT]
         sizes = np.array((self.words, self.titled, *map(len, arrays)), "<i8")
         return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays)))
 
@@ -75,7 +71,7 @@ class Wording:
 # Arrays of a wording and their types, in the order of its bytes.
 _LAYOUT: Final = {
     "order": "<u8", "values": "<u8", "title": "<u8", "headline": "<u8", "word_hashes": "<u8",
-    "seeds": "<u8", "spellings": "<u8", "positions": "<i4", "sorts": "u1", "begins": "u1",
+    "seeds": "<u8", "positions": "<i4", "sorts": "u1", "begins": "u1",
 }  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
 NO_WORDING = Wording(

@@ -36,7 +36,6 @@ from dedup_middleware.signature.exchanged import (
     count_renamed,
     count_swapped,
     is_put_in,
-    is_respelt,
 )
 from dedup_middleware.signature.held import (
     LEVEL,
@@ -157,7 +156,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
         wording.order, wording.words, wording.values, wording.positions, wording.sorts,
-        wording.title, wording.word_hashes, wording.begins, wording.seeds, wording.spellings,
+        wording.title, wording.word_hashes, wording.begins, wording.seeds,
         np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
     )  # fmt: skip
     return found
@@ -262,24 +261,9 @@ def _places_of_date(positions: Any, sorts: Any, i: Any) -> Any:
 
 
 @subkernel
-def _is_numeral_respelt(
-    value: Any, positions: Any, sorts: Any, is_new: Any, word_hashes: Any, seeds: Any,
-    spellings: Any, data: Any, start: Any, size: Any,
-) -> Any:  # fmt: skip
-    """Whether the other page has a new numeral as a word or in digits there; or the one behind a
-    month that is not new, which belongs to it: March eight, March 8."""
-    word, behind = np.int64(positions[value]), value + 1
-    if behind < sorts.size and sorts[behind] < NAME and positions[behind] == word + 1:
-        word += not is_new[word]
-    is_numeral = sorts[value] < NAME and is_new[word]
-    return is_numeral and is_respelt(word_hashes, seeds, spellings, data, start, size, word)
-
-
-@subkernel
 def _count_values(
     values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
-    is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, spellings: Any,
-    found: Any,
+    is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, found: Any,
 ) -> None:  # fmt: skip
     """Count numerals and names that the filter lacks, and new numerals that replace something."""
     for i in range(values.size):
@@ -295,10 +279,6 @@ def _count_values(
         if sorts[i] == STAMP and not inside and is_new.size >= _STAMPED:
             continue
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
-            continue
-        if seeds.size and _is_numeral_respelt(
-            i, positions, sorts, is_new, word_hashes, seeds, spellings, data, start, size
-        ):
             continue
         put_in, of_date = False, i > 0 and sorts[i - 1] < NAME and positions[i - 1] == word - 1
         if (sorts[i] == BRACKETED or (sorts[i] == YEAR and of_date)) and seeds.size:
@@ -418,10 +398,10 @@ def _count_new(
     found[LONGEST_OF_ALL] = anywhere.longest
 
 
-@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R64, R8, RI64))
+@kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R8, RI64))
 def _examine(
     order: Any, words: Any, values: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
-    begins: Any, seeds: Any, spellings: Any, data: Any, ends: Any,
+    begins: Any, seeds: Any, data: Any, ends: Any,
 ) -> Any:  # fmt: skip
     count = ends.size - 1
     found = np.zeros((count, COLUMNS), np.int64)
@@ -478,9 +458,7 @@ def _examine(
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
         _count_values(
             values, positions, sorts, data, start, size, head, is_new, lead, tail, common,
-            word_hashes, seeds if width == TRIPLE and level == 0 else seeds[:0],
-            spellings if 2 * found[row, COMMON] > shingles else spellings[:0],  # takes time
-            found[row],
+            word_hashes, seeds if width == TRIPLE and level == 0 else seeds[:0], found[row],
         )  # fmt: skip
         if title.size:
             found[row, NEW_SUBJECT] = count_new_subject(

@@ -22,7 +22,6 @@ from typing import Any, Final
 import numpy as np
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
-from dedup_middleware.signature.held import holds_value
 from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.clauses import BEGINS, RESTYLED
@@ -182,29 +181,6 @@ def _holds_between(
             return False
         two, one = one, then
     return True
-
-
-@subkernel
-def is_respelt(
-    word_hashes: Any, seeds: Any, spellings: Any, data: Any, start: Any, size: Any, word: Any
-) -> Any:
-    """Whether the other page has the numeral at `word` in the same place, in digits instead of as a
-    word or the other way round (ten people, 10 people)."""
-    if not 1 < word < word_hashes.size - 2:
-        return False
-    for row in range(0, spellings.size, 3):
-        for form in range(2):  # digits, of which the other page has the word, or a word
-            other = row + 1 - form
-            if (
-                word_hashes[word] == spellings[row + form]
-                and holds_value(data, start, size, spellings[row + 1 + form])
-                and _holds_between(
-                    word_hashes, seeds, data, start, size, word - 1, word + 1,
-                    spellings[other : other + 1],
-                )
-            ):  # fmt: skip
-                return True
-    return False
 
 
 @allocating_subkernel

@@ -289,20 +289,6 @@ class Shingler:
         )
 
     @cached_property
-    def spellings(self) -> NDArray[np.uint64]:
-        """Of each numeral that is also written as a word, the hashes of the digits, of the word,
-        and of the value of the digits."""
-        digits, rows = "", []
-        for word in word_lists()["spelt"]:
-            if word.isdigit():
-                digits = word
-            else:
-                rows.append((digits, word))
-        said = [hash_words(np.array(column), self._keys) for column in zip(*rows, strict=True)]
-        values = self.read(" , ".join(one for one, _ in rows), read_text, *self.tables)[2]
-        return np.column_stack((*said, values)).ravel()
-
-    @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
         """The arguments of `read_words` behind `composed`, for a text and for a title."""
         # For titles without stop words that may tell them apart (plan A), and without words that

@@ -136,25 +136,3 @@ async def test_hours_with_a_point_in_russian() -> None:
     stored = PAROM.replace("рейсе по субботам", "рейсе около 6:40")
     assert await outcomes(stored, stored.replace("6:40", "6.40"), 4) == ["duplicate"] * 4
     assert await outcomes(stored, stored.replace("6:40", "6.50"), 4) == ["new"] * 4
-
-
-@pytest.mark.parametrize(
-    ("text", "before", "after"),
-    [
-        (FERRY, "only nine cars", "only 9 cars"),
-        (PAROM, "только девять машин", "только 9 машин"),
-    ],
-)
-async def test_numeral_in_digits_for_a_word(text: str, before: str, after: str) -> None:
-    """Sites write small numerals in digits or as words. A false positive may hide which one."""
-    assert before in text
-    assert (await outcomes(text, text.replace(before, after))).count("duplicate") >= 8
-    assert (await outcomes(text.replace(before, after), text)).count("duplicate") >= 8
-
-
-@pytest.mark.parametrize("after", ["8 cars", "90 cars", "3 cars", "-9 cars", "$9 cars", "9 boats"])
-async def test_other_numeral_in_digits_for_a_word(after: str) -> None:
-    """Only the numeral of the same place in the other page is the same one: the page says three of
-    something else."""
-    new = FERRY.replace("nine cars", after)
-    assert (await outcomes(FERRY, new)).count("new") >= 11
