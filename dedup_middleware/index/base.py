@@ -167,7 +167,7 @@ class Index(Forgetting):
         """Call ``report`` with the number of SimHash records that the Hamming kernel compared.
 
         It is called after each proposal and each search for candidates, in the event loop's
-        thread.
+        thread. SQLite compares small numbers of records without the kernel; those do not count.
         """
         self._report_scanned = report
 

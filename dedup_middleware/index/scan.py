@@ -18,10 +18,8 @@ from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     COMMON_ANCHOR,
     FULL_BUCKET,
-    NO_NEIGHBOURS,
     SIMHASH_TABLES,
     BucketKey,
-    BucketKeys,
     Neighbours,
 )
 from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
@@ -33,9 +31,10 @@ _SHIFT = np.uint64(PAGE_ID_BITS)
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
 _SIMHASH = np.uint64(SIMHASH_RECORD)
+_PADDING = bytes(8)
+_EMPTY = np.empty(0, np.uint64)
 PLACE = 6  # bytes of a hit among band records: page id (5), number of the bucket key (1)
 _NEW, _NO_ROW = -2, -1
-_NONE = np.empty(0, np.uint64)
 _ONE, _EIGHT = np.uint64(1), np.uint64(8)
 _FEW = 64  # number of hits up to which a dictionary beats NumPy
 
@@ -51,72 +50,82 @@ def neighbours(
     :param data: bytes of each bucket, in the order of ``bucket_keys``
     :param distance: largest Hamming distance, 0..64
     """
-    raw = np.frombuffer(b"".join(data), np.uint8)
-    if not len(raw):
-        return NO_NEIGHBOURS
-    lengths = np.fromiter(map(len, data), np.int64, len(data))
-    page_ids, masks = np.empty((2, len(raw) // BAND_RECORD), np.uint64)
-    counts = np.zeros(3, np.int64)
-    words = BucketKeys.of(bucket_keys).words
-    found = _scan(raw, lengths, words, distance, page_ids, masks, counts)
-    corrupt, full, scanned = counts.tolist()
-    if not found:
-        return Neighbours(_NONE, _NONE, corrupt, full, scanned)
+    corrupt = full = scanned = 0
+    parts: list[bytes] = []
+    rows: list[tuple[int, int, int]] = []  # of each bucket: records, table, 64-bit words
+    suffixes: list[int] = []
+    for bucket_key, raw in zip(bucket_keys, data, strict=True):
+        if not raw:
+            continue
+        table = bucket_key.bucket >> 16
+        of_simhashes = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
+        count, odd = divmod(len(raw), SIMHASH_RECORD if of_simhashes else BAND_RECORD)
+        corrupt += odd
+        full += len(raw) > FULL_BUCKET
+        scanned += count if of_simhashes else 0
+        parts.append(raw)
+        # Pad each bucket to whole 64-bit words.
+        parts.append(_PADDING[: -len(raw) & 7])
+        rows.append((count, table, (len(raw) + 7) >> 3))
+        suffixes.append(bucket_key.suffix)
+    if not parts:
+        return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
+    words = np.frombuffer(b"".join(parts), np.uint64)
+    page_ids = np.empty(len(words), np.uint64)
+    tables = np.empty(len(words), np.int64)
+    found = _scan(
+        words, np.array(rows, np.int64).ravel(), _words(suffixes), distance, page_ids, tables
+    )
+    if found == 0:
+        return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     if found <= _FEW:
-        union: dict[int, int] = {}
-        for page_id, mask in zip(page_ids[:found].tolist(), masks[:found].tolist(), strict=True):
-            union[page_id] = union.get(page_id, 0) | mask
-        unique = sorted(union)
-        tables = [union[page_id] for page_id in unique]
+        masks: dict[int, int] = {}
+        for page_id, table in zip(page_ids[:found].tolist(), tables[:found].tolist(), strict=True):
+            masks[page_id] = masks.get(page_id, 0) | 1 << table
+        unique = sorted(masks)
         return Neighbours(
-            np.array(unique, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
+            _words(unique), _words([masks[n] for n in unique]), corrupt, full, scanned
         )
     known, inverse = np.unique(page_ids[:found], return_inverse=True)
-    together = np.zeros(len(known), np.uint64)
-    np.bitwise_or.at(together, inverse, masks[:found])
-    return Neighbours(known, together, corrupt, full, scanned)
+    union = np.zeros(len(known), np.uint64)
+    np.bitwise_or.at(union, inverse, np.uint64(1) << tables[:found].astype(np.uint64))
+    return Neighbours(known, union, corrupt, full, scanned)
 
 
-@kernel(types.int64(R8, RI64, R64, types.int64, U64, U64, I64))
-def _scan(
-    data: Any, lengths: Any, keys: Any, distance: Any, page_ids: Any, masks: Any, counts: Any
-) -> Any:
-    """Write page id and table (one bit) of each hit; returns their number. ``counts``: bytes after
-    the last whole records, full buckets, SimHash records compared."""
+def _words(values: list[int]) -> NDArray[np.uint64]:
+    return np.array(values, np.uint64)
+
+
+@kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))
+def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, page_ids: Any, tables: Any) -> Any:
     found, bound = 0, np.uint64(distance)
-    byte = np.uint64(0)
-    for i in range(len(lengths)):
-        suffix, table = keys[2 * i + 1], np.int64(keys[2 * i] >> np.uint64(16))
-        bit = _ONE << np.uint64(table)
-        of_simhashes = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
-        width = SIMHASH_RECORD if of_simhashes else BAND_RECORD
-        count = lengths[i] // width
-        counts[0] += lengths[i] - count * width
-        counts[1] += lengths[i] > FULL_BUCKET
-        start = byte
-        byte += np.uint64(lengths[i])
-        if of_simhashes:
-            counts[2] += count
+    at = np.uint64(0)
+    for i in range(len(suffixes)):
+        count = rows[3 * i]
+        table = rows[3 * i + 1]
+        suffix = suffixes[i]
+        if _FIRST_SIMHASH <= table <= _LAST_SIMHASH:
+            byte = at << np.uint64(3)
             for first in range(0, count, 8):
-                near = nearest_records(data, start, np.uint64(count - first), suffix, bound)
+                near = nearest_records(words, byte, np.uint64(count - first), suffix, bound)
                 while near:
-                    record = start + trailing_zeros(near) * _SIMHASH
-                    page_ids[found] = load_word(data, record) & _MASK
-                    masks[found] = bit
+                    record = byte + trailing_zeros(near) * _SIMHASH
+                    page_ids[found] = load_word(words, record) & _MASK
+                    tables[found] = table
                     found += 1
                     near &= near - _ONE
-                start += RECORDS
+                byte += RECORDS
         else:
             first = found
-            for _ in range(count):
-                word = load_word(data, start)
+            for j in range(count):
+                word = words[at + np.uint64(j)]
                 if word >> _SHIFT == suffix:
                     page_ids[found] = word & _MASK
-                    masks[found] = bit
+                    tables[found] = table
                     found += 1
-                start += _EIGHT
             if _FIRST_ANCHOR <= table <= _LAST_ANCHOR and found - first >= COMMON_ANCHOR:
                 found = first
+        at += np.uint64(rows[3 * i + 2])
     return found
 
 

@@ -1,4 +1,8 @@
-"""Proposals of many pages in one transaction, with one query per table."""
+"""Proposals of many pages in one transaction, with one query per table.
+
+Most buckets hold no match, and searching them for the three suffix bytes is faster than calling a
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,
     COMMON_ANCHOR,
+    FULL_BUCKET,
+    NO_NEIGHBOURS,
     NON_SIMHASH_TABLES,
     SIMHASH_TABLES,
     BucketKey,
@@ -31,6 +37,7 @@ from dedup_middleware.model.records import (
     BAND_SUFFIX_BITS,
     NO_PAGES,
     PAGE_ID_BITS,
+    PAGE_ID_MASK,
     SIMHASH_RECORD,
     State,
     chosen,
@@ -42,6 +49,9 @@ _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
 _PAGE_ID = PAGE_ID_BITS // 8
 _SUFFIX = BAND_SUFFIX_BITS // 8
+_MANY = 64  # number of neighbours above which the kernel is faster
+# Bytes of SimHash records up to which a Python loop is faster than the kernel's call (9 us).
+_FEW = 24 * SIMHASH_RECORD
 
 
 def unknown_neighbours(
@@ -51,25 +61,58 @@ def unknown_neighbours(
     known: AbstractSet[int] = frozenset(),
     upto: int = 0,
 ) -> tuple[Neighbours, bool]:
-    """The neighbours of a page without known pages, and whether any was found outside the SimHash
-    tables.
+    """The neighbours of a page as :func:`.scan.neighbours` finds them, without known pages.
+
+    Also returns whether any of them was found outside the SimHash tables.
 
     :param held: for each bucket key its bucket in every generation, None where there is none
     :param distance: largest Hamming distance of SimHashes, 0..64
     :param known: page ids to leave out, with all ids up to ``upto``
     """
-    from dedup_middleware.index.scan import neighbours  # numba stays lazy
-
-    if held and len(held[0]) > 1:
-        words = BucketKeys.of(bucket_keys).words.reshape(-1, 2)
-        bucket_keys = BucketKeys(words.repeat(len(held[0]), axis=0).ravel())
-    near = neighbours(bucket_keys, [raw or b"" for some in held for raw in some], distance)
-    if not len(near):
-        return near, False
+    masks: dict[int, int] = {}
+    simhash_buckets: list[tuple[int, bytes]] = []  # position of the bucket key, bucket
+    size = full = corrupt = scanned = 0
+    buckets, suffixes = BucketKeys.of(bucket_keys).columns()
+    for i, generations in enumerate(held):
+        bucket = buckets[i]
+        for raw in generations:
+            if not raw:
+                continue
+            full += len(raw) > FULL_BUCKET
+            if _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH:
+                simhash_buckets.append((i, raw))
+                size += len(raw)
+                continue
+            corrupt += len(raw) % BAND_RECORD
+            if not is_common(bucket, suffixes[i], raw):
+                _add_equal(1 << (bucket >> 16), suffixes[i], raw, masks)
+            if len(masks) > _MANY:
+                flat = [(bucket_keys[j], one) for j, some in enumerate(held) for one in some if one]
+                near = _scanned(flat, distance)
+                ids = np.fromiter(known, np.uint64, len(known))
+                keep = (near.page_ids > np.uint64(upto)) & ~np.isin(near.page_ids, ids)
+                near = near.chosen(keep)
+                return near, bool((near.tables & np.uint64(NON_SIMHASH_TABLES)).any())
+    if size > _FEW:
+        found = _scanned([(bucket_keys[i], raw) for i, raw in simhash_buckets], distance)
+        corrupt += found.corrupt
+        scanned = found.scanned
+        for page_id, tables in zip(found.page_ids.tolist(), found.tables.tolist(), strict=True):
+            masks[page_id] = masks.get(page_id, 0) | tables
+    else:
+        for i, raw in simhash_buckets:
+            corrupt += len(raw) % SIMHASH_RECORD
+            _add_near(1 << (buckets[i] >> 16), suffixes[i], raw, distance, masks)
     if upto or known:
-        ids = np.fromiter(known, np.uint64, len(known))
-        near = near.chosen((near.page_ids > np.uint64(upto)) & ~np.isin(near.page_ids, ids))
-    return near, bool((near.tables & np.uint64(NON_SIMHASH_TABLES)).any())
+        masks = {n: mask for n, mask in masks.items() if n > upto and n not in known}
+    if not (masks or full or corrupt or scanned):
+        return NO_NEIGHBOURS, False
+    page_ids = sorted(masks)
+    tables = [masks[page_id] for page_id in page_ids]
+    near = Neighbours(
+        np.array(page_ids, np.uint64), np.array(tables, np.uint64), corrupt, full, scanned
+    )
+    return near, any([mask & NON_SIMHASH_TABLES for mask in tables])  # noqa: C419 - faster for one or two
 
 
 def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
@@ -82,6 +125,32 @@ def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
         pages += place % BAND_RECORD == _PAGE_ID
         place = raw.find(wanted, place + 1)
     return pages >= COMMON_ANCHOR
+
+
+def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> None:
+    """Add the pages of a bucket whose record has this suffix; stops above _MANY pages."""
+    wanted = suffix.to_bytes(_SUFFIX, "little")
+    place = raw.find(wanted, _PAGE_ID)
+    while place >= 0 and len(masks) <= _MANY:
+        if place % BAND_RECORD == _PAGE_ID:
+            page_id = int.from_bytes(raw[place - _PAGE_ID : place], "little")
+            masks[page_id] = masks.get(page_id, 0) | table
+        place = raw.find(wanted, place + 1)
+
+
+def _add_near(table: int, suffix: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
+    """Add the pages of a SimHash bucket within a Hamming distance."""
+    for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
+        record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
+        if int.bit_count(record >> PAGE_ID_BITS ^ suffix) <= distance:
+            page_id = record & PAGE_ID_MASK
+            masks[page_id] = masks.get(page_id, 0) | table
+
+
+def _scanned(held: Sequence[tuple[BucketKey, bytes]], distance: int) -> Neighbours:
+    from dedup_middleware.index.scan import neighbours  # numba stays lazy
+
+    return neighbours([bucket_key for bucket_key, _ in held], [raw for _, raw in held], distance)
 
 
 _NAMED = 16  # maximum candidates of a page for which addresses are returned
