@@ -15,6 +15,8 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.index.sqlite.propose import unknown_neighbours
 from dedup_middleware.model.buckets import (
+    ANCHOR_TABLES,
+    COMMON_ANCHOR,
     FIRST_BAND_TABLE,
     SIMHASH_TABLES,
     BucketKey,
@@ -283,3 +285,15 @@ def test_bytes_of_no_record(odd: bytes, narrow: list[int], wide: list[int]) -> N
         found, _ = unknown_neighbours((BAND_KEY, SIMHASH_KEY), [[raw, raw] for raw in held], 12)
         np.testing.assert_array_equal(found.page_ids, expected.page_ids)
         assert found.corrupt == 2 * len(odd)
+
+
+def test_anchor_of_many_pages_is_no_reason() -> None:
+    """SQLite, too, ignores an anchor that so many pages have; the neighbouring suffix counts."""
+    keys = [BucketKey(ANCHOR_TABLES[0] << 16, suffix) for suffix in (7, 8)]
+    numbers = range(1, COMMON_ANCHOR + 1)
+    raw = b"".join(number.to_bytes(5, "little") + bytes((7, 0, 0)) for number in numbers)
+    raw += (99).to_bytes(5, "little") + bytes((8, 0, 0))
+    found, _ = unknown_neighbours(keys, [[raw], [raw]], 12)
+    assert found.page_ids.tolist() == [99]
+    fewer, _ = unknown_neighbours(keys[:1], [[raw[BAND_RECORD:]]], 12)
+    assert len(fewer) == COMMON_ANCHOR - 1
