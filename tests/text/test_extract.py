@@ -509,7 +509,7 @@ def test_titles_of_boxes_below_the_body_are_left_out() -> None:
     assert signed == [*PARAGRAPHS, "图书馆管理处"]
 
 
-WORDS = ("DiscussionForumPosting", "QAPage", "schema.org/Question", "schema.org/Answer")
+WORDS = ("DiscussionForumPosting", "QAPage", "schema.org/Question", "schema.org/Answer", "postbit")
 
 
 @settings(max_examples=300, deadline=None)
@@ -518,7 +518,86 @@ WORDS = ("DiscussionForumPosting", "QAPage", "schema.org/Question", "schema.org/
     st.integers(0, 70),
 )
 def test_a_forum_thread_is_known_by_the_words_of_its_markup(parts: list[str], shift: int) -> None:
-    """The types of schema.org for threads are found wherever they stand, and nothing else is."""
+    """Types of schema.org and the name of a post are found wherever they stand, nothing else is."""
     data = ("-" * shift + "".join(parts)).encode()
     page = blocks.read("<p>x")
     assert metadata.is_thread(data, page) is any(word.encode() in data for word in WORDS)
+
+
+def _posts(name: str) -> str:
+    boxes = "".join(f"<div class='{name}'><p>{text}</p></div>" for text in ENGLISH)
+    return f"<title>Repairs - Club forum</title><div class=page>{boxes}</div>"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "post has-profile bg1",
+        "reply odd topic-author",
+        "comment byuser comment-author-ann bypostauthor",
+        "answer overflow-hidden",
+        "with-sidebar answer",
+    ],
+)
+def test_the_state_of_a_post_makes_it_no_furniture(name: str) -> None:
+    """Forum software says in the name of a post what it shows, and who wrote it."""
+    assert extract(_posts(name), extractor="fast").text.split("\n") == ENGLISH
+
+
+@pytest.mark.parametrize("name", ["has-profile", "topic-author"])
+def test_a_box_with_no_other_name_is_what_that_name_says(name: str) -> None:
+    """The name of the profile beside a post may be nothing but such a word."""
+    page = _posts("post").replace("</p></div>", f"</p><div class={name}>Ann</div></div>")
+    assert extract(page, extractor="fast").text.split("\n") == ENGLISH
+
+
+@pytest.mark.parametrize("prefix", ["ad", "advert", "vip-ad", "item"])
+def test_the_parts_of_a_classified_advert_are_read(prefix: str) -> None:
+    """A name like `ad-details` is that of the page's content on a site of adverts."""
+    page = (
+        f"<title>{ENGLISH_TITLE}</title><h1>{ENGLISH_TITLE}</h1><div class={prefix}-details><ul>"
+        f"<li>Mileage: 92,000 km</li></ul></div><div class={prefix}-description>"
+        f"<p>{ENGLISH[0]}</p><p>{ENGLISH[1]}</p></div>"
+    )
+    assert extract(page, extractor="fast").text.startswith("Mileage: 92,000 km\n")
+
+
+@pytest.mark.parametrize("state", ["", "hidden", 'aria-hidden="true"', 'style="display: none"'])
+@pytest.mark.parametrize("name", ['role="tabpanel"', 'class="tab-pane"', 'class="wc-tab"'])
+def test_all_tabs_are_read(name: str, state: str) -> None:
+    """Two products may differ in the tab with the details alone, which is hidden at first."""
+    first = "".join(f"<p>{text}</p>" for text in ENGLISH)
+    second = "<p>It holds 1.7 litres.</p><table><tr><td>Weight<td>900 g</table>"
+    page = f"<body><div><div {name}>{first}</div><div {name} {state}>{second}</div></div></body>"
+    read = extract(page, extractor="fast").text.split("\n")
+    assert read == [*ENGLISH, "It holds 1.7 litres.", "Weight", "900 g"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "are_read"),
+    [
+        ("<li>Location: Ludlow</li><li>Salary: 31,000</li><li>Hours: 38</li>", True),
+        ("<dt>Where<dd>Old Hall<dt>When<dd>7.30 pm<dt>Price<dd>12 pounds", True),
+        ("<li>By Ann Shepherd</li><li>4 March 2031</li><li>Reading time: 5 min</li>", False),
+        ("<li>Author: <a href=/a>Ann</a></li><li>In: <a href=/b>Trade</a></li><li>Tags: x</li>", 0),
+    ],
+)
+@pytest.mark.parametrize("name", ["meta", "job-meta", "meta author"])
+def test_rows_of_facts_are_read_in_a_box_that_is_named_meta(
+    rows: str, are_read: bool, name: str
+) -> None:
+    """Adverts for jobs and pages of events name so what differs between two of them."""
+    text = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    page = f"<body><article><ul class='{name}'>{rows}</ul>{text}</article></body>"
+    read = extract(page, extractor="fast").text
+    assert (read != "\n".join(ENGLISH)) is bool(are_read and name != "meta author")
+
+
+def test_lists_around_the_sentence_of_a_short_page_are_read() -> None:
+    """The definitions of a dictionary are no sentences; the example is one."""
+    page = (
+        "<title>tarn | Words</title><div><h1>tarn</h1><ol><li>a small lake in the hills</li>"
+        "<li>a bog</li></ol><p>We ate our bread beside the tarn.</p></div>"
+    )
+    read = ["a small lake in the hills", "a bog", "We ate our bread beside the tarn."]
+    assert extract(page, extractor="fast").text.split("\n") == read

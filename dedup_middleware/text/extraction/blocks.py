@@ -20,13 +20,16 @@ from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
 
 # Flags of a container; everything in furniture or comments has theirs too. FURNITURE is known
-# mostly by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well.
+# mostly by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well,
+# and so is a box that is named META and nothing else. A PANEL is one of several tabs.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
 ARTICLE = 8
 FIXED = 16
 CAPTION = 32
+PANEL = 64
+META = 128
 
 # Characters of a name that are examined.
 _NAME_SIZE = 300
@@ -36,6 +39,15 @@ _FURNITURE_STARTS = word_lists()["furniture-starts"]
 _PAIRS = re.compile(
     r"(?:most|next|also|read|more|side|tag|source|user|screen|post|publish|pub)[-_]"
     r"(?:read|viewed|on|from|stories|news|next|more|post|like|bar|list|info|reader|date|time)\b"
+)
+# Names that tell the state or the look of a box, next to its own name (`post has-profile`, `reply
+# topic-author`, `comment comment-author-ann`, `answer overflow-hidden`), and parts of adverts on
+# sites that consist of them: `ad-details`.
+_STATE = re.compile(
+    r"(?<!\S)(?:(?:has|no|with|without)[-_]\S*|comment-author-\S*|(?:topic-author|bypostauthor"
+    r"|(?:\w+:)?overflow(?:-[xy])?-hidden)(?!\S))"
+    r"|\bad(?:vert)?[-_]+(?=(?:attribute|description|detail|feature|param|price|propert|spec)\w*\b)",
+    re.IGNORECASE,
 )
 _COMMENT_WORDS = frozenset({"comment", "reply", "replies"})
 _COMMENT_STARTS = ("comments", "commentl", "disqus", "livefyre", "pinglun", "guestbook", "respond")
@@ -48,6 +60,8 @@ _BODY_BOX = re.compile(
 )
 _BODY_BOX_PART = re.compile("con|body|text|main|entry|detail|single-|editor|_inner")
 
+_PANEL = re.compile(r"tab-?pane|tabs?[-_]{1,2}panel|\bwc-tab\b")
+
 HEADINGS = frozenset(markup.HEADINGS)
 _P = markup.TAGS.index("p")
 _BODY = markup.TAGS.index("body")
@@ -58,6 +72,8 @@ _NEVER_FURNITURE = frozenset({"body", "article", "main"})
 _FURNITURE_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "dialog", "complementary", "search"}
 )
+# Tabs and parts of an accordion: they are hidden only until they are opened.
+_OPENED_ROLES = frozenset({"tabpanel", "region"})
 _ATTRIBUTE = re.compile(
     r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
 )
@@ -236,7 +252,7 @@ def _flags(tag: str, attributes: bytes) -> int:
         flags = FIXED
     elif tag == "figcaption":
         flags = FURNITURE | CAPTION
-    named = 0
+    named, hidden, opened = 0, False, False
     if (simple := _NAME_ALONE.fullmatch(attributes)) is not None:
         named, attributes = flags_of(simple[1].decode("utf-8", "replace")), b""
     for found in _ATTRIBUTE.finditer(attributes.decode("utf-8", "replace")):
@@ -245,16 +261,16 @@ def _flags(tag: str, attributes: bytes) -> int:
         if key in ("class", "id"):
             named |= flags_of(value)
         elif key == "style":
-            if "none" in value and "display:none" in value.replace(" ", ""):
-                flags |= FIXED
-        elif (
-            key == "hidden"
-            or (key == "aria-hidden" and value == "true")
-            or (key == "role" and value in _FURNITURE_ROLES)
-        ):
-            flags |= FIXED
+            hidden |= "none" in value and "display:none" in value.replace(" ", "")
+        elif key == "hidden" or (key == "aria-hidden" and value == "true"):
+            hidden = True
+        elif key == "role":
+            opened |= value in _OPENED_ROLES
+            flags |= PANEL if value == "tabpanel" else 0
+            flags |= FIXED if value in _FURNITURE_ROLES else 0
         elif key == "itemprop" and value == "articleBody":
             flags |= BODY_NAME
+    flags |= FIXED if hidden and not (opened or named & PANEL) else 0
     if tag in _NEVER_FURNITURE:
         # Sites put the kind of the whole page into the class of its body element.
         named &= 0 if tag == "body" else ~(FURNITURE | COMMENT)
@@ -273,8 +289,14 @@ def flags_of(name: str) -> int:
     # A pattern is searched only where a necessary part of it is found.
     if _BODY_BOX_PART.search(lowered) is not None and _BODY_BOX.search(lowered) is not None:
         flags |= BODY_NAME
+    if "tab" in lowered and _PANEL.search(lowered) is not None:
+        flags |= PANEL
     if ("-" in lowered or "_" in lowered) and not flags & FURNITURE:
         flags |= FURNITURE if _PAIRS.search(lowered) is not None else 0
+    if flags & (FURNITURE | META):
+        if (own := _STATE.sub("", name).strip()) and own != name.strip():
+            return flags_of(own)
+        flags = flags & ~META if flags & FURNITURE else flags | FURNITURE
     # Page builders call every box of a page a widget.
     return flags & ~FURNITURE if flags and "elementor" in lowered else flags
 
@@ -283,6 +305,8 @@ def flags_of(name: str) -> int:
 def _word_flags(word: str) -> int:
     """Flags told by one word of a name."""
     word = word.lower()
+    if word == "meta":
+        return META
     if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
         return FURNITURE
     if word in _COMMENT_WORDS or word.startswith(_COMMENT_STARTS):

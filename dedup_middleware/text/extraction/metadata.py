@@ -82,10 +82,11 @@ _THREAD_TITLE = re.compile(
 _THREAD_BODY = re.compile(r"\b(?:forum|thread|topic|viewthread|question)", re.IGNORECASE)
 _THREAD_TYPES: Final = (
     *(b"DiscussionForumPosting", b"QAPage", b"schema.org/Question", b"schema.org/Answer"),
+    b"postbit",  # a post of MyBB and vBulletin
 )
 # For each word the positions of two bytes that are rare together, which are searched for first: to
 # search for one word after the other takes ten times as long.
-_PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11))
+_PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11), (3, 4))
 _STEP: Final = 64
 _SITE_SUFFIX = re.compile(r"\s*(?:[_|｜–—»«]+|\s[-·:]\s|-{2,}|(?<=[\u3400-\u9fff])-)\s*")
 

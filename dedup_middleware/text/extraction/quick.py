@@ -1,5 +1,6 @@
 """The fast extractor: the core of the text, the frame around it, and when it is doubtful."""
 
+from bisect import bisect
 from itertools import islice
 
 import attrs
@@ -12,6 +13,8 @@ from dedup_middleware.text.extraction.blocks import (
     FIXED,
     FURNITURE,
     HEADINGS,
+    META,
+    PANEL,
     Block,
     Blocks,
     ancestors,
@@ -50,6 +53,8 @@ _SENTENCE_END = frozenset("。！？…”.!?:：")
 # Containers around the frame that are searched for tables, and the tags of their content.
 _AROUND = 6
 _FIELDS = frozenset(("td", "th", "li", "dd", "dt"))
+# Least rows of a box named `meta` that is about the job, the event or the flat, not about the page.
+_FACTS = 3
 # The factor of growth (as _GAIN) in a thread, where each post adds little.
 _POST_GAIN = 1.02
 # Comments that outweigh the body this many times make the page a discussion.
@@ -136,6 +141,8 @@ class Dropped:
         self._spare = spare
         self._limit = max(totals[0] * _FURNITURE_LIMIT, least)
         self._known = {0: False}
+        # In a thread such rows are about those who wrote the posts.
+        self._facts: list[int] | None = None if least else []
 
     def __getitem__(self, index: int) -> bool:
         # Names are looked up for few containers only.
@@ -152,8 +159,25 @@ class Dropped:
     def _is_named(self, index: int) -> bool:
         if self._totals[index] > self._limit:
             return False
-        named = self._page.flags[index] & self._mask
+        flags = self._page.flags[index]
+        named = flags & self._mask
+        if named == FURNITURE and flags & META and self._has_facts(index):
+            return False
         return named & COMMENT != 0 or (named != 0 and index not in self._spare)
+
+    def _has_facts(self, index: int) -> bool:
+        """Whether a container has several rows of a label and a value: `Salary: 30,000`."""
+        page = self._page
+        if self._facts is None:
+            self._facts = sorted(
+                block.container
+                for block in page.blocks
+                if block.tag in _FIELDS
+                and block.link == 0
+                and (block.tag in ("dd", "td") or ": " in block.text)
+                and not is_note(block.text)
+            )
+        return bisect(self._facts, page.last[index]) - bisect(self._facts, index - 1) >= _FACTS
 
 
 def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
@@ -228,7 +252,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     rich = _rich(page, kept, direct)
     core = _core(page, direct)
     chosen, named = _frame(page, core, good, rich)
-    chosen = _with_fields(page, chosen, out, first)
+    chosen = _with_fields(page, _with_tabs(page, chosen), out, first)
     lines = _lead(page, chosen, kept, first) + _lines(page, chosen, out, kept, first)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
@@ -315,6 +339,14 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
     return node, False
 
 
+def _with_tabs(page: Blocks, chosen: int) -> int:
+    """The container of all tabs if the frame is in one of them, as on the page of a product."""
+    for index in ancestors(page, chosen):
+        if page.flags[index] & PANEL:
+            return max(0, page.parent[index])
+    return chosen
+
+
 def _with_fields(page: Blocks, chosen: int, out: Dropped, first: int) -> int:
     """The container around the frame that adds only table cells and list items, one of them with
     a numeral: prices and results next to a text that is the same on many pages."""
@@ -336,22 +368,24 @@ def _with_fields(page: Blocks, chosen: int, out: Dropped, first: int) -> int:
 
 
 def _caption(page: Blocks, first: int, out: Dropped) -> list[str]:
-    """The sentences behind the headline of a page that has no prose."""
-    lines: list[str] = []
-    container = -1
-    for block in page.blocks[first:] if first else ():
-        if (
-            block.weight >= _CAPTION
-            and block.link == 0
-            and not out[block.container]
-            and is_sentence(block.text)
-            and not is_note(block.text)
-            and not is_notice(block.text, block.weight)
-            and container in (-1, block.container)
-        ):
-            container = block.container
-            lines.append(block.text)
-    return lines
+    """The sentences behind the headline of a page that has no prose, with the lists and tables
+    among them."""
+    read = [
+        block
+        for block in (page.blocks[first:] if first else ())
+        if block.link == 0
+        and not out[block.container]
+        and not is_note(block.text)
+        and not is_notice(block.text, block.weight)
+    ]
+    said = (b.container for b in read if b.weight >= _CAPTION and is_sentence(b.text))
+    container = next(said, -1)
+    return [
+        block.text
+        for block in read
+        if (block.container == container and block.weight >= _CAPTION and is_sentence(block.text))
+        or (block.tag in _FIELDS and 0 <= container <= block.container <= page.last[container])
+    ]
 
 
 def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int) -> list[str]:
