@@ -149,6 +149,53 @@ async def test_page_that_came_twice_and_changed_before_it_was_entered() -> None:
     await other.close()
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("before", "texts", "order"),
+    [
+        (None, (2, 0), (1, 0)),  # the row has a copy of a stored page, which is entered first
+        (None, (2, 5), (1, 0)),  # it has no text
+        (2, (2, 3), (1, 0)),  # the index calls the other text stored since before the outage
+        (None, (2, 3), (0, 1)),
+        (None, (2, 3, 4), (0, 2, 1)),  # the row's text is called stored and forgotten again
+        (3, (3, 0, 2), (2, 0, 1)),
+    ],
+)
+async def test_page_that_several_processes_stored_while_the_index_was_away(
+    before: int | None, texts: tuple[int, ...], order: tuple[int, ...], *, together: bool
+) -> None:
+    """In whatever order they enter it, only the text that its row has may count as stored."""
+    down, said = [False], [*TEXTS[:5], ""]
+    index = ScriptedIndex(lambda: down[0])
+    options = attrs.evolve(OPTIONS, pending_wait=0.05)
+    dedups = [Deduplicator(options, index=index) for _ in texts]
+    for dedup in dedups:
+        dedup._outage.breaker = Impatient()
+        await dedup.open()
+    for number in (0, 1):
+        await dedups[0].commit(await dedups[0].decide(page(f"x/{number}", said[number])))
+    if before is not None:
+        await dedups[0].commit(await dedups[0].decide(page("a/1", said[before])))
+    down[0] = True
+    for dedup, text in zip(dedups, texts, strict=True):
+        await dedup.commit(await dedup.decide(page("a/1", said[text])))
+    down[0] = False
+    for turn in range(3):
+        entering = [dedups[one]._settlement.catch_up() for one in order]
+        if together and not turn:
+            await asyncio.gather(*entering)
+        else:
+            for one in entering:
+                await one
+    assert not any(len(dedup._settlement.backlog) for dedup in dedups)
+    for number in {2, 3, 4} - {texts[-1]}:
+        copy = await dedups[0]._examine(page(f"b/{number}", said[number]))
+        assert copy.outcome == NEW
+        await dedups[0].release(copy)
+    for dedup in dedups:
+        await dedup.close()
+
+
 async def test_page_under_way_for_longer_than_pages_wait() -> None:
     """A page whose row may have replaced that of a page under way is remembered until that is
     settled: else the index would call a text stored that no row has."""
@@ -197,11 +244,11 @@ async def test_text_under_two_titles_while_the_index_was_away(key: str) -> None:
 
 async def test_outage_while_closing(caplog: pytest.LogCaptureFixture) -> None:
     """What can't be entered at the end is counted and logged, and the index is closed."""
-    left = [10]
+    left = [11]
 
     def fails() -> bool:
         left[0] -= 1
-        return left[0] < 0 or left[0] >= 5
+        return left[0] < 0 or left[0] >= 6  # entering a page takes three calls
 
     index, counts = ScriptedIndex(fails), Counts()
     dedup = deduplicator(index, counts)
@@ -324,7 +371,9 @@ async def test_unresolved_claims_hold_up_no_catch_up() -> None:
     assert counts.of["unchecked/settled"] == await index.count() == 1
 
 
-async def test_page_under_way_of_another_process_bounds_the_end() -> None:
+async def test_page_under_way_of_another_process_bounds_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Remembered copies of pages that another process holds are waited for once in all, not each,
     and are counted as forgotten."""
     down = [False]
@@ -342,6 +391,8 @@ async def test_page_under_way_of_another_process_bounds_the_end() -> None:
     down[0] = False
     await asyncio.wait_for(dedup.close(), 15)
     assert counts.of["unchecked/forgotten"] == 10
+    assert "10 pages were stored without a check, because pages like them" in caplog.text
+    assert "because the index could not be used" not in caplog.text
 
 
 async def test_page_stored_after_the_end_is_counted() -> None:

@@ -42,6 +42,32 @@ async def test_copy_of_a_page_of_the_former_index_is_a_duplicate(move: Move) -> 
     assert move.counts.of["former/found"] == move.counts.of["former/carried"] == 1
 
 
+async def test_later_text_of_a_page_that_changed_twice_while_the_former_index_was_away(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page changes again while the former index is asked to forget its other texts, and that
+    fails: the text to keep is the later one, not the one that was noted first."""
+    old = await move.before()
+    await stored(old, page("a/1", article(1)))
+    dedup = await move.moving()
+    former = dedup._former
+    assert former is not None
+    fingerprint = dedup._fingerprinter
+    assert fingerprint is not None
+    first, later = (fingerprint(page("a/1", article(n))) for n in (1, 2))
+    of_key = move.former.of_key
+
+    async def fails(key_hash: int) -> Any:
+        former.forget_later(later)
+        raise IndexUnavailableError("cut off by the test")
+
+    monkeypatch.setattr(move.former, "of_key", fails)
+    await former.forget_others(first)
+    monkeypatch.setattr(move.former, "of_key", of_key)
+    await former.close()
+    assert await move.former.count() == 0
+
+
 async def test_page_that_decides_is_carried_over_once(move: Move) -> None:
     """It is in the current index from then on, also when the former one is left out; others are
     not."""

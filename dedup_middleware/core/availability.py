@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -84,11 +84,13 @@ class Unsettled:
     """A page that was stored while the index was unavailable, and its claim if it had one.
 
     ``is_doubtful``: another text under its key was stored meanwhile, so storage may hold either.
+    ``waited``: the index could be used, but a page like it was under way for too long.
     """
 
     document: Document | Fingerprint
     claim: Claim | None = None
     is_doubtful: bool = False
+    waited: bool = False
 
 
 @attrs.define(eq=False)
@@ -143,6 +145,9 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._pages)
+
+    def __iter__(self) -> Iterator[Unsettled]:
+        return iter(self._pages)
 
     def add(self, page: Unsettled) -> int:
         """Remember a page, and return how many older ones had to be forgotten."""

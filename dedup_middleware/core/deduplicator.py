@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -27,13 +27,13 @@ from dedup_middleware.core.settlement import (
     INDEX_UNAVAILABLE,
     OpenClaims,
     Settlement,
-    Versions,
     unchecked,
 )
+from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import RECORD, RecordLayout, hash_key_of
-from dedup_middleware.methods.base import content_bytes, content_record
+from dedup_middleware.methods.base import Method, content_bytes, content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import Claim, Entry
@@ -57,6 +57,19 @@ _WHICH = {
     Document: ", as dedup_middleware.Document(key=..., text=...) makes it",
     Verdict: " that decide() returned, not its claim or its key",
 }
+
+
+def entry_of(method: Method, options: Options, page: Fingerprint) -> Entry:
+    """What the index keeps of a page."""
+    named = options.keep_address and not is_content_key(page.key)
+    return Entry(
+        method.bucket_key_array(page),
+        content_bytes(page, sketched=method.keeps_sketch),
+        page.key if named else None,
+        page.payload,
+        # The title of a short page counts as its text, and the index does not compare titles.
+        exact=method.settles_exact and not len(page.wording.title),
+    )
 
 
 class Deduplicator:
@@ -123,6 +136,7 @@ class Deduplicator:
             self._claims,
             self._outage,
             self._examine,
+            partial(entry_of, self._method, self.options),
             self.options.pending_wait,
             self._count,
         )
@@ -358,15 +372,7 @@ class Deduplicator:
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
         """Decide a page by proposing it, and return the verdict; see :class:`.driver.Driver`."""
-        named = self.options.keep_address and not is_content_key(page.key)
-        entry = Entry(
-            self._method.bucket_key_array(page),
-            content_bytes(page, sketched=self._method.keeps_sketch),
-            page.key if named else None,
-            page.payload,
-            # The title of a short page counts as its text, and the index does not compare titles.
-            exact=self._method.settles_exact and not len(page.wording.title),
-        )
+        entry = entry_of(self._method, self.options, page)
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
             await self._versions.forget_earlier(claim, ruling.earlier)

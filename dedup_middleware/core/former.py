@@ -446,7 +446,7 @@ class Former:
                 other = (content["exact"] != np.uint64(exact)) | (content["size"] != size)
                 await self._forget_stored(index, found, other)
             except BaseException:
-                self._to_forget[key_hash] = exact, size
+                self._to_forget.setdefault(key_hash, (exact, size))  # unless it changed meanwhile
                 raise
 
     async def forget_copies(self, records: PageRecords) -> None:

@@ -1,138 +1,46 @@
 """Commits and releases the claims of one process.
 
 A page that is stored while the index is unavailable is remembered, and entered into it later.
-
-Storage with one row per page loses the earlier text when a changed page is stored. If the index
-still called that text stored, a copy of it would be dropped although no row has it. So the index
-forgets it *before* the new version goes on to storage: if the process dies in between, storage
-holds a text that the index does not know, and at worst a copy of it is stored as well.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
 from weakref import WeakKeyDictionary
 
 import attrs
-import numpy as np
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
-from dedup_middleware.core.former import Former
+from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.model.claims import Claim
-from dedup_middleware.model.documents import DUPLICATE, UNCHECKED, Document, Verdict
+from dedup_middleware.index.forgetting import STORED_LEASE
+from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
+from dedup_middleware.model.documents import (
+    DUPLICATE,
+    PENDING_TIMEOUT,
+    REVISIT,
+    UNCHECKED,
+    Document,
+    Verdict,
+)
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line, is_content_key
-from dedup_middleware.model.records import State
 
 logger = logging.getLogger(__name__)
 
 INDEX_UNAVAILABLE = "index-unavailable"
 _POLL = 0.1  # seconds
+_AWAY = "the index could not be used"
+_UNDER_WAY = "pages like them were still under way after DEDUP_PENDING_WAIT"
 _NAMED = 100  # most unchecked pages that are logged by name at the end
-
-
-@attrs.frozen
-class Versions:
-    """Makes one index forget the earlier versions of pages.
-
-    :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
-    :param replaces_held: a stored page supersedes the pages whose words it holds
-        (``DEDUP_ON_FULLER = "replace"``)
-    :param former: a former index, which forgets the same pages
-    """
-
-    index: Index
-    replaced: bool
-    replaces_held: bool
-    count: Count
-    former: Former | None = None
-
-    async def forget_earlier(self, claim: Claim, page_ids: Sequence[int]) -> None:
-        """Forget the earlier versions of a claimed page, before it goes on to storage.
-
-        :param page_ids: page ids of the committed pages with its key
-        :raises IndexUnavailableError: perhaps not done; the claim is released if possible
-        """
-        if not self.replaced or not page_ids:
-            return
-        try:
-            self.count("replaced", await self.index.forget(page_ids))
-        except BaseException:
-            forget_outcome(asyncio.ensure_future(self.index.release(claim)))
-            raise
-
-    async def forget_others(
-        self, page: Fingerprint, *, same: bool = False
-    ) -> tuple[list[int], list[int]]:
-        """Forget committed pages with the page's key and another text.
-
-        For a page that is stored, or will be, without a claim.
-
-        :param same: forget pages with the same text, too
-        :returns: ids of the forgotten pages, and of such pages that are pending
-        :raises IndexUnavailableError: some may not have been forgotten
-        """
-        if not self.replaced or is_content_key(page.key):
-            return [], []
-        if self.former is not None:
-            await self.former.forget_others(page)
-        forgotten: set[int] = set()
-        while True:
-            found = await self.index.of_key(page.key_hash)
-            exact, size = found.content["exact"], found.content["size"]
-            # A method may keep no exact hash: it reads as 0, and the page is forgotten.
-            other = (exact != np.uint64(page.exact)) | (size != page.size) | same
-            stored = {*found.page_ids[other & (found.states == State.COMMITTED)].tolist()}
-            if stored <= forgotten:
-                pending = found.page_ids[other & (found.states == State.PENDING)].tolist()
-                return sorted(forgotten), pending
-            # A page may be entered anew (:meth:`.Index.refresh`) between look-up and forgetting.
-            self.count("replaced", await self.index.forget_wholly(sorted(stored - forgotten)))
-            forgotten |= stored
-
-    async def forget_superseded(self, verdict: Verdict) -> None:
-        """Forget the pages that a stored page supersedes (``DEDUP_ON_FULLER``).
-
-        :raises IndexUnavailableError: some may not have been forgotten
-        """
-        page_ids = [match.number for match in verdict.supersedes]
-        if page_ids and self.replaces_held:
-            if self.former is not None:
-                await self.former.forget_copies(
-                    await self.index.fetch(np.array(page_ids, np.uint64))
-                )
-            self.count("superseded", await self.index.forget(page_ids))
-
-    async def superseded(self, verdict: Verdict) -> list[str]:
-        """Keys of the superseded pages that are forgotten and have no other version in the index.
-
-        :raises IndexUnavailableError: they are not known
-        """
-        held = verdict.supersedes
-        if not held or not self.replaces_held:
-            return []
-        found = await self.index.fetch(np.array([one.number for one in held], np.uint64))
-        return [
-            one.key
-            for one, state, key in zip(
-                held, found.states.tolist(), found.content["key"].tolist(), strict=True
-            )
-            # If the page record is gone, neither its key nor what is stored under it is known.
-            if state == State.RELEASED and one.key is not None and not await self._is_held(key)
-        ]
-
-    async def _is_held(self, key_hash: int) -> bool:
-        """Whether a page with this key is committed or pending."""
-        found = await self.index.of_key(key_hash)
-        return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())
 
 
 class OpenClaims:
@@ -195,6 +103,7 @@ class Settlement:
     ``unchecked/settled`` (the index has it, or a similar page) or ``unchecked/forgotten``.
 
     :param examine: decides a page; the verdict has a claim if the page is new
+    :param entry: what the index keeps of a page
     :param pending_wait: seconds that a page waits at most for a pending page with its key
     """
 
@@ -203,6 +112,7 @@ class Settlement:
     _claims: OpenClaims
     _outage: Outage
     _examine: Callable[[Document | Fingerprint], Awaitable[Verdict]]
+    _entry: Callable[[Fingerprint], Entry]
     _pending_wait: float
     _count: Count
     backlog: Backlog = attrs.field(init=False, factory=Backlog)
@@ -296,15 +206,19 @@ class Settlement:
         left = len(self.backlog)
         if left:
             self._count("unchecked/forgotten", left)
-            logger.warning(
-                "%d pages were stored without a check, because the index could not be used; "
-                "later copies of them will be stored again, and earlier texts under their keys "
-                "still count as stored: where storage has replaced these, `scrapy dedup forget "
-                "--key KEY` lets the index forget them",
-                left,
-            )
-            for _ in range(min(left, _NAMED)):
-                logger.info("Stored without a check: %r", self.backlog.pop().document.key)
+            waited = sum(page.waited for page in self.backlog)
+            for pages, cause in (left - waited, _AWAY), (waited, _UNDER_WAY):
+                if pages:
+                    logger.warning(
+                        "%d pages were stored without a check, because %s; later copies of them "
+                        "will be stored again, and earlier texts under their keys still count as "
+                        "stored: where storage has replaced these, `scrapy dedup forget --key KEY` "
+                        "lets the index forget them",
+                        pages,
+                        cause,
+                    )
+            for page in itertools.islice(self.backlog, _NAMED):
+                logger.info("Stored without a check: %r", page.document.key)
         self.backlog = Backlog()
         self._task, self._examine = None, _not_examined  # they refer to the Deduplicator
 
@@ -314,7 +228,7 @@ class Settlement:
             source = _source(verdict)
             is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
             if not is_known and source is not None:
-                self.remember(Unsettled(source))
+                self.remember(_without_claim(source, verdict))
             return True
         try:
             is_only, left = await self._commit(verdict)
@@ -418,13 +332,20 @@ class Settlement:
             if page.claim is not None:
                 await self._index.release(page.claim)
             verdict = await self._examine(page.document)
+            page = attrs.evolve(page, claim=verdict.claim)
+            if page.claim is not None:
+                await self._index.release(page.claim)
+                self._claims.settle(page.claim)
         except IndexUnavailableError as error:
             key = in_a_line(page.document.key)
             self._outage.failed(error, "The index could not record that %s is replaced", key)
+            if page.claim is not None:
+                self._claims.settle(page.claim)  # it is released by the next try
             return page
-        await self.release(verdict)
-        done = verdict.outcome != UNCHECKED and await self._replaced(verdict, same=True)
-        return None if done else page
+        if verdict.outcome == UNCHECKED:
+            return page
+        left = await self._left_to_mark(verdict)
+        return left or (None if await self._replaced(verdict, same=True) else page)
 
     async def _enter(
         self, source: Document | Fingerprint, *, lost: Claim | None = None
@@ -436,21 +357,61 @@ class Settlement:
         """
         verdict = await self._examine(source)
         if verdict.claim is not None:
-            if verdict.earlier and self._versions.replaced:
-                # The row may hold either version, so the index calls neither of them stored.
-                self.backlog.doubt(source.key)
-                await self.release(verdict)
-                return True, None
             if lost is not None:
                 self._anew[lost] = verdict.claim
-            return await self._commit(verdict, again=False)
-        if verdict.outcome == UNCHECKED or not await self._replaced(verdict):
-            return True, Unsettled(source)
-        if verdict.outcome == DUPLICATE:
+            return await self._commit_late(source, verdict, verdict.claim)
+        left = None
+        if verdict.outcome == UNCHECKED:
+            left = _without_claim(source, verdict)
+        elif (left := await self._left_to_mark(verdict)) is None:
+            left = None if await self._replaced(verdict) else Unsettled(source)
+        if left is None and verdict.outcome == DUPLICATE:
             self._count("stored-twice", 1)
             logger.info("%s was stored although it is a %s", in_a_line(source.key), verdict)
             return False, None
+        return True, left
+
+    async def _commit_late(
+        self, source: Document | Fingerprint, verdict: Verdict, claim: Claim
+    ) -> tuple[bool, Unsettled | None]:
+        """Commit a page that was stored before it got its claim; returns the same as `_enter`."""
+        try:
+            is_doubtful = await self._versions.had_others(verdict, claim)
+        except IndexUnavailableError as error:
+            key = in_a_line(source.key)
+            self._outage.failed(error, "The index could not be asked for versions of %s", key)
+            self._claims.settle(claim)
+            return True, Unsettled(source, claim, is_doubtful=True)
+        if not is_doubtful:
+            return await self._commit(verdict, again=False)
+        # The row may hold either version, so the index calls neither of them stored.
+        self.backlog.doubt(source.key)
+        await self.release(verdict)
         return True, None
+
+    async def _left_to_mark(self, verdict: Verdict) -> Unsettled | None:
+        """Leave a released record of a stored page that gets no claim of its own.
+
+        By it other processes see that storage may hold this text (:meth:`Versions.had_others`).
+
+        :returns: what still has to be remembered
+        """
+        page, source, claim = verdict.fingerprint, _source(verdict), None
+        has_record = verdict.claim is not None or verdict.outcome == REVISIT
+        keyed = self._versions.replaced and not is_content_key(verdict.key)
+        if page is None or source is None or has_record or not keyed:
+            return None
+        try:
+            made = await self._index.propose(self._entry(page), 0, STORED_LEASE, known=EVERYTHING)
+            if isinstance(made, Claimed):
+                claim = made.claim
+                await self._index.release(claim)
+        except IndexUnavailableError as error:
+            self._outage.failed(
+                error, "The index could not record that %s is stored", in_a_line(verdict.key)
+            )
+            return Unsettled(source, claim, is_doubtful=claim is not None)
+        return None
 
     async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
         """Forget the texts that a stored page may have replaced; False if that is not done.
@@ -480,6 +441,10 @@ class Settlement:
 def _source(verdict: Verdict) -> Document | Fingerprint | None:
     """The document or fingerprint by which the page of a verdict can be decided again."""
     return verdict.document or verdict.fingerprint
+
+
+def _without_claim(source: Document | Fingerprint, verdict: Verdict) -> Unsettled:
+    return Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
 
 
 async def _not_examined(what: Document | Fingerprint) -> Verdict:

@@ -202,7 +202,9 @@ class RedisJournal(JournalStore):
 
     def _chunks(self) -> dict[int, int]:
         (reply,) = self._ask([b"HGETALL", self._key("kept")])
-        return {int(chunk): int(size) for chunk, size in pairs(reply)}
+        # Other fields were written by another program.
+        own = ((chunk, size) for chunk, size in pairs(reply) if chunk.isdigit() and size.isdigit())
+        return {int(chunk): int(size) for chunk, size in own}
 
     def _trim_kept(self) -> None:
         chunks = self._chunks()

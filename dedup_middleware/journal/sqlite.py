@@ -11,7 +11,6 @@ from typing import Any
 from dedup_middleware.base.transactions import application_of, make_tables, transaction, use_wal
 from dedup_middleware.base.writing import make_private
 from dedup_middleware.journal.entries import (
-    HOUR,
     Activity,
     Body,
     Drop,
@@ -73,7 +72,7 @@ _DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
 # Overhead of a row in bytes: columns other than texts, indexes, free space in database pages.
 _ROW = 120
 _PART = 500  # rows per query
-_ACTIVITY_HOURS = 400 * 24
+_ACTIVITY_HOURS = 400 * 24  # with counters; the oldest go first
 _BUSY = 5.0  # seconds to wait for locks of other processes
 
 
@@ -168,6 +167,8 @@ class SQLiteJournal(JournalStore):
                 _insert(db, "dropped", drop_rows)
                 _insert_origins(db, drops)
                 _replace(db, kept_rows)
+                hours = {hour for hour, _, _ in activity}
+                begins = not all(map(partial(_has_hour, db), hours))
                 db.executemany(
                     "INSERT INTO activity VALUES (?, ?, ?, ?) ON CONFLICT (hour, host, name) "
                     "DO UPDATE SET value = value + excluded.value",
@@ -176,10 +177,11 @@ class SQLiteJournal(JournalStore):
                 for table, limit in self._limits.items():
                     _trim(db, table, limit)
                 db.execute("DELETE FROM origin WHERE id < (SELECT min(id) FROM dropped)")
-                if activity:
-                    newest = max(hour for hour, _, _ in activity)
-                    oldest = newest - _ACTIVITY_HOURS * HOUR
-                    db.execute("DELETE FROM activity WHERE hour < ?", (oldest,))
+                if begins:
+                    # By number, not by time: the clock of one writer may be wrong.
+                    old = "SELECT DISTINCT hour FROM activity ORDER BY hour DESC LIMIT 1 OFFSET ?"
+                    too_many = db.execute(old, (_ACTIVITY_HOURS,)).fetchall()
+                    db.executemany("DELETE FROM activity WHERE hour <= ?", too_many)
         except sqlite3.Error as error:
             raise JournalError(f"the journal {self.where} can't be written: {error}") from error
 
@@ -332,6 +334,10 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
             db.execute(f"DELETE {chosen}", part)
             _add(db, "kept", -used)
     _insert(db, "kept", list(latest.values()))
+
+
+def _has_hour(db: sqlite3.Connection, hour: int) -> bool:
+    return db.execute("SELECT 1 FROM activity WHERE hour = ?", (hour,)).fetchone() is not None
 
 
 def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:

@@ -456,18 +456,20 @@ class DedupPipeline:
             return
         try:
             if ending.stored:
-                if await deduplicator.commit(verdict):
-                    if self._feeds is not None and verdict.claim is not None:
+                is_only, claim = await deduplicator.commit(verdict), verdict.claim
+                if claim is not None:
+                    claim = attrs.evolve(claim, page_id=deduplicator.page_id_of(claim))
+                if is_only:
+                    if self._feeds is not None and claim is not None:
                         slots = () if exported is None else exported.slots
-                        page_id = deduplicator.page_id_of(verdict.claim)
-                        await self._feeds.committed(page_id, slots)
+                        await self._feeds.committed(claim.page_id, slots)
                     if keys := await deduplicator.superseded(verdict):
                         # Storage deletes these pages.
                         await self.crawler.signals.send_catch_log_async(
                             dedup_superseded, item=item, verdict=verdict, keys=keys,
                             spider=self.crawler.spider,
                         )  # fmt: skip
-                self._action.stored(verdict)
+                self._action.stored(attrs.evolve(verdict, claim=claim))
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED
             # An item that was changed passes whatever the verdict was.

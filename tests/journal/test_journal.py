@@ -246,6 +246,26 @@ def test_counters_by_hour(journal: JournalStore) -> None:
     ]
 
 
+def test_wrong_clock_removes_no_counters(journal: JournalStore) -> None:
+    """One batch of a machine whose clock is far ahead leaves those of all others."""
+    journal.append([], [], {(HOUR, "a", "seen"): 1})
+    journal.append([], [], {(HOUR + 500 * 24 * 3600, "a", "seen"): 1})
+    journal.append([], [], {(HOUR, "b", "seen"): 1})
+    there = {(hour.hour, hour.host) for hour in journal.hours()}
+    assert {(HOUR, "a"), (HOUR, "b")} <= there
+
+
+def test_oldest_hours_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file keeps the counters of so many hours; the newest are there."""
+    monkeypatch.setattr("dedup_middleware.journal.sqlite._ACTIVITY_HOURS", 3)
+    journal = SQLiteJournal(tmp_path / "j.db", max_bytes=1_000_000)
+    with journal:
+        journal.open(create=True)
+        for hour in (0, 1, 5, 2, 7):
+            journal.append([], [], {(hour, host, "seen"): 1 for host in "ab"})
+        assert sorted({hour.hour for hour in journal.hours()}) == [2, 5, 7]
+
+
 def test_oldest_go_when_the_cap_is_passed(options: Options) -> None:
     """Drops and kept texts each stay within half of the cap; the newest are there."""
     small = Options(index_url=options.index_url, journal_max_bytes=200_000)
@@ -564,6 +584,9 @@ def test_foreign_values_in_redis(redis_url: str, caplog: pytest.LogCaptureFixtur
         journal.append([], [make_kept(1), make_kept(2)], {(HOUR, "a", "seen"): 1})
         client.hset("{dedup}journal/kept/0", "https://first.example/1", "theirs")
         client.hset(DAY, "theirs", "x")
+        client.hset("{dedup}journal/kept", mapping={"theirs": "1", "7": "theirs"})
+        journal.append([], [make_kept(3)], {})
+        assert journal.kept_of_each([make_drop(3)]) == [make_kept(3)]
         assert journal.kept_of_each([make_drop(1), make_drop(2)]) == [None, make_kept(2)]
         assert "has lost a stored page" in caplog.text
         assert [hour.seen for hour in journal.hours()] == [1]

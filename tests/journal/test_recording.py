@@ -14,13 +14,13 @@ import attrs
 import pytest
 from scrapy import Spider
 
-from dedup_middleware import NearDuplicate, Options
+from dedup_middleware import Deduplicator, NearDuplicate, Options
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import Body, Drop, JournalError, Kept
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
-from dedup_middleware.model.documents import NEW
+from dedup_middleware.model.documents import NEW, Verdict
 from dedup_middleware.plugin.settings import crawl_id
 from tests.itemcrawl import Crawled, crawl
 from tests.test_pipeline import Crawl, make_crawler
@@ -79,6 +79,28 @@ async def test_crawl_writes_what_it_drops(tmp_path: Path) -> None:
         assert seen == {"one.example": (2, 2, {}), "two.example": (1, 0, {"exact-copy": 1})}
     assert crawl.stat("journal/written") == 1
     assert crawl.stat("journal/lost") == 0
+
+
+async def test_text_of_a_page_whose_claim_was_lost_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was entered again under another page id, which is all that drops name without addresses
+    in the index."""
+    commit = Deduplicator.commit
+
+    async def too_late(self: Deduplicator, verdict: Verdict) -> bool:
+        if verdict.claim is not None:
+            await self._index.release(verdict.claim)
+        return await commit(self, verdict)
+
+    monkeypatch.setattr(Deduplicator, "commit", too_late)
+    items = [{"url": f"https://{host}.example/1", "text": article(1)} for host in ("one", "two")]
+    await crawl_items(tmp_path / "j.db", items, DEDUP_KEEP_ADDRESS=False)
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        (drop,) = journal.drops()
+        stored = journal.kept(drop)
+        assert stored is not None
+        assert stored.text == article(1)
 
 
 async def test_text_from_html_is_written(tmp_path: Path) -> None:

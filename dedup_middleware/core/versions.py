@@ -1,0 +1,136 @@
+"""Makes an index forget the versions of pages that storage replaces.
+
+Storage with one row per page loses the earlier text when a changed page is stored. If the index
+still called that text stored, a copy of it would be dropped although no row has it. So the index
+forgets it *before* the new version goes on to storage: if the process dies in between, storage
+holds a text that the index does not know, and at worst a copy of it is stored as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+
+from dedup_middleware.core.availability import Count
+from dedup_middleware.core.former import Former
+from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.model.claims import Claim
+from dedup_middleware.model.documents import Verdict
+from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.records import State
+
+
+@attrs.frozen
+class Versions:
+    """Makes one index forget the earlier versions of pages.
+
+    :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
+    :param replaces_held: a stored page supersedes the pages whose words it holds
+        (``DEDUP_ON_FULLER = "replace"``)
+    :param former: a former index, which forgets the same pages
+    """
+
+    index: Index
+    replaced: bool
+    replaces_held: bool
+    count: Count
+    former: Former | None = None
+
+    async def forget_earlier(self, claim: Claim, page_ids: Sequence[int]) -> None:
+        """Forget the earlier versions of a claimed page, before it goes on to storage.
+
+        :param page_ids: page ids of the committed pages with its key
+        :raises IndexUnavailableError: perhaps not done; the claim is released if possible
+        """
+        if not self.replaced or not page_ids:
+            return
+        try:
+            self.count("replaced", await self.index.forget(page_ids))
+        except BaseException:
+            forget_outcome(asyncio.ensure_future(self.index.release(claim)))
+            raise
+
+    async def forget_others(
+        self, page: Fingerprint, *, same: bool = False
+    ) -> tuple[list[int], list[int]]:
+        """Forget committed pages with the page's key and another text.
+
+        For a page that is stored, or will be, without a claim.
+
+        :param same: forget pages with the same text, too
+        :returns: ids of the forgotten pages, and of such pages that are pending
+        :raises IndexUnavailableError: some may not have been forgotten
+        """
+        if not self.replaced or is_content_key(page.key):
+            return [], []
+        if self.former is not None:
+            await self.former.forget_others(page)
+        forgotten: set[int] = set()
+        while True:
+            found = await self.index.of_key(page.key_hash)
+            exact, size = found.content["exact"], found.content["size"]
+            # A method may keep no exact hash: it reads as 0, and the page is forgotten.
+            other = (exact != np.uint64(page.exact)) | (size != page.size) | same
+            stored = {*found.page_ids[other & (found.states == State.COMMITTED)].tolist()}
+            if stored <= forgotten:
+                pending = found.page_ids[other & (found.states == State.PENDING)].tolist()
+                return sorted(forgotten), pending
+            # A page may be entered anew (:meth:`.Index.refresh`) between look-up and forgetting.
+            self.count("replaced", await self.index.forget_wholly(sorted(stored - forgotten)))
+            forgotten |= stored
+
+    async def had_others(self, verdict: Verdict, claim: Claim) -> bool:
+        """Whether storage may hold another text under the key of a page that is stored already.
+
+        A released record counts: another process may have stored that text later, also without
+        an entry, as it is a copy (:meth:`Settlement._left_to_mark`).
+
+        :param claim: of the page itself
+        """
+        page = verdict.fingerprint
+        if not self.replaced or page is None or is_content_key(page.key):
+            return False
+        found = await self.index.of_key(page.key_hash)
+        own = found.content[found.page_ids == np.uint64(claim.page_id)]
+        return bool(verdict.earlier) or not len(own) or bool((found.content != own[0]).any())
+
+    async def forget_superseded(self, verdict: Verdict) -> None:
+        """Forget the pages that a stored page supersedes (``DEDUP_ON_FULLER``).
+
+        :raises IndexUnavailableError: some may not have been forgotten
+        """
+        page_ids = [match.number for match in verdict.supersedes]
+        if page_ids and self.replaces_held:
+            if self.former is not None:
+                await self.former.forget_copies(
+                    await self.index.fetch(np.array(page_ids, np.uint64))
+                )
+            self.count("superseded", await self.index.forget(page_ids))
+
+    async def superseded(self, verdict: Verdict) -> list[str]:
+        """Keys of the superseded pages that are forgotten and have no other version in the index.
+
+        :raises IndexUnavailableError: they are not known
+        """
+        held = verdict.supersedes
+        if not held or not self.replaces_held:
+            return []
+        found = await self.index.fetch(np.array([one.number for one in held], np.uint64))
+        return [
+            one.key
+            for one, state, key in zip(
+                held, found.states.tolist(), found.content["key"].tolist(), strict=True
+            )
+            # If the page record is gone, neither its key nor what is stored under it is known.
+            if state == State.RELEASED and one.key is not None and not await self._is_held(key)
+        ]
+
+    async def _is_held(self, key_hash: int) -> bool:
+        """Whether a page with this key is committed or pending."""
+        found = await self.index.of_key(key_hash)
+        return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())
