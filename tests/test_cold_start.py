@@ -14,12 +14,9 @@ import pytest
 
 from dedup_middleware.signature.evidence import _examine
 from dedup_middleware.signature.text import _sign_text
-from dedup_middleware.text.cutting import tokenize
 from dedup_middleware.text.extraction.markup import read_markup
 from dedup_middleware.text.extraction.trim import trimmed
-from dedup_middleware.text.figures import find_figures
-from dedup_middleware.text.keptwords import keep_words
-from dedup_middleware.text.shingle import read_text
+from dedup_middleware.text.shingle import read_words
 from tests.test_warm import Probes, check
 
 SPIDER = """
@@ -93,8 +90,7 @@ def copy_largest(cache: Path) -> None:
 
     `make warm` has compiled them in the same way, where there was no cache.
     """
-    text: tuple[Any, ...] = (_sign_text, read_text, find_figures, keep_words, tokenize)
-    largest = (*text, trimmed, read_markup, _examine)
+    largest: tuple[Any, ...] = (_sign_text, read_words, trimmed, read_markup, _examine)
     for kernel in largest:
         own = Path(kernel.stats.cache_path)
         place = cache / own.parent.name / own.name

@@ -32,13 +32,16 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 
 
 class Probes:
-    """Runs ``tests/warm_probe.py``: a process of its own for each set of options."""
+    """Runs ``tests/warm_probe.py``: a process of its own for each set of options.
 
-    def __init__(self, **environment: str) -> None:
+    :param arguments: of the program
+    """
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
         variables = {**os.environ, "DEDUP_COMPILE": "1", **environment}
         variables.pop("NUMBA_CACHE_DIR", None)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.warm_probe"],
+            [sys.executable, "-m", "tests.warm_probe", *arguments],
             cwd=ROOT, env=variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
@@ -61,7 +64,7 @@ class Probes:
 @pytest.fixture(scope="module")
 def probe() -> Iterator[Probes]:
     """Processes with the kernels that this machine has in its cache."""
-    with contextlib.closing(Probes()) as probes:
+    with contextlib.closing(Probes("--cached")) as probes:
         yield probes
 
 

@@ -3,7 +3,8 @@
     echo '{"index_url": "memory:"}' | python -m tests.warm_probe
 
 Each line of the input is the options of one process. All of them are forked before the package has
-made its first kernel, so that its modules are imported once. Each prints one JSON object:
+used its first kernel, so that its modules are imported once. With ``--cached`` the cache is read
+once too: a process gets the code of a kernel when it asks for it. Each prints one JSON object:
 
 * ``before``: number of kernels compiled by ``open``
 * ``html_before``: number of kernels for HTML that were ready when ``open`` returned
@@ -27,6 +28,7 @@ from numba.core import event
 from numba.core.registry import CPUDispatcher
 
 from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.base import aot, jit
 from tests.texts import article, english
 
 
@@ -150,11 +152,23 @@ async def main(options: Options) -> None:
     print(json.dumps(found), flush=True)
 
 
+def read_cache() -> None:
+    """Load all kernels, and let processes find them where they would look into the cache."""
+    for dispatcher in aot.declared_kernels().values():
+        jit.compile_now(dispatcher)
+        (code,) = dispatcher.overloads.values()
+        dispatcher._reset_overloads()
+        dispatcher.disable_compile(False)
+        dispatcher.compile = lambda _, add=dispatcher.add_overload, code=code: add(code)
+
+
 if __name__ == "__main__":
+    if "--cached" in sys.argv:
+        read_cache()
     for line in iter(sys.stdin.readline, ""):
         child = os.fork()
         if not child:
             asyncio.run(main(Options(**json.loads(line))))
-            break
+            os._exit(0)  # to take numba apart takes longer than all decisions
         if os.waitpid(child, 0)[1]:
             sys.exit(1)
