@@ -112,3 +112,34 @@ async def test_figures_of_other_lines_are_news(before: str, behind: str) -> None
     reasons = ["other-figures", "too-little-in-common"] if before else ["other-figures"]
     assert verdict.outcome == NEW
     assert verdict.reason in reasons
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("88 views", "412 views"),
+        ("1.2K likes · 3 days ago", "1.3K likes · 5 days ago"),
+        ("Posted 2 hours ago", "Posted 3 weeks ago"),
+        ("Просмотров: 340", "Просмотров: 1204"),
+        ("阅读 1024", "阅读 2048"),
+    ],
+)
+async def test_another_count_of_readers_is_no_news(one: str, other: str) -> None:
+    """Counters of readers change from hour to hour, on one host too."""
+    assert (await verdict_of(f"{REPORT}\n{one}", f"{REPORT}\n{other}")).is_duplicate
+    assert (await verdict_of(f"{one}\n{REPORT}", f"{other}\n{REPORT}")).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("4 replies", "5 replies"),
+        ("12 comments", "13 comments"),
+        ("500 shares", "300 shares"),
+        ("Reading: 7 pm", "Reading: 8 pm"),
+    ],
+)
+async def test_another_count_of_replies_is_news(one: str, other: str) -> None:
+    """With it a thread has grown, and what is counted in other words may be the subject."""
+    verdict = await verdict_of(f"{REPORT}\n{one}", f"{REPORT}\n{other}")
+    assert verdict.reason == "other-figures"

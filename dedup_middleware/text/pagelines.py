@@ -40,6 +40,33 @@ _DAY: Final = (
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
+# How often a page was read, and how long ago it was made: 88 views · 3 days ago. Shares, visits and
+# the like are missing: alone on a line they may be what a page is about (500 shares). Comments and
+# replies are missing too: another number of them tells that a thread has grown.
+_NUMBER: Final = r"\d[\d.,]*(?: ?[km万萬])?\+?"
+_BEHIND_NUMBER: Final = (
+    r"(?:views?|likes?|retweets?|followers?|reactions?|aufrufe?|vues?|partages?|visualizzazion[ei]"
+    r"|condivision[ei]|visualizaç(?:ão|ões)|compartilhamentos?|просмотр(?:а|ов)?|лайк(?:а|ов)?"
+    r"|репост(?:а|ов)?|[次人]?(?:阅读|閱讀|浏览|瀏覽|点赞|點贊|转发|轉發|收藏)|赞|いいね|좋아요)"
+)
+_BEFORE_NUMBER: Final = (
+    r"(?:views|likes|retweets|aufrufe|vues|просмотр(?:ы|ов)"
+    r"|(?:阅读|閱讀|浏览|瀏覽|点击|點擊|点赞|點贊|转发|收藏)[量数數]?(?:次[数數])?|閲覧数|조회수?)"
+)
+_LONG_AGO: Final = (
+    r"(?:(?:last )?(?:posted|published|updated) )?"
+    r"(?:\d{1,2}|an?) (?:second|minute|hour|day|week|month|year)s? ago"
+    r"|\d{1,2} ?(?:分钟|小时|天|个月)前"
+    r"|\d{1,2} (?:минут[уы]?|час(?:а|ов)?|д(?:ень|ня|ней)|недел[юиь]|месяц(?:а|ев)?) назад"
+    r"|vor \d{1,2} (?:minuten?|stunden?|tag(?:en)?|wochen?|monat(?:en)?)"
+    r"|il y a \d{1,2} (?:minutes?|heures?|jours?|semaines?|mois)"
+    r"|hace \d{1,2} (?:minutos?|horas?|días?|semanas?|mes(?:es)?)"
+)
+_COUNTED: Final = (
+    rf"(?:{_NUMBER} ?{_BEHIND_NUMBER}|{_BEFORE_NUMBER} ?[:：]? ?[(（]?{_NUMBER}[次人]?[)）]?"
+    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read)"
+)
+_COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
@@ -100,6 +127,11 @@ _FORMS: Final = (
         rf"(?:нам|в редакцию)|ctrl)\b{_WORDS}{{0,40}}(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
     ),
     ("комментари", r"комментари\w+:? ?\(?\d{1,4}\)?"),
+    (
+        "views likes retweets aufrufe vues просмотр 阅读 閱讀 浏览 瀏覽 点击 點擊 点赞 點贊 转发 "
+        "收藏 閲覧 조회 vor_ il_y hace",
+        _COUNTERS,
+    ),
     (
         "свидетельств",
         r"свидетельство о регистрации .{0,40}№ ?(?:эл )?(?:№ ?)?фс ?\d\d[\d –-]{0,12}"
@@ -197,7 +229,9 @@ _WIRE_CAPTION: Final = re.compile(
     # Check the end first, or each quotation mark of a line would be tried.
     rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )
-_NUMBER_OF: Final = re.compile(r"\d{1,3} of \d{1,3} ?\|")  # number of a picture in a series
+# Lines that begin with a number: that of a picture in a series, and counters.
+_NUMBERS: Final = re.compile(rf"\d{{1,3}} of \d{{1,3}} ?\||{_COUNTERS}")
+LONGEST_NUMBERS: Final = 60  # most characters of such a line
 # The words behind the beginning of a line that reserves rights; with other words it is news.
 _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
@@ -375,7 +409,7 @@ def is_page_line(line: str) -> bool:
     if (
         (begins in _NOTICES_BEGIN and _is_notice(lower))
         or (credited and _is_caption(text, lower))
-        or _NUMBER_OF.fullmatch(lower)
+        or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
     ):
         return True

@@ -30,6 +30,7 @@ from dedup_middleware.text.pagelines import (
     BUTTONS,
     CREDIT_ENDS,
     LONGEST,
+    LONGEST_NUMBERS,
     NUMBERED,
     OPENING,
     is_page_line,
@@ -48,7 +49,6 @@ _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _COLON, _WIDE_COLON, _CLOSED = map(ord, "\n @./:：)")
-_LONGEST_NUMBER: Final = 12  # most characters of "12 of 34 |"
 _I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
@@ -130,8 +130,8 @@ def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
 
 @subkernel
 def _has_credit(raw: Codes, first: int, last: int) -> bool:
-    """Whether a line may be a caption with its credit in brackets, or a picture's number."""
-    if last - first <= _LONGEST_NUMBER and raw[first] - np.uint32(48) < np.uint32(10):
+    """Whether a line may be a caption with its credit in brackets, or begins with a number."""
+    if last - first <= LONGEST_NUMBERS and raw[first] - np.uint32(48) < np.uint32(10):
         return True
     closed = False
     for i in range(max(first, last - CREDIT_ENDS), last):

@@ -105,6 +105,17 @@ The core stage of the rocket (credit: NASA/Ann Shepherd)
 Ann Shepherd/Lake Post via AP
 Estimated read time: 2-3 minutes
 Love 0 Funny 0 Wow 0 Sad 0 Angry 0
+88 views
+1.2K likes · 340 views
+3 days ago
+Posted 3 weeks ago
+5 min read | 88 views
+vor 3 Stunden
+Views: 1,204
+Просмотров: 123
+4567 просмотров
+阅读 1024
+浏览：1024次 点赞：12
 Published: Mar. 4, 2031 at 1:14 PM CST|Updated: 19 minutes ago
 Copyright 2031 Lake News, Inc., a Shepherd Bros. Company. All rights reserved.
 ™ & © 2031 Lake News, Inc., a Shepherd Bros. Discovery Company. All rights reserved.
@@ -135,6 +146,16 @@ The mayor was arrested for the murder of his wife, and he confessed to all of it
 Child tax credit: families with children
 This story is available only for those who saw it, the minister said
 3 of 4 ferries
+12 views of the lake
+500 shares
+300 likes of $5
+Views: 3 of the lake
+20 min
+Reading: 7 pm
+5 replies
+12 comments
+3 days ago the ferry sank
+$5 views
 3 of 4
 The quay is lost (photo/video of the wreck shows that it burned)
 The ferry was sunk by a torpedo. Credit: the commander who ordered it has confessed
