@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware import Deduplicator, Options
+from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core import deduplicator as core
 from dedup_middleware.core import settlement
 from dedup_middleware.core.availability import Breaker, Unsettled, stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Candidates, Claim, Claimed
-from dedup_middleware.model.documents import DUPLICATE, NEW, UNCHECKED, Document, Verdict
+from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, UNCHECKED, Document, Verdict
 from dedup_middleware.model.keys import content_key
 from tests.outages import (
     OPTIONS,
@@ -194,6 +194,56 @@ async def test_page_that_several_processes_stored_while_the_index_was_away(
         await dedups[0].release(copy)
     for dedup in dedups:
         await dedup.close()
+
+
+@pytest.mark.parametrize("number", [0, 5])
+async def test_copy_or_empty_page_is_stored_before_an_earlier_text_is_entered(number: int) -> None:
+    """The row no longer has the text that was stored during the outage, so no copy of it is
+    dropped."""
+    down, said = [False], [*TEXTS[:5], ""]
+    index = ScriptedIndex(lambda: down[0])
+    dedup = deduplicator(index, Counts())
+    await dedup.open()
+    await dedup.commit(await dedup.decide(page("x/0", TEXTS[0])))
+    down[0] = True
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[2])))
+    down[0] = False
+    verdict = await dedup._examine(page("a/1", said[number]))
+    assert verdict.outcome in (DUPLICATE, EMPTY)
+    await dedup.commit(verdict)
+    await dedup._settlement.catch_up()
+    assert (await dedup._examine(page("b/1", TEXTS[2]))).outcome == NEW
+    await dedup.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_look_for_other_texts_fails_or_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """The claim made for a page that is entered late is not left open, and the next try enters the
+    page: that the index could not be asked does not mean that it has another text."""
+    down, counts = [True], Counts()
+    index = ScriptedIndex(lambda: down[0])
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[2])))
+    down[0] = False
+
+    async def away(_: int) -> Any:
+        if fails:
+            raise IndexUnavailableError("cut off by the test")
+        await asyncio.sleep(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "of_key", away)
+        entering = asyncio.create_task(dedup._settlement.catch_up())
+        await asyncio.sleep(0.05)
+        await stop(entering)
+    await asyncio.sleep(0.05)
+    assert not len(dedup._claims)
+    await dedup._settlement.catch_up()
+    assert counts.of["unchecked/settled"] == await index.count() == 1
+    await dedup.close()
 
 
 async def test_page_under_way_for_longer_than_pages_wait() -> None:

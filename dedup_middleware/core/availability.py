@@ -84,12 +84,14 @@ class Unsettled:
     """A page that was stored while the index was unavailable, and its claim if it had one.
 
     ``is_doubtful``: another text under its key was stored meanwhile, so storage may hold either.
+    ``is_unasked``: it is not known whether the index has another text, so it is decided anew.
     ``waited``: the index could be used, but a page like it was under way for too long.
     """
 
     document: Document | Fingerprint
     claim: Claim | None = None
     is_doubtful: bool = False
+    is_unasked: bool = False
     waited: bool = False
 
 

@@ -226,6 +226,8 @@ class Settlement:
         """See :meth:`.Deduplicator.commit`."""
         if verdict.claim is None:
             source = _source(verdict)
+            if verdict.outcome not in (UNCHECKED, REVISIT):  # else it is entered, or is there
+                self.backlog.doubt(verdict.key)
             is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
             if not is_known and source is not None:
                 self.remember(_without_claim(source, verdict))
@@ -315,7 +317,9 @@ class Settlement:
             return await self._enter_none(page)
         if page.claim is not None:
             try:
-                if await self._index.commit(page.claim):
+                if page.is_unasked:
+                    await self._index.release(page.claim)
+                elif await self._index.commit(page.claim):
                     self._count("committed", 1)
                     return None
             except IndexUnavailableError as error:
@@ -381,7 +385,12 @@ class Settlement:
             key = in_a_line(source.key)
             self._outage.failed(error, "The index could not be asked for versions of %s", key)
             self._claims.settle(claim)
-            return True, Unsettled(source, claim, is_doubtful=True)
+            return True, Unsettled(source, claim, is_unasked=True)
+        except BaseException:
+            # Its lease would be extended, and pages like it would wait, until the crawl ends.
+            self._claims.settle(claim)
+            forget_outcome(asyncio.ensure_future(self._index.release(claim)))
+            raise
         if not is_doubtful:
             return await self._commit(verdict, again=False)
         # The row may hold either version, so the index calls neither of them stored.
@@ -410,7 +419,7 @@ class Settlement:
             self._outage.failed(
                 error, "The index could not record that %s is stored", in_a_line(verdict.key)
             )
-            return Unsettled(source, claim, is_doubtful=claim is not None)
+            return Unsettled(source, claim, is_unasked=claim is not None)
         return None
 
     async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
