@@ -593,6 +593,42 @@ def test_rows_of_facts_are_read_in_a_box_that_is_named_meta(
     assert (read != "\n".join(ENGLISH)) is bool(are_read and name != "meta author")
 
 
+@pytest.mark.parametrize("name", ["post-meta", "entry-meta", "entry_meta clearfix", "articleMeta"])
+def test_counters_of_a_page_are_not_read(name: str) -> None:
+    """Two copies of a report differ in such rows, not in what they say."""
+    rows = "<li>Views: 1,834</li><li>Section: Trade</li><li>Reading time: 5 min</li>"
+    text = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    page = f"<body><article><ul class='{name}'>{rows}</ul>{text}</article></body>"
+    assert extract(page, extractor="fast").text == "\n".join(ENGLISH)
+
+
+def test_the_box_about_the_author_of_a_post_is_not_read() -> None:
+    """The name of a post states its author; a part of the post that is named so shows them."""
+    box = "<div class='comment-author-info clearfix'>Ann, gardener</div>"
+    page = _posts("comment comment-author-ann").replace("<p>", f"{box}<p>")
+    assert extract(page, extractor="fast").text.split("\n") == ENGLISH
+
+
+@pytest.mark.parametrize("name", ['role="tabpanel"', 'class="tab-pane"'])
+def test_a_report_inside_a_tab_is_read_without_what_is_next_to_it(name: str) -> None:
+    """A tab may hold all of a page."""
+    text = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    other = "The weather of the week in our valley, told by those who have to work outside in it."
+    other = f"<p>{other}</p>" * 2
+    tabs = f"<div class='article-body'>{text}</div><div>{other}</div></div><div {name}>{other}"
+    page = f"<body><div><div {name}>{tabs}</div></div></body>"
+    assert extract(page, extractor="fast").text.split("\n") == ENGLISH
+
+
+@pytest.mark.parametrize("name", ["tab-panels", "tabs__panels", "tab-panes"])
+def test_the_box_around_all_tabs_is_none_of_them(name: str) -> None:
+    """What is next to it is no tab."""
+    text = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    other = "<p>The weather of the week in our valley, told by those who have to work in it.</p>"
+    page = f"<body><div><div class={name}><div>{text}</div></div><div>{other}</div></div></body>"
+    assert extract(page, extractor="fast").text.split("\n") == ENGLISH
+
+
 def test_lists_around_the_sentence_of_a_short_page_are_read() -> None:
     """The definitions of a dictionary are no sentences; the example is one."""
     page = (

@@ -60,7 +60,9 @@ _BODY_BOX = re.compile(
 )
 _BODY_BOX_PART = re.compile("con|body|text|main|entry|detail|single-|editor|_inner")
 
-_PANEL = re.compile(r"tab-?pane|tabs?[-_]{1,2}panel|\bwc-tab\b")
+# Boxes with facts about the page, not about what it describes.
+_PAGE_META = re.compile(r"(?:article|blog|entry|news|post|story)[-_]{0,2}meta(?![a-z])")
+_PANEL = re.compile(r"(?:tab-?pane|tabs?[-_]{1,2}panel)(?!l?s)|\bwc-tab\b")
 
 HEADINGS = frozenset(markup.HEADINGS)
 _P = markup.TAGS.index("p")
@@ -293,9 +295,14 @@ def flags_of(name: str) -> int:
         flags |= PANEL
     if ("-" in lowered or "_" in lowered) and not flags & FURNITURE:
         flags |= FURNITURE if _PAIRS.search(lowered) is not None else 0
+    if flags & META and _PAGE_META.search(lowered) is not None:
+        flags |= FURNITURE
     if flags & (FURNITURE | META):
         if (own := _STATE.sub("", name).strip()) and own != name.strip():
-            return flags_of(own)
+            stated = flags_of(own)
+            # `comment-author-info clearfix` is no comment, but a part of one.
+            if not flags & COMMENT or stated & COMMENT:
+                return stated
         flags = flags & ~META if flags & FURNITURE else flags | FURNITURE
     # Page builders call every box of a page a widget.
     return flags & ~FURNITURE if flags and "elementor" in lowered else flags

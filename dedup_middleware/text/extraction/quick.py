@@ -252,7 +252,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     rich = _rich(page, kept, direct)
     core = _core(page, direct)
     chosen, named = _frame(page, core, good, rich)
-    chosen = _with_fields(page, _with_tabs(page, chosen), out, first)
+    chosen = _with_fields(page, _with_tabs(page, chosen, good), out, first)
     lines = _lead(page, chosen, kept, first) + _lines(page, chosen, out, kept, first)
     weight = sum(len(line.encode()) for line in lines)
     share = good[chosen] / max(1, good[0])
@@ -339,12 +339,13 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
     return node, False
 
 
-def _with_tabs(page: Blocks, chosen: int) -> int:
-    """The container of all tabs if the frame is in one of them, as on the page of a product."""
-    for index in ancestors(page, chosen):
-        if page.flags[index] & PANEL:
-            return max(0, page.parent[index])
-    return chosen
+def _with_tabs(page: Blocks, chosen: int, good: list[int]) -> int:
+    """The container of all tabs if the frame is one of them, as on the page of a product.
+
+    A tab with more prose than the frame's holds a page of its own, with teasers next to a report.
+    """
+    panel = next((i for i in ancestors(page, chosen) if page.flags[i] & PANEL), 0)
+    return page.parent[panel] if panel and good[chosen] >= 0.85 * good[panel] else chosen
 
 
 def _with_fields(page: Blocks, chosen: int, out: Dropped, first: int) -> int:
