@@ -573,6 +573,17 @@ def test_all_tabs_are_read(name: str, state: str) -> None:
     assert read == [*ENGLISH, "It holds 1.7 litres.", "Weight", "900 g"]
 
 
+@pytest.mark.parametrize("state", ["hidden", 'aria-hidden="true"', 'style="display: none"'])
+@pytest.mark.parametrize(("label", "is_read"), [("aria-labelledby=b2", True), ("id=notice", False)])
+def test_parts_of_an_accordion_are_read(label: str, is_read: bool, state: str) -> None:
+    """Each is a region that its button labels; a hidden region without one is left out."""
+    text = "".join(f"<p>{p}</p>" for p in ENGLISH)
+    other = "The seal of the lid is not part of the guarantee, and can be ordered from the shop."
+    page = f"<body><main>{text}<div role=region {label} {state}><p>{other}</p></div></main></body>"
+    read = extract(page, extractor="fast").text.split("\n")
+    assert read == [*ENGLISH, *[other] * is_read]
+
+
 @pytest.mark.parametrize(
     ("rows", "are_read"),
     [

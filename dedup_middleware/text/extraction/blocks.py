@@ -74,8 +74,6 @@ _NEVER_FURNITURE = frozenset({"body", "article", "main"})
 _FURNITURE_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "dialog", "complementary", "search"}
 )
-# Tabs and parts of an accordion: they are hidden only until they are opened.
-_OPENED_ROLES = frozenset({"tabpanel", "region"})
 _ATTRIBUTE = re.compile(
     r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
 )
@@ -254,7 +252,7 @@ def _flags(tag: str, attributes: bytes) -> int:
         flags = FIXED
     elif tag == "figcaption":
         flags = FURNITURE | CAPTION
-    named, hidden, opened = 0, False, False
+    named, hidden, region, labelled = 0, False, False, False
     if (simple := _NAME_ALONE.fullmatch(attributes)) is not None:
         named, attributes = flags_of(simple[1].decode("utf-8", "replace")), b""
     for found in _ATTRIBUTE.finditer(attributes.decode("utf-8", "replace")):
@@ -267,12 +265,16 @@ def _flags(tag: str, attributes: bytes) -> int:
         elif key == "hidden" or (key == "aria-hidden" and value == "true"):
             hidden = True
         elif key == "role":
-            opened |= value in _OPENED_ROLES
+            region = value == "region"
             flags |= PANEL if value == "tabpanel" else 0
             flags |= FIXED if value in _FURNITURE_ROLES else 0
+        elif key == "aria-labelledby":
+            labelled = True
         elif key == "itemprop" and value == "articleBody":
             flags |= BODY_NAME
-    flags |= FIXED if hidden and not (opened or named & PANEL) else 0
+    # Tabs, and parts of an accordion (labelled by their buttons), are hidden until they are opened.
+    opened = (flags | named) & PANEL or (region and labelled)
+    flags |= FIXED if hidden and not opened else 0
     if tag in _NEVER_FURNITURE:
         # Sites put the kind of the whole page into the class of its body element.
         named &= 0 if tag == "body" else ~(FURNITURE | COMMENT)
