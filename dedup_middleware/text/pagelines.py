@@ -55,7 +55,7 @@ _BEFORE_NUMBER: Final = (
 )
 _LONG_AGO: Final = (
     r"(?:(?:last )?(?:posted|published|updated) )?"
-    r"(?:\d{1,2}|an?) (?:second|minute|hour|day|week|month|year)s? ago"
+    r"(?:\d{1,2} ?[mhdw]|(?:\d{1,2}|an?) (?:second|minute|hour|day|week|month|year)s?) ago"
     r"|\d{1,2} ?(?:分钟|小时|天|个月)前"
     r"|\d{1,2} (?:минут[уы]?|час(?:а|ов)?|д(?:ень|ня|ней)|недел[юиь]|месяц(?:а|ев)?) назад"
     r"|vor \d{1,2} (?:minuten?|stunden?|tag(?:en)?|wochen?|monat(?:en)?)"

@@ -109,6 +109,7 @@ Love 0 Funny 0 Wow 0 Sad 0 Angry 0
 1.2K likes · 340 views
 3 days ago
 Posted 3 weeks ago
+2h ago
 5 min read | 88 views
 vor 3 Stunden
 Views: 1,204
