@@ -44,7 +44,7 @@ _LONGEST: Final = 16  # most letters of a listed word
 
 def _sorts() -> dict[int, int]:
     lists = word_lists()
-    sorts = dict.fromkeys(lists["beside"], WEAK) | dict.fromkeys(lists["counted"], STRONG)
+    sorts = dict.fromkeys(lists["allowed"], WEAK) | dict.fromkeys(lists["counted"], STRONG)
     sorts |= dict.fromkeys([*MONTHS, *lists["short-months"]], MONTH)
     return {pack(word): sort for word, sort in sorts.items()}
 
