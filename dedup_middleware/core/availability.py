@@ -1,5 +1,5 @@
-"""Guards of the calls to an index: one process and one event loop only, a circuit breaker while the
-index is unavailable, a backlog of pages stored meanwhile, and rate-limited warnings."""
+"""Guards calls to an index: one process and event loop only, a circuit breaker for outages, a
+backlog of pages stored meanwhile, and rate-limited warnings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 #: called with the name of a counter and what to add to it
 Count = Callable[[str, float], None]
 
-_SEVERAL = object()  # in place of a digest: pages with different texts have this key
+_SEVERAL = object()  # replaces the digest of a key under which different texts were stored
 _SHORT = 400  # characters; a shorter text is compared together with its title
 _FINGERPRINT = 4096  # size of a fingerprint, counted as characters
 _KINDS = 64  # kinds of faults whose last warning is remembered
@@ -31,9 +31,9 @@ _PAUSE = 60.0  # seconds between two warnings of one kind
 
 
 class LoopGuard:
-    """Refuses calls from a forked process, or from another event loop than the one in use.
+    """Refuses calls from a forked process, or from an event loop other than the one in use.
 
-    Processes that share a connection read each other's replies. A callback in one loop does not
+    Processes that share a connection read each other's replies; a callback in one loop does not
     wake another loop, and connections and tasks of a closed loop no longer work.
     """
 
@@ -51,9 +51,9 @@ class LoopGuard:
         return self._used is not None and not self.is_forked and self._used[1].is_closed()
 
     def check(self) -> None:
-        """Make the running event loop the one in use, unless another one is running or closed.
+        """Take the running event loop into use, or check that it is the one in use.
 
-        :raises DedupError: that is the case, or this process was forked
+        :raises DedupError: another loop is running or was closed, or this process was forked
         """
         if self.is_forked:
             raise DedupError(
@@ -81,11 +81,12 @@ class LoopGuard:
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index was unavailable, and its claim if it had one.
+    """A page that was stored while the index was unavailable, with its claim if it had one.
 
-    ``is_doubtful``: another text under its key was stored meanwhile, so storage may hold either.
-    ``is_unasked``: it is not known whether the index has another text, so it is decided anew.
-    ``waited``: the index could be used, but a page like it was under way for too long.
+    ``is_doubtful``: another text was stored under its key meanwhile, so storage may hold either.
+    ``is_unasked``: the index could not be asked for other texts under its key, so its claim is
+    released and it is decided anew. ``waited``: it was stored because a similar page was pending
+    for too long.
     """
 
     document: Document | Fingerprint
@@ -99,7 +100,7 @@ class Unsettled:
 class Breaker:
     """Circuit breaker that stops calls to a dead index, for a pause that doubles at each failure.
 
-    Without it every page would wait for all time-outs and retries, and the crawl would stop.
+    Without it every page would wait for all time-outs and retries.
 
     :param clock: seconds, monotonic
     """
@@ -116,10 +117,7 @@ class Breaker:
         return self._clock() >= self._until
 
     def failed(self) -> None:
-        """Begin a pause after a failed call, twice as long as the last one.
-
-        A call that fails during a pause was already under way, and does not extend it.
-        """
+        """Begin a pause, twice as long as the last one, unless there is one already."""
         if self.closed:
             self._pause = min(max(self._first, self._pause * 2), self._longest)
             self._until = self._clock() + self._pause
@@ -133,7 +131,7 @@ class Breaker:
 class Backlog:
     """Bounded queue of pages that were stored unchecked, to be entered into the index later.
 
-    :param max_chars: most characters of all texts together; the oldest pages are forgotten first
+    :param max_chars: limit of the characters of all texts; beyond it the oldest pages are forgotten
     """
 
     def __init__(self, max_chars: int = 50_000_000) -> None:
@@ -152,7 +150,7 @@ class Backlog:
         return iter(self._pages)
 
     def add(self, page: Unsettled) -> int:
-        """Remember a page, and return how many older ones had to be forgotten."""
+        """Add a page; return the number of older pages forgotten to make room."""
         self._pages.append(page)
         key = page.document.key
         text = _SEVERAL if page.is_doubtful else _text(page.document)
@@ -176,7 +174,7 @@ class Backlog:
         return self._take(next(claimed) if self._claims else 0)
 
     def doubt(self, key: str) -> None:
-        """Note that the row of a key may hold another text than that of the pages with it."""
+        """Note that storage may hold another text under a key than its pages in the backlog."""
         if key in self._texts:
             self._texts[key] = _SEVERAL
 
@@ -201,9 +199,7 @@ async def stop(task: asyncio.Task[None] | None) -> None:
 
 
 class FaultLog:
-    """Warns of each kind of fault once a minute at most, with the number of repetitions.
-
-    Repetitions are logged at DEBUG level.
+    """Warns of each kind of fault once a minute at most, and counts and logs repetitions at DEBUG.
 
     :param clock: seconds, monotonic
     """
@@ -217,8 +213,8 @@ class FaultLog:
     def warn(self, fault: object, message: str, *arguments: object) -> None:
         """Log a fault as a warning, or at DEBUG level if its kind was warned of within the pause.
 
-        :param fault: an error or a text; as a string it names its kind
-        :param message: format string, to which the fault is appended
+        :param fault: an error or a text; its string names its kind and ends the message
+        :param message: format string
         """
         kind, now = str(fault), self._clock()
         said, since, left_out = self._known.pop(kind, (None, now, 0))
@@ -296,7 +292,7 @@ class Outage:
         self.report(error, message, *arguments)
 
     def ended(self) -> None:
-        """End the pause after a successful call, and log that if a failure was reported."""
+        """Note a successful call: end the pause, and log it if a failure was reported."""
         self.breaker.worked()
         if self._is_on:
             self._is_on = False

@@ -1,4 +1,4 @@
-"""The deduplicator: decides documents, then commits or releases their claims; needs no Scrapy."""
+"""The deduplicator decides documents, and commits or releases their claims; needs no Scrapy."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _WHICH = {
 
 
 def entry_of(method: Method, options: Options, page: Fingerprint) -> Entry:
-    """What the index keeps of a page."""
+    """Make the entry of a page, by which it is proposed to the index."""
     named = options.keep_address and not is_content_key(page.key)
     return Entry(
         method.bucket_key_array(page),
@@ -75,14 +75,14 @@ def entry_of(method: Method, options: Options, page: Fingerprint) -> Entry:
 class Deduplicator:
     """Decides pages against one index; any number of decisions may run at once.
 
+    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the
+    process and the event loop in which it decides: calls elsewhere raise :class:`.DedupError`.
+
     :param options: how pages are compared and where the index is
     :param count: called with the name of a counter and what to add to it
     :param index: index to use instead of the one that ``options.index_url`` names
     :param former: index to use instead of the one that ``options.former_index_url`` names
     :raises OptionsError: the settings contradict each other
-
-    Use it as an asynchronous context manager, or call :meth:`open` and :meth:`close`, in the
-    process and the event loop in which it decides: calls elsewhere raise :class:`.DedupError`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Deduplicator:
         self._begin()
 
     def _begin(self) -> None:
-        """Reset the state, also for another process or event loop than before a close."""
+        """Reset the state, so that the next process or event loop can differ from the last."""
         self._is_closed, self._guard = False, LoopGuard()
         self._fingerprinter: Fingerprinter | None = None
         self._heartbeat: asyncio.Task[None] | None = None
@@ -151,7 +151,7 @@ class Deduplicator:
         await self.close()
 
     async def open(self, *, warm: bool = True) -> None:
-        """Load dictionary and kernels (in a thread) and open the index, also after a close.
+        """Load dictionary and kernels (in a thread) and open the index; also reopens after a close.
 
         If the event loop in use has ended, the deduplicator is closed first.
 
@@ -184,7 +184,6 @@ class Deduplicator:
         return Fingerprinter(self.options, 0)
 
     def _use_kernels(self) -> None:
-        """Run each kernel that is needed to decide a text or HTML."""
         from dedup_middleware.base import jit  # numba stays lazy
         from dedup_middleware.text import extract
 
@@ -229,7 +228,7 @@ class Deduplicator:
             return self._fingerprinter
 
     def end_waits(self) -> None:
-        """Stop waiting for similar pending pages: the pages that waited pass unchecked."""
+        """Stop waiting for similar pending pages: waiting pages pass unchecked."""
         self._claims.waits_end = time.monotonic()
 
     async def close(self) -> None:
@@ -273,7 +272,7 @@ class Deduplicator:
         return document
 
     def _extract(self, document: Document) -> tuple[Document, float]:
-        """Return the document with its text, and the seconds of processor time that this took."""
+        """Read a document; also return the seconds of processor time that it took."""
         # Not the wall clock: many threads wait for each other here.
         started = time.thread_time()
         document = read_document(document, self.options.extractor)
@@ -283,7 +282,7 @@ class Deduplicator:
         """Decide whether the text of a page is stored already.
 
         A verdict with outcome ``new`` holds a claim: call :meth:`commit` once the page is stored,
-        or :meth:`release` when it was not.
+        or :meth:`release` if it was not.
         """
         self._check(document, Document, "decide")
         if document.text is None:
@@ -293,9 +292,9 @@ class Deduplicator:
     async def decide_fingerprint(self, page: Fingerprint) -> Verdict:
         """Decide a page by its fingerprint, which may come from another process.
 
-        A fingerprint that was not made with the options and the hash key of this index matches
-        nothing. The verdict holds no document; if the index is unavailable, the fingerprint is
-        entered later. If the index was replaced by one with another key, pages are ``unchecked``.
+        It must be made with the options and the hash key of this index, or it matches nothing; if
+        the index is replaced by one with another key, pages are ``unchecked``. The verdict holds no
+        document, and if the index is unavailable, the fingerprint is entered later.
         """
         self._check(page, Fingerprint, "decide_fingerprint")
         return await self._decide(page)
@@ -371,7 +370,7 @@ class Deduplicator:
         return self.options.on_empty == "keep" or self.options.action == "mark"
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
-        """Decide a page by proposing it, and return the verdict; see :class:`.driver.Driver`."""
+        """Decide a page by proposing it to the index."""
         entry = entry_of(self._method, self.options, page)
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:
@@ -401,8 +400,8 @@ class Deduplicator:
     async def supersede(self, verdict: Verdict) -> Verdict:
         """Forget the versions that a duplicate, a revisit or an empty page replaces in storage.
 
-        Call it before such a page is stored; other outcomes need no call. The other texts that the
-        index holds under its key are forgotten (``DEDUP_VERSIONS``).
+        Call it before such a page is stored; other outcomes need no call. The index forgets all
+        other texts under the page's key (``DEDUP_VERSIONS``).
 
         :returns: the verdict to commit or release instead; that of a revisit has a claim if an
             earlier version was forgotten and the page could take its place
@@ -428,7 +427,7 @@ class Deduplicator:
         return attrs.evolve(verdict, claim=claim, earlier=tuple(earlier))
 
     async def _keep_alive(self, page_id: int, bucket_keys: Sequence[BucketKey]) -> None:
-        """Renew a stored page that was seen again, if it is in the generation that expires next."""
+        """Renew a stored page that was found again, if it is in the generation to expire next."""
         index = self._index
         if not self.options.window or not await index.expiring(page_id):
             return
@@ -440,7 +439,7 @@ class Deduplicator:
         """Record that the page is stored.
 
         An ``unchecked`` page is remembered and entered into the index later. For any other page
-        without a claim, other versions are forgotten once more if storage replaces rows
+        without a claim, the index forgets other versions once more if storage replaces rows
         (``DEDUP_VERSIONS``): this page may have replaced one that was claimed meanwhile.
 
         :returns: False if the lease had run out and a similar page was stored in between
@@ -449,7 +448,7 @@ class Deduplicator:
         return await self._settlement.commit(verdict)
 
     def page_id_of(self, claim: Claim) -> int:
-        """Page id under which a claim was committed; not the claim's own id if that was lost."""
+        """Page id under which a claim was committed: another than its own if the claim was lost."""
         return self._settlement.page_id_of(claim)
 
     async def release(self, verdict: Verdict) -> None:

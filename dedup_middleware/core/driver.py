@@ -45,8 +45,8 @@ _MOST_PROPOSALS = 1000  # of one page
 class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
-    They are judged together, because only all candidates show which text several pages of a host
-    share. Of more than `MOST_JUDGED`, only those found in most tables are judged.
+    All are judged together, as only together do they show which text several pages of a host share.
+    Of more than `MOST_JUDGED`, only those found in most tables are judged.
     """
 
     near: Neighbours = NO_NEIGHBOURS
@@ -76,7 +76,7 @@ class Gathered:
     def add(self, found: Candidates, before: int | None = None) -> None:
         """Add the candidates of a reply of the index.
 
-        :param before: add only pages with smaller ids; pages claimed later yield to this claim
+        :param before: add only smaller page ids, as pages claimed later yield to this claim
         """
         self.full = max(self.full, found.near.full)
         near, records = found.near, found.pages
@@ -95,7 +95,7 @@ class Gathered:
             self._cut()
 
     def update(self, records: PageRecords) -> None:
-        """Add page records, which replace older records of the same pages."""
+        """Add page records, replacing older records of the same pages."""
         if not len(records):
             return
         if len(self.records):
@@ -106,10 +106,8 @@ class Gathered:
         self.records = records
 
     def _forget_replaced(self, records: PageRecords) -> None:
-        """Forget address and payload of page ids that now belong to another page.
-
-        A server that comes back in an older state assigns the same ids again.
-        """
+        """Drop address and payload of page ids that now belong to other pages: a server that comes
+        back in an older state assigns ids again."""
         held = {page_id: row for row, page_id in enumerate(self.records.page_ids.tolist())}
         for row, page_id in enumerate(records.page_ids.tolist()):
             at = held.get(page_id)
@@ -120,18 +118,18 @@ class Gathered:
                 self.payloads.pop(page_id, None)
 
     def without_payload(self, page_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the page ids whose payload was not fetched yet."""
+        """Select the page ids whose payload was not fetched yet."""
         lacking = [page_id for page_id in page_ids.tolist() if page_id not in self.payloads]
         return np.array(lacking, np.uint64)
 
     def described(self) -> Neighbours:
-        """Return the candidates that have a page record, in the order of :attr:`records`."""
+        """Candidates that have a page record, in the order of :attr:`records`."""
         if len(self.records) == len(self.near):
             return self.near
         return self.near.chosen(np.isin(self.near.page_ids, self.records.page_ids))
 
     def known(self) -> Known:
-        """Return the candidates as ``known`` of the next proposal, if none of them decides."""
+        """Candidates as ``known`` of the next proposal, for when none of them decides the page."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
         if self.upto:
             pages = chosen(pages, pages.page_ids > np.uint64(self.upto))
@@ -150,7 +148,7 @@ class Driver:
 
     :param claims: open claims of this process, to notice at once when one is settled
     :param lease: seconds until a claim without a commit expires
-    :param pending_wait: seconds that a page waits at most for a similar pending page
+    :param pending_wait: most seconds that a page waits for similar pending pages
     :param former: a former index, whose pages are carried over when they decide a page
     """
 
@@ -164,7 +162,7 @@ class Driver:
     faults: FaultLog = attrs.field(factory=lambda: FaultLog(logger, time.monotonic))
 
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
-        """Decide a page by the stored pages, and claim it if it is new.
+        """Decide a page, and claim it if it is new.
 
         :returns: ruling and claim; with neither match nor claim, a page was pending for too long
         """
@@ -178,8 +176,6 @@ def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
 
 @attrs.define(eq=False)
 class _Decision:
-    """The decision on one page."""
-
     _driver: Driver
     _page: Fingerprint
     _entry: Entry
@@ -191,7 +187,7 @@ class _Decision:
     _flood_is_logged: bool = False
 
     async def run(self) -> tuple[Ruling, Claim | None]:
-        """Look the page up in the former index, if there is one, then decide it."""
+        """Decide the page, after looking it up in the former index if there is one."""
         former = self._driver.former
         if former is None:
             return await self._decide()
@@ -206,7 +202,7 @@ class _Decision:
         return ruling, claim
 
     async def _decide(self) -> tuple[Ruling, Claim | None]:
-        """Propose the page until a ruling holds; see :meth:`Driver.decide`."""
+        """Propose the page until a ruling holds."""
         driver, found = self._driver, self._found
         known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
         if self._carried is not NO_CANDIDATES:
@@ -242,11 +238,11 @@ class _Decision:
             if ruling.match is not None:
                 return await self._named(ruling), None
             known = found.known()
-        # New candidates came with each proposal: better stored unchecked than delayed for ever.
+        # Each proposal met new candidates: better stored unchecked than delayed for ever.
         return NOTHING_ALIKE, None
 
     async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
-        """Judge a page that has a claim; the claim is released unless the page is new."""
+        """Judge a claimed page, and release its claim unless it is new."""
         driver = self._driver
         try:
             if made.candidates is not NO_CANDIDATES or len(self._found.missing):
@@ -271,7 +267,7 @@ class _Decision:
         return ruling
 
     def _release(self, claim: Claim) -> None:
-        """Release a claim in the background; it would block similar pages until it ends."""
+        """Release a claim in the background: until its lease ends it would block similar pages."""
         forget_outcome(asyncio.ensure_future(self._driver.index.release(claim)))
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
@@ -293,7 +289,7 @@ class _Decision:
             self._log_flood(f"{found.full} full buckets")
 
     def _log_flood(self, met: str) -> None:
-        """Count and log a flood, once per page however often the page is judged."""
+        """Count and log a flood, once per page however often it is judged."""
         if not self._flood_is_logged:
             self._flood_is_logged = True
             self._driver.count("flood", 1)
@@ -320,7 +316,7 @@ class _Decision:
         return self._judge()
 
     def _judge(self) -> Ruling:
-        """Judge the candidates whose page record was fetched."""
+        """Judge the candidates that have a page record."""
         driver, found = self._driver, self._found
         near = found.described()
         if not len(near):
@@ -341,12 +337,12 @@ class _Decision:
         driver.count("pending/wait", 1)
         await driver.claims.wait(ruling.pending, min(self._poll, left))
         self._poll = min(self._poll * 2, _LONGEST_POLL)
-        # Not the pending ones alone: a stored page may have been replaced and forgotten meanwhile.
+        # Of all candidates: a stored one may have been replaced and forgotten meanwhile.
         self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 
     async def _with_names(self, ruling: Ruling, claim: Claim) -> Ruling:
-        """Add the addresses of the pages that a new page supersedes to the ruling on it."""
+        """Add the addresses of superseded pages to the ruling on a claimed page."""
         held, addresses = ruling.supersedes, self._found.addresses
         missing = [one.number for one in held if one.number not in addresses]
         if not missing:

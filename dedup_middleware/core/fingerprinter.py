@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
-#: index parameter that names the evidence filter and the choice of anchors
+#: value of an index parameter: version of the evidence filter and of the choice of anchors
 EVIDENCE = "ribbon4-clauses8-lead3-title16n"
 _WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
 _NO_WORDS = np.empty(0, np.uint64)
@@ -77,7 +77,7 @@ def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shing
 def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
     """Make the signer of a method of the literature.
 
-    :param shingler: made from the options; a method with its own segmenter gets a new one
+    :param shingler: made from the options; replaced if the method has its own segmenter
     """
     from dedup_middleware.methods.literature.registry import Signer
 
@@ -91,8 +91,7 @@ class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
     :param options: how pages are compared
-    :param hash_key: secret 64-bit key of all hashes in an index; without it nobody can craft pages
-        for one bucket
+    :param hash_key: secret 64-bit key of all hashes, so that nobody can craft pages for one bucket
     :raises OptionsError: a dictionary, a package or the key can't be used
     """
 
@@ -147,7 +146,7 @@ class Fingerprinter:
         }
 
     def __call__(self, document: Document) -> Fingerprint:
-        """Fingerprint of a document; never raises for any text."""
+        """Compute the fingerprint of a document; never raises for any text."""
         if document.text is None:
             document = read(document, self.options.extractor)
         text, title = self._relevant(document.text or ""), self._relevant(document.title)
@@ -155,7 +154,8 @@ class Fingerprinter:
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]
         if size < self.options.min_features and title:
-            # So short a text alone proves nothing: a toolbar or "photo" is on many pages.
+            # A text this short proves nothing without its title: a toolbar or "photo" is on many
+            # pages.
             exact = self._text_signer(f"{title}\n{text}").exact
         rest = document.rest
         if len(text) > self.options.max_chars:
@@ -204,17 +204,18 @@ class Fingerprinter:
         """Compute wording, evidence and anchors of a page.
 
         :param host: hash of the host; pages without a host are not distinguished by their titles
-        :param marks: additional values, held only by pages with the same marks
+        :param marks: additional values, which only pages with the same marks hold
         """
         words, headline, number = _NO_WORDS, _NO_WORDS, 0
         if title and host:
             headline = self._shingler.words(title, is_title=True)
             number = len(_TITLE_WORD.findall(title)) % 8
         if title and signed.words < self._short:
-            # Its other words are not compared, and a title may be long.
+            # From `_titled` words on only title words of the text are compared: a title may be
+            # long.
             words = self._shingler.words(title)
             if signed.words >= self._titled:
-                # A set, because NumPy takes 25 us for as much.
+                # A set: NumPy would take 25 us.
                 said = set(words.tolist()).intersection(signed.values.tolist())
                 words = np.array(sorted(said), np.uint64)
         wording = Wording(
@@ -240,8 +241,8 @@ class Fingerprinter:
 
 
 def _marks_of(value: int, count: int) -> tuple[int, ...]:
-    """Derive ``count`` values from the hash of a mark, held only by pages with the same mark."""
-    # Several, because a filter reports one value in 256 as held by mistake.
+    """Derive ``count`` values from the hash of a mark."""
+    # Several, because one value in 256 is a false positive of the filter.
     return tuple(keyed_hash(str(place), value) for place in range(count))
 
 

@@ -1,8 +1,8 @@
-"""Looks pages up in a former index, while a crawl moves to another one, the current index.
+"""Looks pages up in a former index while a crawl moves to another, the current index.
 
 Each page is looked up in the former index first, without a claim. A stored page that decides it is
 *carried over*: entered into the current index as a committed page, by a claim like any other. From
-there on everything happens in the current index, as if it were the only one.
+then on everything happens in the current index, as if it were the only one.
 
 The former index is only read, except that it forgets pages whose text storage replaces. Otherwise,
 if a process died before it committed the newer version, the old text could be carried over again:
@@ -59,8 +59,8 @@ class _NoReplyError(Exception):
     """The former index can't be used now."""
 
 
-# What the former index has on one page: the stored pages that decide it, carried over, as
-# candidates of the current index; and the former ids of the pages stored there under its own key.
+# For one page: stored pages of the former index that decide it, carried over, as candidates of the
+# current index; and the former ids of the pages stored under its own key.
 CarriedOver = tuple[Candidates, tuple[int, ...]]
 _NOTHING: CarriedOver = (NO_CANDIDATES, ())
 
@@ -120,7 +120,7 @@ class Former:
     # Opening
 
     async def agree(self, parameters: dict[str, str]) -> dict[str, str]:
-        """Return the parameters to open the current index with, the former hash key among them.
+        """Return the parameters to open the current index with, including the former hash key.
 
         :raises IndexRefusedError: pages of the two can't be compared
         :raises IndexUnavailableError: the former index can't be reached, and the current index does
@@ -166,7 +166,7 @@ class Former:
             )
 
     async def _connect(self) -> str:
-        """Attach to the former index; returns its hash key."""
+        """Attach to the former index; return its hash key."""
         try:
             with named_as_given(_NAMES):
                 if self._given is None:
@@ -203,10 +203,7 @@ class Former:
         return key
 
     async def _ready(self) -> Index:
-        """Return the former index, and connect to it if need be.
-
-        :raises _NoReplyError: it can't be used now
-        """
+        """The connected former index; raises :class:`_NoReplyError` if it can't be used now."""
         self._check()
         if self._index is None:
             async with self._opening:
@@ -238,7 +235,7 @@ class Former:
         return found
 
     def _failed(self, error: DedupError) -> None:
-        # An index that was set up in its place has another hash key.
+        # An index that replaced it has another hash key, so trying again is useless.
         self._is_refused |= isinstance(error, (IndexRefusedError, IndexReplacedError))
         self._breaker.failed()
         self._count("former/error", 1)
@@ -249,7 +246,7 @@ class Former:
         )
 
     async def close(self) -> None:
-        """Forget the pages that were noted to be forgotten, and disconnect."""
+        """Forget the pages noted by :meth:`forget_later`, and disconnect."""
         self._breaker.worked()
         with contextlib.suppress(_NoReplyError):
             if self._to_forget:
@@ -315,7 +312,7 @@ class Former:
     async def _stored_candidates(
         self, index: Index, bucket_keys: Sequence[BucketKey]
     ) -> Candidates:
-        """The committed candidates of a page in the former index, at most as many as are judged."""
+        """Committed candidates of a page in the former index, at most as many as are judged."""
         distance = self._method.scan_distance
         found = await self._reply_of(index.candidates(bucket_keys, distance))
         pages = chosen(found.pages, found.pages.states == State.COMMITTED)
@@ -351,7 +348,7 @@ class Former:
     async def _carry(
         self, index: Index, stored: Candidates, row: int, entry: Entry
     ) -> tuple[int, str | None] | None:
-        """Enter a candidate of the former index into the current index, unless that has it.
+        """Enter a candidate of the former index into the current index, unless it is there.
 
         :param entry: the page that found the candidate
         :returns: current page id, and address; None if the candidate must not count, since storage
@@ -413,7 +410,7 @@ class Former:
     # Forgetting
 
     def forget_later(self, page: Fingerprint) -> None:
-        """Note that other texts under a page's key have to be forgotten once that is possible."""
+        """Note that the former index has to forget other texts under a page's key."""
         if not self._replaced or self._is_refused or is_content_key(page.key):
             return
         if len(self._to_forget) < _MOST_TO_FORGET or page.key_hash in self._to_forget:

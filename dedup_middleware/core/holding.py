@@ -1,4 +1,4 @@
-"""Compare two texts without an index."""
+"""Compares two texts without an index."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.documents import Document
 
-# Any keys will do, since nothing is stored. Three, because near a threshold the verdict depends on
-# the key, and a text may be deleted because of it.
+# Any keys will do, as nothing is stored. All three must agree: near a threshold the verdict depends
+# on the key, and a text may be deleted because of it.
 _HASH_KEYS = (1, 2, 3)
 
 
 def make_comparison(options: Options) -> Callable[[Document, Document], bool]:
-    """Return a function that tells whether a page adds nothing to another one.
+    """Return a function that tells whether its first document adds nothing to its second.
 
-    It applies the rule by which a crawl drops a page to two whole texts, for storage that
-    replaces a text by a fuller one (``DEDUP_ON_FULLER``). Its first argument is the page, the
-    second the page that may hold it.
+    It applies the rule by which a crawl drops a page to two whole texts, for storage that replaces
+    a text by a fuller one (``DEDUP_ON_FULLER``).
 
     :raises OptionsError: there is no such method
     """

@@ -1,4 +1,4 @@
-"""Pure functions that judge one page by its candidates and rank these, without I/O.
+"""Judges one page by its candidates and ranks these: pure functions without I/O.
 
 The crawl, ``scrapy dedup check`` and the job on Spark rank verdicts by :func:`rank`, so all of them
 name the same page for the same reason.
@@ -31,10 +31,10 @@ _PENDING, _COMMITTED = int(State.PENDING), int(State.COMMITTED)
 class Ranking:
     """The candidates that decide a page, as rows: positions among all candidates.
 
-    ``match``: the stored page that makes it a duplicate; ``same_key``: the match has the key of the
-    page. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the most
-    similar stored page that does not make it a duplicate. ``earlier``: stored pages with its key
-    and other content. ``supersedes``: stored pages with other keys, all of whose words it holds.
+    ``match``: the stored page of which it is a duplicate; ``same_key``: the match has the page's
+    key. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the most
+    similar stored page, if none is a match. ``earlier``: stored pages with its key and other
+    content. ``supersedes``: stored pages with other keys, all of whose words it holds.
     """
 
     reason: str
@@ -54,7 +54,7 @@ class Ranking:
 
 
 def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool]) -> int:
-    """Row of the page to name as the match, among stored pages that each make a page a duplicate.
+    """Choose the page to name as the match, among stored pages that each make a page a duplicate.
 
     Order of preference: the key of the page, similarity, an exact copy, the older page.
 
@@ -70,9 +70,9 @@ def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool])
 def rank(judged: Judgement, states: Sequence[int], same_key: Sequence[bool]) -> Ranking:
     """Rank n candidates of a page, the oldest first.
 
-    What decides, in this order: a stored page that makes it a duplicate; a pending page that would,
-    or that has its key, whatever its content, since a key has one claim at a time; a stored page
-    with its key and other content; none of these.
+    The first of these decides: a stored page of which it is a duplicate; a pending page of which it
+    would be, or that has its key, whatever its content, since a key has one claim at a time; a
+    stored page with its key and other content; none of these.
 
     :param states: :class:`~dedup_middleware.model.records.State` of each candidate
     """

@@ -1,7 +1,4 @@
-"""Commits and releases the claims of one process.
-
-A page that is stored while the index is unavailable is remembered, and entered into it later.
-"""
+"""Commits and releases the claims of one process, and enters pages stored during an outage."""
 
 from __future__ import annotations
 
@@ -76,7 +73,7 @@ class OpenClaims:
             event.set()
 
     async def wait(self, page_ids: AbstractSet[int], seconds: float) -> None:
-        """Wait until the claim of one of these pages is settled by this process, or time is up."""
+        """Wait until this process settles the claim of one of these pages, or time is up."""
         events = []
         for claim, event in self._claims.items():
             if claim.page_id in page_ids:
@@ -99,12 +96,12 @@ class OpenClaims:
 class Settlement:
     """Commits and releases claims of one index, and enters pages that were stored without a claim.
 
-    At each moment a remembered page is in the backlog, being entered, or counted as
+    A remembered page is always in one of these states: in the backlog, being entered, or counted as
     ``unchecked/settled`` (the index has it, or a similar page) or ``unchecked/forgotten``.
 
     :param examine: decides a page; the verdict has a claim if the page is new
-    :param entry: what the index keeps of a page
-    :param pending_wait: seconds that a page waits at most for a pending page with its key
+    :param entry: makes the entry by which a page is proposed
+    :param pending_wait: most seconds to wait for pending pages with the key of a page
     """
 
     _index: Index
@@ -134,12 +131,12 @@ class Settlement:
                 self._count("error/index", 1)
                 self._outage.faults.warn(error, "The index can't extend leases")
             except Exception:
-                # If this task ended, the leases of all pending pages would run out.
+                # The task must go on: without it all leases would run out.
                 self._count("error/internal", 1)
                 logger.exception("The index can't extend leases: an error of the plugin")
 
     def remember(self, page: Unsettled) -> None:
-        """Keep a stored page until the index can be used."""
+        """Count a stored page, and keep it until the index can be used."""
         self._count("unchecked/remembered", 1)
         self._keep(page)
 
@@ -170,8 +167,8 @@ class Settlement:
     async def catch_up_at_last(self, ends: float) -> None:
         """Enter the pages of the backlog when a crawl ends; wait for an index that is away.
 
-        A page that is not entered is stored again when a copy comes, and a text that it replaced
-        still counts as stored. A server that fails over just then is back soon.
+        Waiting pays: a server that fails over is back soon, while copies of a page that is not
+        entered are stored again, and a text that it replaced still counts as stored.
 
         :param ends: time (``time.monotonic``) of the last try
         """
@@ -311,7 +308,7 @@ class Settlement:
             )
 
     async def _enter_later(self, page: Unsettled) -> Unsettled | None:
-        """Enter a remembered page; returns what still has to be remembered."""
+        """Enter a remembered page; return what still has to be remembered."""
         # Items without a key of their own replace nothing.
         if page.is_doubtful and self._versions.replaced and not is_content_key(page.document.key):
             return await self._enter_none(page)
@@ -328,10 +325,8 @@ class Settlement:
         return (await self._enter(page.document))[1]
 
     async def _enter_none(self, page: Unsettled) -> Unsettled | None:
-        """Forget all texts under a page's key, since storage may hold any one of them.
-
-        :returns: what still has to be remembered
-        """
+        """Forget all texts under a page's key, since storage may hold any one of them; return what
+        still has to be remembered."""
         try:
             if page.claim is not None:
                 await self._index.release(page.claim)
@@ -399,12 +394,9 @@ class Settlement:
         return True, None
 
     async def _left_to_mark(self, verdict: Verdict) -> Unsettled | None:
-        """Leave a released record of a stored page that gets no claim of its own.
-
-        By it other processes see that storage may hold this text (:meth:`Versions.had_others`).
-
-        :returns: what still has to be remembered
-        """
+        """Leave a released record of a stored page that gets no claim of its own, to tell other
+        processes that storage may hold its text (:meth:`Versions.had_others`); return what still
+        has to be remembered."""
         page, source, claim = verdict.fingerprint, _source(verdict), None
         has_record = verdict.claim is not None or verdict.outcome == REVISIT
         keyed = self._versions.replaced and not is_content_key(verdict.key)
@@ -461,7 +453,7 @@ async def _not_examined(what: Document | Fingerprint) -> Verdict:
 
 
 def unchecked(what: Document | Fingerprint, reason: str) -> Verdict:
-    """The verdict on a page that could not be compared."""
+    """Make the verdict on a page that could not be compared."""
     if isinstance(what, Fingerprint):
         return Verdict(what.key, UNCHECKED, reason, fingerprint=what)
     return Verdict(what.key, UNCHECKED, reason, document=what)

@@ -58,12 +58,10 @@ class Versions:
     async def forget_others(
         self, page: Fingerprint, *, same: bool = False
     ) -> tuple[list[int], list[int]]:
-        """Forget committed pages with the page's key and another text.
-
-        For a page that is stored, or will be, without a claim.
+        """Forget committed pages with the page's key and another text, for a page without a claim.
 
         :param same: forget pages with the same text, too
-        :returns: ids of the forgotten pages, and of such pages that are pending
+        :returns: ids of the forgotten pages, and of pending pages that would have been forgotten
         :raises IndexUnavailableError: some may not have been forgotten
         """
         if not self.replaced or is_content_key(page.key):
@@ -87,8 +85,8 @@ class Versions:
     async def had_others(self, verdict: Verdict, claim: Claim) -> bool:
         """Whether storage may hold another text under the key of a page that is stored already.
 
-        A released record counts: another process may have stored that text later, also without
-        an entry, as it is a copy (:meth:`Settlement._left_to_mark`).
+        A released record counts: another process may have stored that text later, even as a copy
+        that has no entry (:meth:`Settlement._left_to_mark`).
 
         :param claim: of the page itself
         """

@@ -132,7 +132,7 @@ class Index(Forgetting):
         """Connect, and check that the fingerprint parameters match those of the index.
 
         A new index stores ``parameters`` (and a random ``hash_key`` unless one is given). An
-        existing index compares them with its own, except ``hash_key``, and refuses any difference.
+        existing index keeps its ``hash_key`` and refuses any other difference.
 
         :param parameters: names and values that decide whether two fingerprints can be compared
         :returns: the parameters stored in the index, including ``hash_key``
@@ -166,8 +166,8 @@ class Index(Forgetting):
     def watch_scans(self, report: Callable[[int], None]) -> None:
         """Call ``report`` with the number of SimHash records that the Hamming kernel compared.
 
-        It is called after each proposal and each search for candidates, in the event loop's
-        thread. SQLite compares small numbers of records without the kernel; those do not count.
+        It is called after each proposal and each search for candidates, in the event loop's thread.
+        SQLite compares small numbers of records without the kernel; those do not count.
         """
         self._report_scanned = report
 
@@ -183,17 +183,14 @@ class Index(Forgetting):
 
     @abstractmethod
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """The bytes of each bucket, all live generations joined, the oldest first.
-
-        For checks, maintenance and pages with too many candidates for a reply; not for claims.
-        """
+        """The bytes of each bucket, all live generations joined, oldest first; not for claims."""
 
     @abstractmethod
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
         """Records, addresses and payloads of pages; a page that does not exist has state FREE.
 
-        All parts of a page are read atomically: a server restored to an older state may give the
-        same id to another page, whose payload must not be paired with this page's record.
+        All parts of a page are read atomically: a server restored to an older state may give its id
+        to another page, whose payload must not be paired with this record.
 
         :param texts: which texts to read besides the records; the others are returned empty
         """
@@ -235,7 +232,7 @@ class Index(Forgetting):
 
     @abstractmethod
     async def stats(self) -> IndexStats:
-        """Statistics of the index: pages, buckets, bytes, parameters."""
+        """Read the statistics of the index."""
 
     def propose(
         self,
@@ -334,12 +331,11 @@ class Index(Forgetting):
         """Enter a committed page again, so that it is remembered for a whole window from now.
 
         Page record, address and payload are copied under a new page id; the old id expires as
-        before. The refresh is refused while a different text with the same key is pending: that
-        text may be a later version which replaces this page, and the replaced version must not
-        reappear under another id.
+        before. A refresh is refused while a different text with the same key is pending, as that
+        may replace this page: the replaced version must not reappear under another id.
 
-        :param bucket_keys: bucket keys of the page that hit the stored one; its key and SimHash
-            bucket keys are replaced by those of the stored page
+        :param bucket_keys: bucket keys of the page that hit the stored one; those of key and
+            SimHash are replaced by the stored page's own
         :returns: False: the page has expired or is not committed, or another text with its key is
             pending
         """
@@ -378,8 +374,8 @@ class Index(Forgetting):
         ``is_replaced``, or waits for this claim and then finds a stored page.
 
         :param key_hash: keyed 64-bit hash of the document key
-        :param is_replaced: gets the other pages with this key; whether storage may hold one of them
-            instead of this page
+        :param is_replaced: whether storage may hold one of the given pages with this key instead of
+            it
         :returns: the claim; None if ``is_replaced`` returned True
         """
         made = await self.propose(entry, 0, STORED_LEASE, known=EVERYTHING)
@@ -410,10 +406,8 @@ class Index(Forgetting):
         return chosen(found, found.content["key"] == np.uint64(key_hash))
 
     async def settled_of_key(self, key_hash: int) -> PageRecords:
-        """The page records with a key, for a caller that holds a claim of that key.
-
-        A page proposed concurrently that is not in the result yet will find the caller's claim.
-        """
+        """The page records with a key, for a caller that holds a claim of that key: any page
+        proposed concurrently that is not in the result yet will find that claim."""
         return await self.of_key(key_hash)
 
     async def lookup(self, key_hash: int) -> tuple[int, ...]:

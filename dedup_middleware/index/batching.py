@@ -1,4 +1,4 @@
-"""Batching of concurrent calls, so that they share round trips and transactions."""
+"""Batches concurrent calls, so that they share round trips and transactions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dedup_middleware.base.errors import IndexUnavailableError
 _Call = TypeVar("_Call")
 _Result = TypeVar("_Result")
 
-# Carries out a batch and returns its results in order. An exception is raised in the caller of that
-# call; a future is awaited by its caller alone, while the batch counts as done.
+# Carries out a batch and returns a result for each call, in order. An exception is raised in the
+# caller; a future is awaited by the caller alone, while the batch counts as done.
 Run = Callable[[list[_Call]], Awaitable[Iterable["_Result | Exception | asyncio.Future[_Result]"]]]
 
 _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | None]
@@ -26,14 +26,14 @@ _Waiting = tuple[_Call, "asyncio.Future[_Result]", Callable[[_Result], None] | N
 class Batcher(Generic[_Call, _Result]):
     """Collects calls while earlier batches are in flight, then runs them as one batch.
 
-    No call waits for a batch to fill: an idle batcher starts a batch at once with all calls made
-    in the same iteration of the event loop.
+    No call waits for a batch to fill: an idle batcher starts a batch at once with all calls made in
+    the same iteration of the event loop.
 
     :param run: carries out a batch; an exception that it raises goes to every caller in the batch
     :param limit: maximum number of calls in a batch
     :param lanes: maximum number of batches in flight; with more than one they may be reordered
-    :param crowd: minimum number of waiting calls to start a batch while another is in flight;
-        few large batches cost less than many small ones
+    :param crowd: minimum number of waiting calls to start a batch while another is in flight; few
+        large batches cost less than many small ones
     :param portion: number of results delivered before control returns to the event loop, so that
         their callers can submit new calls while an iterator from ``run`` computes the rest
     """
@@ -102,7 +102,6 @@ class Batcher(Generic[_Call, _Result]):
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self) -> None:
-        """Run one batch and deliver the results to its callers."""
         self._is_starting = False
         size = min(self._limit, len(self._waiting))
         batch = [self._waiting.popleft() for _ in range(size)]

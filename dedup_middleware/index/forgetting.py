@@ -67,8 +67,8 @@ class Forgetting(ABC):
     async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
         """Forget all pages with the content of a forgotten one, and wait for pending ones to end.
 
-        A process that is refreshing the page may have read it before it was forgotten, and may die
-        between its commit and its check.
+        A process may have read the page before it was forgotten, to refresh it, and die before its
+        check.
 
         :param since: keep pages that were committed before this time
         """

@@ -1,4 +1,4 @@
-"""Create the index object that the options name, and derive options for another index."""
+"""Creates the index object that the options name, and derives options for another index."""
 
 from __future__ import annotations
 

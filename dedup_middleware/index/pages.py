@@ -117,7 +117,7 @@ class Pages:
         )
 
     def chosen(self, which: NDArray[np.bool_]) -> Pages:
-        """The subset of pages selected by a mask bool[n]."""
+        """Select pages by a mask bool[n]."""
         counts = np.diff(self.starts)
         return Pages(
             self.content[which],
@@ -315,7 +315,7 @@ class Steps(ABC):
 
     @abstractmethod
     async def enter(self, pages: Pages) -> NDArray[np.uint64]:
-        """Write the page records in state RELEASED; returns their ids."""
+        """Write the page records in state RELEASED; return their ids."""
 
     @abstractmethod
     async def add(self, records: Records) -> None:

@@ -1,10 +1,9 @@
 """Parameters stored in an index: those of the fingerprints, the window and the record layout.
 
 Every process that opens an index must use the same parameters. The window is divided into
-generations, and the generation in which a page is written is part of its buckets' names. Only the
-newest generation is written, all live ones are read, and whole generations expire, without work for
-single pages. The record layout names the fields of CONTENT that are stored for a page. Callers
-always get whole CONTENT records; fields that are not stored read as 0.
+generations. The generation in which a page is written is part of its buckets' names: the newest is
+written, all live ones are read, and whole generations expire, without work for single pages. The
+record layout names the fields of CONTENT that are stored; the others read as 0.
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ def record_parameter(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
-    """The record layout in parameters.
+    """Read the record layout from parameters.
 
     :param where: the index as the user knows it, without its password
     :raises IndexRefusedError: the layout has fields unknown to this version of the package
@@ -214,7 +213,7 @@ def differences(
 
 
 def replaced(where: str) -> IndexReplacedError:
-    """The error when the opened index was replaced by another one at the same address."""
+    """The error if the opened index was replaced by another one at the same address."""
     return IndexReplacedError(
         f"the index at {where} is another one than before, with another key: open it again"
     )
@@ -252,8 +251,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """One line for each difference that makes the pages of two indexes incomparable: not hash
-    key, window, number of shards, or whether addresses are stored."""
+    """One line for each difference that makes the pages of two indexes incomparable: not hash key,
+    window, number of shards, or whether addresses are stored."""
     return differences(_of_pages(stored), _of_pages(wanted))
 
 
@@ -327,7 +326,7 @@ def check_schema(found: str, where: str) -> None:
 
 
 def missing(where: str) -> IndexRefusedError:
-    """The error when an index that should exist does not."""
+    """The error if an index that should exist does not."""
     return IndexRefusedError(
         f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
     )

@@ -1,6 +1,6 @@
 """Kernels that find the candidates of pages in buckets that were read.
 
-All buckets are scanned in one kernel call: most are short, so the call overhead dominates.
+One call scans all buckets: most are short, so the call overhead dominates.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ScanHits(NamedTuple):
     """Candidates of several pages.
 
     Those of page i are at ``starts[i]:starts[i + 1]`` of ``page_ids`` (ascending) and ``tables``
-    (bit masks). Candidates that the server's reply has a row for (a band record, or requested) are
+    (bit masks). Those with a row in the server's reply (found by a band record, or requested) are
     repeated at ``row_starts[i]:row_starts[i + 1]`` of ``met`` (ids, ascending) and ``rows`` (index
     of the row in the reply). ``scanned`` is the number of SimHash records compared.
     """

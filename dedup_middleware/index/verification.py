@@ -42,9 +42,9 @@ _BYTES = 1 << 20  # bytes of buckets checked in one pass
 class TableCheck:
     """Record counts of one table.
 
-    ``gone``: records of released or expired pages, which compaction removes; ``unknown``: records
-    whose page never existed or has a damaged page record; ``misplaced``: records that disagree with
-    the page record; ``junk``: trailing bytes that form no record.
+    ``gone``: of released or expired pages, which compaction removes; ``unknown``: of pages that
+    never existed or have a damaged page record; ``misplaced``: that disagree with the page record;
+    ``junk``: trailing bytes that form no record.
     """
 
     name: str
@@ -62,11 +62,11 @@ class Verification:
 
     ``committed``, ``pending``, ``released``: number of pages by state; ``damaged``: unreadable page
     records; ``tables``: the non-empty tables; ``lacking``: ids of committed pages without a record
-    in a table they belong to, and the names of those tables (at most 1,000 pages;
-    ``lacking_pages`` counts all); ``counters``: one line for each wrong counter; ``leases``: leases
-    of pages that are not pending; ``overflow``: records not written because their bucket was full,
-    which explains as many lacking ones; ``written``: whether other processes wrote meanwhile, so
-    that counters could not be compared strictly.
+    in a table they belong to, and the names of those tables (at most 1,000 pages; ``lacking_pages``
+    counts all); ``counters``: one line for each wrong counter; ``leases``: leases of pages that are
+    not pending; ``overflow``: records not written to full buckets, which explain as many lacking
+    ones; ``written``: whether other processes wrote meanwhile, so that counters could not be
+    compared strictly.
     """
 
     committed: int
@@ -90,8 +90,8 @@ class Verification:
 
 
 class _Pages:
-    """State, SimHash, key, and tables of the records found (bit mask), by page id, of all pages
-    that exist at the start."""
+    """By page id, of all pages that exist at the start: state, SimHash, key, and tables of the
+    records found (bit mask)."""
 
     def __init__(self, page_ids: range) -> None:
         self.first = page_ids.start
@@ -275,11 +275,9 @@ async def _lacking(
 
 
 async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[int]:
-    """The rows whose pages have expired, perhaps while the tables were read.
-
-    A page found in the key table has expired if its record there is gone now. A page found in no
-    table at all may have expired while its row remains, if it is in the oldest generation.
-    """
+    """The rows whose pages have expired, perhaps while the tables were read. A page found in the
+    key table has expired if its record there is gone now; one found in no table at all may have
+    expired while its row remains, if it is in the oldest generation."""
     had_key = (pages.tables[rows] & _KEY_BIT) != 0
     asked = rows[had_key].tolist()
     bucket_keys = [hash_bucket_key(KEY_TABLE, int(pages.keys[row])) for row in asked]
@@ -311,6 +309,5 @@ async def _still_missing(index: Index, pages: _Pages, row: int, tables: list[int
 
 
 def _holds(raw: bytes, bucket_key: BucketKey, page_id: int) -> bool:
-    """Whether a bucket holds the page's record."""
     equal = suffixes_of(raw, bucket_key.width) == np.uint64(bucket_key.suffix)
     return page_id in page_ids_of(raw, bucket_key.width)[equal]

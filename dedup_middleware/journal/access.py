@@ -1,4 +1,4 @@
-"""Choosing the journal from the options, and reading it from Python, with or without asyncio."""
+"""Chooses the journal from the options, and reads it from Python, with or without asyncio."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ON = {"on", "true", "yes", "1"}
 def choose_journal(options: Options) -> JournalStore | None:
     """The journal for ``DEDUP_JOURNAL`` (``options.journal``), not open yet; None: no journal.
 
-    An index in memory has no journal unless a file is named, as its pages end with the process.
+    An index in memory has a journal only if a file is named, as its pages end with the process.
     """
     chosen = options.journal.strip()
     scheme, _, rest = options.index_url.partition(":")

@@ -123,10 +123,8 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
 
 
 def with_stored(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[tuple[Drop, str | None]]:
-    """Each entry with the key of its stored page, None if it has none.
-
-    Many near misses have only the page id; each such key is looked up in the journal once.
-    """
+    """Each entry with the key of its stored page, None if it has none. Many near misses have only
+    the page id; each such key is looked up in the journal once."""
     addresses: dict[int | None, str | None] = {None: None}
     for part in in_parts(drops):
         unnamed = {drop.number: drop for drop in part if drop.match is None}

@@ -168,10 +168,10 @@ class Drop:
 
     ``id`` orders the entries of a journal and is empty until the entry is written; ``time`` is in
     seconds since 1970. ``match`` is the key of the stored page, ``number`` its page id in the
-    index. ``similarity`` (0 to 1), ``jaccard`` (0 to 1), ``distance`` (bits), ``shared``
-    (shingles) and ``figures`` (places) are as in :class:`.Match`, None without a match.
-    ``item_type`` is the class name of the item. ``spider`` and ``crawl`` (an id) identify the
-    crawl; they are empty in journals of earlier versions and of batch runs.
+    index. ``similarity``, ``jaccard``, ``distance``, ``shared`` and ``figures`` are as in
+    :class:`.Match`, None without a match. ``item_type`` is the class name of the item. ``spider``
+    and ``crawl`` (an id) identify the crawl; they are empty in journals of earlier versions and of
+    batch runs.
     """
 
     id: str = ""
@@ -470,9 +470,7 @@ def in_parts(entries: Iterable[T]) -> Iterator[list[T]]:
 
 
 def kept_name(key: str | None, number: int | None) -> str:
-    """Name under which the journal keeps the text of a stored page.
-
-    The key, since a refreshed page gets another page id; ``#`` and the page id where the index
-    stores no address, and for pages whose key is made of their content.
-    """
+    """Name under which the journal keeps the text of a stored page: its key, since a refreshed page
+    gets another page id; ``#`` and the page id if the index has no address or the key is made of
+    the content."""
     return key if key is not None else f"#{number}"

@@ -247,7 +247,6 @@ class RedisJournal(JournalStore):
             first = b"(" + part[-1][0]
 
     def _start(self, query: Query) -> bytes:
-        """The id of the first entry to read."""
         if query.limit is None:
             # Ids begin with the server's time of the write, which follows the decision.
             return b"%d" % max(0, int(((query.since or 0) - _CLOCKS) * 1000))

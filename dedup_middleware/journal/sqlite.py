@@ -203,7 +203,6 @@ class SQLiteJournal(JournalStore):
             last = rows[-1][0]
 
     def _start(self, query: Query, condition: str, values: tuple[object, ...]) -> int:
-        """The id before the first drop to read."""
         if query.limit is None:
             return 0
         newest = f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC"
@@ -363,7 +362,6 @@ def _add(db: sqlite3.Connection, table: str, amount: int) -> None:
 
 
 def _condition(query: Query) -> tuple[str, tuple[object, ...]]:
-    """A query as an SQL condition and its values."""
     parts = ["1"]
     values: list[object] = []
     for column, wanted in query.parts():

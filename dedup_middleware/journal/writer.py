@@ -1,4 +1,4 @@
-"""Writing the journal during a crawl: the background thread, and making entries of verdicts."""
+"""Writes the journal during a crawl, in a background thread, and makes entries from verdicts."""
 
 from __future__ import annotations
 
@@ -214,7 +214,6 @@ class JournalWriter:
 
 
 def _size(entry: Drop | Kept) -> int:
-    """Approximate number of characters that a waiting entry takes."""
     if isinstance(entry, Kept):
         return _ENTRY + len(entry.text)
     if entry.body is None:
@@ -264,8 +263,8 @@ def near_match(verdict: Verdict) -> Match | None:
 
 
 def make_notes(verdict: Verdict, document: Document, options: Options, time: float) -> list[Drop]:
-    """The journal entries, without the item, of a page that is let through: near miss, change,
-    both or none."""
+    """The journal entries, without the item, of a page that is let through: near miss, change, both
+    or none."""
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
     near = near_match(verdict)

@@ -1,4 +1,4 @@
-"""The interface of every method: the bucket keys of a page, and the judgement of its candidates."""
+"""Interface of every method: the bucket keys of a page, and the judgement of its candidates."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Judgement:
 
     ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the candidate
     holds; ``jaccard`` float64[n]; ``reasons``, n names of the rule that made the page a duplicate
-    of the candidate or kept it. The others are None where the method does not compute them:
-    ``shared`` int64[n], estimated number of common shingles; ``figures`` int64[n], number of places
-    with different figures; ``turned`` int64[n], number of parts with a clause that says the
-    opposite; ``held`` bool[n], whether the longer new page holds nearly all words of the candidate.
+    of the candidate or kept it. Of the others, which are None if the method does not compute them,
+    ``shared`` int64[n] estimates the number of common shingles; ``figures`` int64[n] counts places
+    with different figures, ``turned`` int64[n] parts with a clause that says the opposite; ``held``
+    bool[n] tells whether the longer new page holds nearly all words of the candidate.
     """
 
     duplicate: NDArray[np.bool_]
@@ -77,7 +77,7 @@ class Method(ABC):
     name: ClassVar[str]
     #: whether :meth:`judge` needs the candidates' payloads, which the index then fetches
     keeps_payload: ClassVar[bool] = False
-    #: whether a page with the same text as a stored one is a duplicate whatever other candidates
+    #: whether a stored page with the same text makes a page a duplicate whatever other candidates
     #: there are, unless both are of one host under different titles; see :class:`~.claims.Entry`
     settles_exact: ClassVar[bool] = False
     #: fields of CONTENT that :meth:`judge` reads; an index stores no others
@@ -95,15 +95,15 @@ class Method(ABC):
         """
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of a page: of its document key, and of its exact text if the page is
-        short, else of its content."""
+        """Bucket keys of a page: of its document key, and its exact text if it is short, else its
+        content."""
         key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if self.is_short(page):
             return (key, hash_bucket_key(EXACT_TABLE, page.exact))
         return (key, *self.content_keys(page))
 
     def is_short(self, page: Fingerprint) -> bool:
-        """Whether a page has too few shingles to be compared by anything but its exact text."""
+        """Whether a page has too few shingles, so that only its exact text is compared."""
         return page.simhash is None or page.size < self.min_features
 
     def content_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
@@ -125,7 +125,7 @@ class Method(ABC):
         return ()
 
     def table_name(self, table: int) -> str:
-        """Readable name of a table, for reports of which table found a page."""
+        """Readable name of a table."""
         return table_name(table)
 
 
@@ -150,7 +150,7 @@ def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey,
 def content_record(page: Fingerprint, *, sketched: bool = True) -> NDArray[np.void]:
     """CONTENT[1] of a page: the record that an index stores and a method judges by.
 
-    :param sketched: whether to fill in the sketch, the slowest field to compute; otherwise it is 0
+    :param sketched: fill in the sketch, which takes longest to compute; else it is 0
     """
     return np.frombuffer(bytearray(content_bytes(page, sketched=sketched)), CONTENT)
 

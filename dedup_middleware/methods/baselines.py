@@ -41,7 +41,7 @@ def _judged(
     page: Fingerprint, candidates: Records, min_features: int, similarity: NDArray[np.float64],
     jaccard: NDArray[np.float64], is_near: NDArray[np.bool_], reasons: tuple[str, str],
 ) -> Judgement:  # fmt: skip
-    """Judgement by one similarity; a short page is a duplicate only of a page with the same text.
+    """Judge by one similarity; a short page is a duplicate only of a page with the same text.
 
     :param reasons: of candidates that are near, and of those that are not
     """
@@ -89,10 +89,10 @@ class SimHashMethod(Method):
 
 
 def jaccard(bits: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Jaccard indexes estimated from Hamming distances of SimHashes, for pages of similar size.
+    """Estimate Jaccard indexes from Hamming distances of SimHashes, for pages of similar size.
 
-    The share of equal bits gives the angle between two pages (Charikar, STOC 2002), and its cosine
-    the overlap. This method stores no sketch, which would give a better estimate.
+    The share of equal bits gives the angle between two pages (Charikar, STOC 2002), its cosine the
+    overlap. This method stores no sketch, which would give a better estimate.
 
     >>> jaccard(np.array([0, 3, 32])).round(3)
     array([1.   , 0.979, 0.   ])

@@ -1,4 +1,4 @@
-"""Create the method that the options name."""
+"""Creates the method that the options name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def literature_method(options: Options, hash_key: int = 0) -> SignatureMethod | None:
-    """The method of the literature that the options name; None for one of the package's own.
+    """Create the method of the literature that the options name; None for one of the package's own.
 
     :param hash_key: secret key of the method's hashes
     :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
@@ -28,7 +28,7 @@ def literature_method(options: Options, hash_key: int = 0) -> SignatureMethod | 
 
 
 def choose_method(options: Options) -> Method:
-    """The method named by ``DEDUP_METHOD``, with its thresholds.
+    """Create the method named by ``DEDUP_METHOD``, with its thresholds.
 
     :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
     """

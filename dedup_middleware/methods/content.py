@@ -4,7 +4,7 @@ docs/how-it-decides.md says what the rules are for and what they miss; :mod:`.co
 their kernels.
 
 **By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says the same, word
-for word. The evidence of a stored page tells which words of the new page it holds (see
+for word. The evidence of a stored page shows which words of the new page it holds (see
 :mod:`dedup_middleware.signature.evidence`). The other words must be few and scattered, and no
 numeral, name or negation may differ. The limits on new words are proportional to 1 - threshold; the
 **similarity** of two pages is the largest threshold whose limits they meet. With the measure
@@ -15,21 +15,19 @@ words of a long page are limited as if it had 128 words.
 Jaccard index of two sketches, a and b are the numbers of shingles of the new and the stored page,
 and |A and B| = J (a + b) / (1 + J).
 
-* **containment** = |A and B| / a, the share of the *new* page's shingles that the stored page
-  holds, so that nothing that only the new page says is lost;
-* **novelty** is containment, but above 128 shingles the number of new ones allowed no longer grows
-  with the page;
-* **jaccard** = J: an excerpt of a stored page is kept too.
+* **containment** = |A and B| / a: the share of the *new* page's shingles that the stored page holds
+* **novelty**: containment, but above 128 shingles the number of new ones allowed no longer grows
+* **jaccard** = J: an excerpt of a stored page is kept too
 
 The standard error of an estimate is subtracted first. Below 128 shingles the share that may be new
 shrinks with the size of the page.
 
 Both rules keep a page that has another figure or name in one place, or a clause that says the
 opposite. On one host, a page under another title is a duplicate only if 95 % of it is held, and one
-of fewer than 128 shingles not even if its text is the same; what three stored pages of the host
-hold too is text of the site and no evidence of a copy. With evidence, a title counts as another one
-only if it has a word that the stored page has neither in its text nor in its title, or has as many
-words as the stored page's title.
+of fewer than 128 shingles not even if its text is the same. Text that three stored pages of the
+host hold too is text of the site and no evidence of a copy. With evidence, a title counts as
+another one only if it has a word that the stored page has neither in its text nor in its title, or
+has as many words as the stored page's title.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ def required(threshold: float, size: int, measure: str = "containment") -> float
 
 
 def _compared(page: Fingerprint, candidates: Records) -> tuple[NDArray[np.int64], ...]:
-    """For each candidate, the numbers of conflicting figures and of opposite clauses."""
+    """Numbers of conflicting figures and of opposite clauses, for each candidate."""
     from dedup_middleware.signature.comparison import differing_places
 
     records = candidates.view(np.uint8).reshape(len(candidates), CONTENT.itemsize)
@@ -138,7 +136,7 @@ class Content(Method):
         return BucketKeys(whole_page(page.key_hash, page.simhash, page.bands, page.anchors))
 
     def probes(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Further buckets to search: those of the SimHash with one volatile bit flipped."""
+        """Buckets of the SimHash with one volatile bit flipped."""
         if not page.volatile or page.simhash is None or self.is_short(page):
             return ()
         return probe_bucket_keys(page.simhash, page.volatile)
@@ -154,7 +152,7 @@ class ContentByEvidence(Content):
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
         """Judge a page against candidates by their evidence.
 
-        :param payloads: the evidence of each candidate; without it one can only be an exact copy
+        :param payloads: evidence of each candidate; one without evidence can only be an exact copy
         """
         from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
         from dedup_middleware.signature.titles import NEW_IN_TEXT, NEW_IN_TITLE, compare_title
@@ -196,7 +194,7 @@ class ContentByEvidence(Content):
     def _retitled(
         page: Fingerprint, candidates: Records, alike: NDArray[np.bool_]
     ) -> NDArray[np.intp]:
-        """Indexes of the similar candidates that are pages of the same host under another title."""
+        """Positions of similar candidates that are pages of the same host under another title."""
         if not page.host or not page.title or not len(page.wording.headline):
             return np.empty(0, np.intp)
         titles = candidates["title"]
@@ -219,8 +217,8 @@ class ContentByEvidence(Content):
         titles differ in length: pages on one template have equal lengths, as do their titles.
 
         :param sizes: shingles of the candidates
-        :param new: what :func:`~dedup_middleware.signature.titles.compare_title` returns
-        :param found: what :func:`~dedup_middleware.signature.evidence.examine` returns
+        :param new: result of :func:`~dedup_middleware.signature.titles.compare_title`
+        :param found: result of :func:`~dedup_middleware.signature.evidence.examine`
         """
         from dedup_middleware.signature.evidence import COMMON, OTHER_WORD
         from dedup_middleware.signature.titles import AS_LONG, NEW_IN_TITLE, REPLACED
@@ -248,8 +246,7 @@ class ContentByEvidence(Content):
 
     @staticmethod
     def _are_equal(page: Fingerprint, candidates: Records) -> bool:
-        """Whether a page is long and all candidates have its text: their evidence adds nothing
-        then."""
+        """Whether a page is long and all candidates have its text, so evidence adds nothing."""
         if page.size < LONG or len(page.wording.title):
             return False
         exact, sizes = candidates["exact"].tolist(), candidates["size"].tolist()
@@ -264,14 +261,14 @@ class ContentByEvidence(Content):
         turned: NDArray[np.int64],
         compared: int,
     ) -> Judgement:
-        """Apply the rule to what was counted for each candidate.
+        """Apply the rule to the counts of each candidate.
 
         :param candidates: CONTENT[n], contiguous
         :param found: int64[n, 14] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
-        :param compared: number of the page's shingles among which the common ones were counted:
-            all, or only the distinct ones if many are repeated
+        :param compared: number of shingles among which the common ones were counted: all of the
+            page, or only the distinct ones if many are repeated
         """
         from dedup_middleware.methods.content_rule import decide_by_evidence
 

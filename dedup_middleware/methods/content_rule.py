@@ -1,7 +1,5 @@
-"""The kernels of the method ``content``: its two rules, and the bucket keys of a page.
-
-A rule judges all candidates of a page in one call.
-"""
+"""Kernels of the method ``content``: its two rules, each for all candidates at once, and the bucket
+keys of a page."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
 def _first_code(
     is_exact: Any, is_short: Any, is_little: Any, other_figures: Any, turned: Any, other_title: Any
 ) -> Any:
-    """The code of the first rule that decides; the rules on templates are applied afterwards."""
+    """Code of the first rule that decides; the rules on templates are applied afterwards."""
     if is_exact:
         return base.EXACT_CODE
     if is_short:
@@ -63,7 +61,7 @@ def _first_code(
 def _leave_out_common(
     candidates: Any, host: Any, key: Any, need: Any, shares: Any, held: Any, codes: Any
 ) -> None:
-    """Keep a page that shares little with a candidate beyond what three siblings hold too.
+    """Keep a page that shares little with a candidate beyond the text that three siblings hold too.
 
     :param shares: share of the page that each candidate holds
     :param held: the same for candidates judged to be other pages, 0 for the others
@@ -86,11 +84,8 @@ def _leave_out_common(
 
 @subkernel
 def _error(jaccard: Any, sketch_bits: Any) -> Any:
-    """Standard error of a Jaccard index estimated from a 512-bit sketch.
-
-    The square root of the variance of b-bit minwise hashing (Li and Konig 2010, theorem 2) over
-    512 / b minima.
-    """
+    """Standard error of a Jaccard index estimated from a 512-bit sketch: the square root of the
+    variance of b-bit minwise hashing (Li and Konig 2010, theorem 2) over 512 / b minima."""
     chance = 0.5**sketch_bits
     agreement = jaccard + (1.0 - jaccard) * chance
     variance = agreement * (1.0 - agreement) / (SKETCH_BITS // sketch_bits)
@@ -166,8 +161,8 @@ _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
 _BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
 _ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
 _FRAME, _FRAME_LEAST = 0.1, 4.0  # the same for lead and tail, without date lines and editors
-# A page with at least so many words and numerals, all of which the stored page has, is the same
-# report: the limits on its shares are a quarter larger, and its longest passage may be longer.
+# From this many words and numerals on, a page whose numerals are all held is the same report: its
+# limits of shares are a quarter larger, and its longest passage may be longer.
 _REPORT, _FIGURES = 250, 8
 _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 # A page of fewer than _TINY words must be held whole by a page of _LONGER or more shingles. The
@@ -179,16 +174,16 @@ _PLACED: Final = 8  # numerals whose places a sketch surely has, see signature/c
 # A page holds a stored one if the estimated share of the latter's shingles is at least _HELD with
 # one standard deviation added, and at least _SURELY_HELD with two subtracted.
 _HELD, _SURELY_HELD = 0.97, 0.8
-# Two pages of a host, the shorter with fewer than base.LONG shingles, are on one template if the
-# new one has words of its own and both have equally many shingles, or numbers that differ by up to
-# _SLOT while the new page lacks _REPLACED shingles of the stored one. From _FORM shingles on the
-# difference is at most _SLOT_OF_LONGER, as edits of longer pages are more often longer. So are two
-# pages that differ only at their beginning or end.
+# Two pages of a host, the shorter with fewer than base.LONG shingles, fill one template if the new
+# one has words of its own and both have equally many shingles, or numbers that differ by up to
+# _SLOT (from _FORM shingles on _SLOT_OF_LONGER, as edits of longer pages are longer) while the new
+# page lacks _REPLACED shingles of the stored one. So do two pages that differ only at their
+# beginning or end.
 _FORM, _SLOT, _SLOT_OF_LONGER, _REPLACED = 64, 4, 1, 3
 
 
 def most_lacking(threshold: float) -> float:
-    """Largest share of its shingles a duplicate may lack at a threshold, unless it is short."""
+    """Largest share of shingles that a duplicate may lack at a threshold, unless it is short."""
     return (1.0 - _SHARE) * (1.0 - threshold) / (1.0 - _DEFAULT)
 
 
@@ -221,7 +216,7 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 def _says_other_word(lacking: Any, more: Any) -> Any:
     """Whether a page's only news is one word, at two places or more, in place of another word or of
     two words (imposed and introduced became proposed), which may change the number of shingles by
-    one. At a single place one other word is as often a typing error as another fact."""
+    one. At a single place another word is as often a typing error as another fact."""
     return lacking > TRIPLE and abs(more) <= 1
 
 
@@ -259,7 +254,7 @@ def decide_by_evidence(
     :param words, numerals, title_words: numbers of words, numerals and words of the title
     :param host, title, exact, key: hashes of the page
     :returns: for each candidate the similarity, the estimated Jaccard index and number of common
-        shingles, the code of the reason, and whether the page holds nearly all the candidate says
+        shingles, the code of the reason, and whether the page holds nearly all shingles of it
     """
     count = candidates.size
     similarities, jaccards, apart = np.empty(count), np.empty(count), np.empty(count)
@@ -358,9 +353,8 @@ def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     :param key: 64-bit hash of the document key
     :param simhash: 64 bits
     :param bands: uint64[B]
-    :param anchors: uint64[a], distinct
-    :returns: words of :class:`.BucketKeys`, uint64[2 * (5 + B + a)] at most: if two anchors share a
-        bucket, only the first gets a key
+    :param anchors: uint64[a], distinct; of anchors that share a bucket only the first gets a key
+    :returns: words of :class:`.BucketKeys`, uint64[2 * (5 + B + a)] at most
     """
     words = np.empty(2 * (1 + len(SIMHASH_TABLES) + bands.size + anchors.size), np.uint64)
     at = np.uint64(0)

@@ -1,4 +1,4 @@
-"""Buckets: the keys under which tables hold a page, the neighbours found there, the records."""
+"""Buckets: the keys under which a page is filed in each table, and the neighbours found there."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MASK48 = (1 << SIMHASH_SUFFIX_BITS) - 1
 
 @attrs.frozen
 class BucketKey:
-    """The bucket that holds a page in one table, and the suffix of its record there.
+    """Bucket of a page in one table, and the suffix of its record there.
 
-    ``bucket`` is ``table << 16 | prefix``, ``suffix`` 48 bits of the rotated SimHash in a SimHash
-    table, 24 bits of the hash in others.
+    ``bucket`` is ``table << 16 | prefix``; ``suffix`` has 48 bits of the rotated SimHash in a
+    SimHash table, 24 bits of the hash in any other.
     """
 
     bucket: int
@@ -135,7 +135,7 @@ def rotate_left(value: int, bits: int) -> int:
 
 
 def hash_bucket_key(table: int, value: int) -> BucketKey:
-    """Bucket key of a 64-bit hash in a table without SimHashes: 16 bits prefix, 24 bits suffix."""
+    """Bucket key of a 64-bit hash outside the SimHash tables: 16 bits prefix, 24 bits suffix."""
     return BucketKey(table << 16 | value >> 48, value >> (48 - BAND_SUFFIX_BITS) & 0xFFFFFF)
 
 
@@ -154,7 +154,7 @@ def band_bucket_keys(bands: Iterable[int]) -> tuple[BucketKey, ...]:
 
 
 def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
-    """Bucket keys of the anchors, one each; of two anchors in one bucket the first counts."""
+    """Bucket keys of the anchors; of anchors that fall into one bucket only the first is kept."""
     found: dict[int, BucketKey] = {}
     for anchor in anchors:
         bucket_key = hash_bucket_key(ANCHOR_TABLES[int(anchor) >> 62], int(anchor) << 2 & _MASK64)
@@ -166,10 +166,7 @@ def keys_of_stored(
     content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
 ) -> tuple[BucketKey, ...]:
     """Bucket keys of a stored page, from its CONTENT[1] and the bucket keys of the page it matched.
-
-    CONTENT holds key and SimHash of the stored page, but neither bands nor anchors: their bucket
-    keys are taken from the other page.
-    """
+    CONTENT has key and SimHash, but neither bands nor anchors: those of the other page are used."""
     simhash = int(content["simhash"][0])
     others = [one for one in bucket_keys if one.table != KEY_TABLE]
     if simhash and any(one.table in SIMHASH_TABLES for one in others):
@@ -220,7 +217,7 @@ NON_SIMHASH_TABLES = ~sum(1 << table for table in SIMHASH_TABLES) & _MASK64  # a
 
 
 def united(one: Neighbours, other: Neighbours) -> Neighbours:
-    """Unite the neighbours of two replies and their tables; the counters start at 0."""
+    """Unite two sets of neighbours and their tables; the counters start at 0."""
     page_ids = np.union1d(one.page_ids, other.page_ids)
     tables = np.zeros(len(page_ids), np.uint64)
     for part in (one, other):
@@ -229,9 +226,8 @@ def united(one: Neighbours, other: Neighbours) -> Neighbours:
 
 
 def most_met(near: Neighbours, most: int) -> Neighbours:
-    """Select at most ``most`` neighbours, those found in most tables, then the oldest; ascending.
-
-    Pages found by their key come first, so that a flooded bucket can't hide an earlier version.
+    """Select the ``most`` neighbours found in most tables, the oldest first of equals; ascending.
+    Those with the page's own key are preferred, so a flooded bucket can't hide an earlier version.
     """
     if len(near) <= most:
         return near
@@ -240,14 +236,14 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     return near.chosen(np.sort(order[:most]))
 
 
-# Bytes of a full bucket: 95,325 SimHash records, which ordinary pages fill at 6 * 10^9. It bounds a
-# decision's time under a flood of pages crafted into one prefix; they are found by other tables.
+# Bytes of a full bucket: 95,325 SimHash records, as of 6 * 10^9 ordinary pages. The limit bounds
+# the time of a decision when pages are crafted into one prefix; other tables find them.
 BUCKET_LIMIT = 1 << 20
 FULL_BUCKET = BUCKET_LIMIT - SIMHASH_RECORD  # a longer bucket takes no SimHash record
 
 PAYLOAD_LIMIT = 1 << 16  # bytes
 
-# Longer addresses are cut: they only name a page in a verdict, the key table identifies it.
+# Longer addresses are cut: an address only names a page in a verdict, its key hash identifies it.
 ADDRESS_LIMIT = 4096
 
 

@@ -25,10 +25,10 @@ class Entry:
     """A page to be proposed to an index.
 
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
-    kept to name the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get a
-    record of it. ``payload`` is anything else a method keeps of a page, up to 65,536 bytes.
-    ``exact``: a stored page with the same size, SimHash, exact hash, figures and sketch settles the
-    decision, unless another page has the key of this one.
+    that names the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get its
+    records. ``payload`` is other data of the method, up to 65,536 bytes. ``exact``: a stored page
+    with the same size, SimHash, exact hash, figures and sketch settles the decision, unless another
+    page has the key of this one.
 
     :raises ValueError: the payload is too long
     """
@@ -59,11 +59,11 @@ class Claim:
 class Candidates:
     """Pages that an index finds for one page, all read at the same moment.
 
-    ``near``: their ids and tables; found by SimHashes within the distance in the SimHash tables, by
-    equal suffixes in all others. ``pages``: their page records, ascending; records of pages that
-    only SimHash tables found may be missing (``missing``). ``addresses`` and ``payloads``: as far
-    as they came with the reply. ``more``: there are more candidates than one reply holds; see
-    ``Index.candidates``. An exact copy that settles an entry may be the only candidate.
+    ``near``: their ids and tables; a SimHash table finds SimHashes within the distance, any other
+    table equal suffixes. ``pages``: their page records, ascending; those of pages found by SimHash
+    tables alone may be missing (``missing``). ``addresses`` and ``payloads``: those that came with
+    the reply. ``more``: there are more candidates than one reply holds; see ``Index.candidates``.
+    An exact copy that settles an entry may be the only candidate.
     """
 
     near: Neighbours = NO_NEIGHBOURS
@@ -87,10 +87,11 @@ NO_CANDIDATES = Candidates()
 class Claimed:
     """The claim of a page, with candidates that did not prevent it.
 
-    Only the SimHash tables found them, or the same process claimed them just before. The claim must
-    be released if one of them makes the page a duplicate. ``is_mutual``: they may have this page as
-    a candidate, too, whatever their ids. Of two similar pages that found each other, the one with
-    the greater id releases its claim; the other keeps its claim until the first is settled.
+    They were found by SimHash tables alone, or were claimed by the same process just before. The
+    claim must be released if one of them makes the page a duplicate. ``is_mutual``: they may have
+    this page as a candidate too, whatever their ids. Of two similar pages that found each other,
+    the one with the greater id releases its claim; the other keeps its claim until the first is
+    settled.
     """
 
     claim: Claim
@@ -100,13 +101,13 @@ class Claimed:
 
 @attrs.frozen(eq=False)
 class Known:
-    """Pages that a client has judged already, and that do not decide the page that it proposes.
+    """Candidates that the client has judged already, and that must not prevent the claim again.
 
-    ``pages``: their records as they were judged, in any order. Such a page prevents a claim again
-    if its id has other content by now (a server that lost its last second assigns ids twice), or
-    if it was judged as released and is alive now. ``wanted``: candidates whose page record the
-    client lacks; the reply holds it, even with a claim. ``upto``: all pages up to this id count as
-    known, after a flood of which only a part was judged.
+    ``pages``: their records as judged, in any order. Such a page prevents the claim after all if
+    its id has other content by now (a server that lost its last second assigns ids twice), or if it
+    was judged as released and is alive now. ``wanted``: candidates whose page record the client
+    lacks; the reply holds it, even with a claim. ``upto``: all pages up to this id count as known,
+    after a flood of which only a part was judged.
 
     :raises ValueError: more pages than :data:`MOST_KNOWN`
     """

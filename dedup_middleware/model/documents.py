@@ -74,14 +74,14 @@ class Document:
 class Match:
     """A stored page that was compared with a new one.
 
-    :param key: document key of the stored page; None when the index keeps no addresses
+    :param key: document key of the stored page; None if the index keeps no addresses
     :param number: its page id in the index
-    :param similarity: 0 to 1, by the method: the highest threshold at which a page is a duplicate
+    :param similarity: highest threshold at which the method calls the new page a duplicate, 0 to 1
     :param jaccard: estimated Jaccard index of the two sets of shingles, 0 to 1
     :param distance: Hamming distance of the SimHashes in bits, None if the new page has none
-    :param tables: names of the tables that found it
+    :param tables: names of the tables in which it was found
     :param shared: estimated number of common shingles, None if the method does not count them
-    :param figures: number of places where figures or names differ, None if they are not compared
+    :param figures: number of places with different figures or names, None if they are not compared
     :param rule: the rule of the method that decided, even if the reason is ``unchanged``
     """
 
@@ -103,11 +103,11 @@ class Verdict:
     ``outcome`` is one of ``new``, ``duplicate``, ``revisit`` (same key, nothing new in it),
     ``empty`` (nothing to compare) and ``unchecked`` (the index was unavailable, or a similar page
     pending for too long); ``reason`` is the short name of the rule that decided. ``nearest`` is the
-    most similar stored page that did not make a new page a duplicate; its key is None if it would
-    take another round trip. ``earlier`` holds the page ids of earlier versions of the page (reason
-    ``changed``); with ``DEDUP_VERSIONS = "replace"`` the index has forgotten them. ``previous`` is
-    the newest of these, compared with the page. ``supersedes`` names stored pages all of whose
-    words a new page holds, as a report holds the flash before it; see ``DEDUP_ON_FULLER``.
+    stored page most similar to a new page; its key is None if reading it would take another round
+    trip. ``earlier`` holds the page ids of earlier versions (reason ``changed``), which the index
+    has forgotten with ``DEDUP_VERSIONS = "replace"``; ``previous`` is the newest of them, compared
+    with the page. ``supersedes`` are stored pages whose words are all in this new page, as a full
+    report holds the flash before it; see ``DEDUP_ON_FULLER``.
     """
 
     key: str
@@ -124,12 +124,12 @@ class Verdict:
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether a stored page with another key already says what this one says."""
+        """Whether a stored page with another key has the content of this page."""
         return self.outcome == DUPLICATE
 
     @property
     def is_revisit(self) -> bool:
-        """Whether a page with this key is stored already and this one says nothing new."""
+        """Whether a page with this key is stored, and this one adds nothing to it."""
         return self.outcome == REVISIT
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class Verdict:
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as plain values, for items and JSON; the values of a missing match are None."""
+    """Convert a verdict to plain values for items and JSON; those of a missing match are None."""
     nearest = verdict.nearest
     return {
         "outcome": verdict.outcome,

@@ -1,4 +1,4 @@
-"""The fingerprint of a page: the values by which pages are compared."""
+"""Fingerprint of a page: the values by which pages are compared."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Wording:
     uint8[v] sort of each value (below 5 a numeral, see ``text/stamps.py``; 5 and 6 a word, see
     ``text/wording.py``); ``title``: uint64[t] title words of a short page; ``headline``: uint64[h]
     title words of any page with a host, ascending; ``titled``: number of words in that title modulo
-    8, with stop words and repetitions; ``word_hashes``: uint64[words] hash of each word, 0 for a
-    word that says who reported something, and when; ``begins``: uint8[words] whether a clause or
-    line begins at the word (1), whether it has a capital letter (2), and whether editors put it in
-    place of others (4); ``seeds``: uint64 two numbers with which shingles are hashed, and the
-    hashes of negations. The last two may be empty.
+    8, with stop words and repetitions; ``word_hashes``: uint64[words], 0 for a word that says who
+    reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
+    the word has a capital letter (2), editors put it in place of others (4); ``seeds``: uint64, the
+    two numbers that hash shingles, then the hashes of negations. ``begins`` and ``seeds`` may be
+    empty.
     """
 
     order: NDArray[np.uint64]
@@ -46,7 +46,7 @@ class Wording:
         return int(np.count_nonzero(self.sorts < _WORDS))
 
     def to_bytes(self) -> bytes:
-        """The wording as bytes, little-endian, for :meth:`from_bytes`."""
+        """Pack the wording, little-endian, for :meth:`from_bytes`."""
         arrays = [getattr(self, name) for name in _LAYOUT]
         sizes = np.array((self.words, self.titled, *map(len, arrays)), "<i8")
         return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays)))
@@ -55,7 +55,7 @@ class Wording:
     def from_bytes(cls, raw: bytes) -> Wording:
         """Unpack the bytes of :meth:`to_bytes`; no bytes give an empty wording.
 
-        :raises ValueError: these are other bytes
+        :raises ValueError: the bytes are not those of a wording
         """
         if not raw:
             return NO_WORDING
@@ -83,9 +83,9 @@ NO_WORDING = Wording(
 class Signature:
     """What an index keeps of a page for one method.
 
-    :param keys: pairs (group, 64-bit value): two pages are candidates of each other if they share
-        a value in one group. The high bits of a value differ first, so they can name a bucket.
-        Without keys a page has the candidates that all methods have in common.
+    :param keys: pairs (group, 64-bit value); pages that share a pair are candidates of each other.
+        Values must vary in their high bits, which name the bucket. A page without keys has only the
+        candidates that all methods have in common.
     :param payload: data for the comparison, little-endian; the method documents its layout
     """
 
@@ -101,14 +101,14 @@ class Fingerprint:
     uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
     the distinct shingles; ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
     and of the key, ``host`` and ``title`` keyed 16-bit hashes of the host and of the title's
-    letters, 0 if there is none. ``signature`` belongs to a method of the literature, if
-    ``DEDUP_METHOD`` names one and the page has something that it compares; if that method is a
-    SimHash, ``simhash`` is its value. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is what an index
-    keeps to compare the ``wording`` of other pages with, and ``anchors`` uint64[a] are hashes of
-    some clauses. ``volatile`` are the SimHash bits to flip in further probes (``DEDUP_PROBES``).
+    letters, 0 if there is none. ``signature`` is set if ``DEDUP_METHOD`` names a method of the
+    literature and the page has something that it compares; if that method is a SimHash, ``simhash``
+    is its value. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is compared with the ``wording`` of
+    later pages, and ``anchors`` uint64[a] are hashes of some clauses. ``volatile`` are the SimHash
+    bits to flip in further probes (``DEDUP_PROBES``).
 
-    ``minhash`` and ``sketch`` may be given as functions of nothing and of the minima, which are
-    called when the values are first read: an index with evidence keeps neither.
+    ``minhash`` and ``sketch`` may be given as functions, of nothing and of the minima, to be called
+    on first access: an index with evidence keeps neither.
     """
 
     key: str
@@ -147,7 +147,7 @@ class Fingerprint:
 
     @property
     def payload(self) -> bytes:
-        """The bytes that an index keeps of the page in addition to its CONTENT record."""
+        """The bytes that an index keeps of the page beside its CONTENT record."""
         return self.evidence if self.signature is None else self.signature.payload
 
     @property

@@ -46,8 +46,8 @@ def host_of(key: str) -> str:
 
 
 def in_a_line(key: str) -> str:
-    """Make a key fit for one line of the log: keys that pages choose may hold line ends, terminal
-    escape sequences or lone surrogates, and have any length.
+    """Escape and cut a key for one line of the log: keys that pages choose may hold line ends,
+    terminal escape sequences or lone surrogates, and have any length.
 
     >>> print(in_a_line("https://a.example/1\\n\\x1b[2J"))
     https://a.example/1\\n\\x1b[2J

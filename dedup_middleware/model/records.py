@@ -1,12 +1,12 @@
-"""The bytes an index keeps: bucket records and page records.
+"""Binary layout of an index: bucket records and page records.
 
 A **bucket** is an append-only byte string of records of one width, each ``page id (5) | suffix``.
-The first 16 bits of a hash, its prefix, name the bucket; the suffix are the bits that follow:
+The first 16 bits of a hash, its prefix, name the bucket; the suffix holds the bits that follow:
 
-* *SimHash records* (the four SimHash tables), 11 bytes: the other 48 bits of the rotated SimHash,
-  so that prefix and suffix are all of it
-* *band records* (all other tables), 8 bytes: the next 24 bits of the 64-bit hash, so that equal
-  prefix and suffix mean 40 equal bits
+* *SimHash records* (the four SimHash tables), 11 bytes: the remaining 48 bits of the rotated
+  SimHash, so prefix and suffix together are the whole value
+* *band records* (all other tables), 8 bytes: the next 24 bits of the 64-bit hash, so equal prefix
+  and suffix mean 40 equal bits
 
 All integers are little-endian. A **page record** is enough to judge a page without its text.
 """
@@ -38,7 +38,7 @@ class State(IntEnum):
     RELEASED = 3  # not stored after all, or forgotten
 
 
-# The part of a page record that is computed from the page; an index keeps all fields or some.
+# The fields of a page record that are computed from the page; an index may keep only some.
 CONTENT = np.dtype(
     [
         ("size", "<u4"),  # distinct shingles
@@ -59,8 +59,8 @@ class PageRecords:
     """Page records, in the order in which they were requested.
 
     ``page_ids``: uint64[n]; ``content``: CONTENT[n]; ``states``: uint8[n] of :class:`State`,
-    RELEASED also for a pending page whose lease has run out by the index's own clock; ``times``:
-    uint32[n], time of the commit by the same clock in seconds since 1970, 0 if not committed.
+    RELEASED also for a pending page whose lease has run out; ``times``: uint32[n], time of the
+    commit in seconds since 1970, 0 if not committed. Leases and times go by the index's own clock.
     """
 
     page_ids: NDArray[np.uint64]
@@ -105,8 +105,8 @@ def joined(parts: Sequence[PageRecords]) -> PageRecords:
 def split_stamps(stamps: NDArray[np.uint32]) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
     """Split stamps of pages into states and times.
 
-    A stamp is the second of the commit, or a :class:`State` other than COMMITTED: only committed
-    pages have a time, and no page was committed in 1970.
+    A stamp is the commit time of a committed page in seconds, else its :class:`State`; no page was
+    committed in 1970.
 
     >>> states, times = split_stamps(np.array([0, 1, 3, 1_700_000_000], np.uint32))
     >>> states.tolist(), times.tolist()
@@ -132,7 +132,7 @@ def joined_records(generations: Sequence[bytes], width: int) -> bytes:
 
 
 def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Page ids of the records in a bucket; an incomplete last record is left out.
+    """Page ids of the records in a bucket; an incomplete last record is ignored.
 
     >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)
@@ -141,7 +141,7 @@ def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
 
 
 def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
-    """Suffixes of the records in a bucket; an incomplete last record is left out.
+    """Suffixes of the records in a bucket; an incomplete last record is ignored.
 
     >>> hex(suffixes_of(bytes.fromhex("0700000000aabbcc"), BAND_RECORD)[0])
     '0xccbbaa'

@@ -123,10 +123,8 @@ class Action:
             )
 
     async def _announce(self, item: Any, verdict: Verdict, *, dropped: bool) -> None:
-        """Start a task that calls the receivers of ``dedup_duplicate``, if there is a match.
-
-        Waits only while :data:`MAX_RUNNING` earlier tasks have not ended.
-        """
+        """Start a task that calls the receivers of ``dedup_duplicate``, if there is a match; waits
+        while :data:`MAX_RUNNING` earlier tasks have not ended."""
         kind, match = verdict.outcome, verdict.match
         if kind not in (DUPLICATE, REVISIT) or match is None:
             kind, match = "near", near_match(verdict)
@@ -183,11 +181,8 @@ class Action:
             self._closing = asyncio.ensure_future(self._close_spider(engine))
 
     async def _close_spider(self, engine: ExecutionEngine) -> None:
-        """Close the spider.
-
-        Scrapy (2.18, 2.19) checks whether all items are through when a response is done, but not
-        when an item of ``start()`` is: if that is the last item, it would wait for ever.
-        """
+        """Close the spider, even if its last item came from ``start()``: Scrapy (2.18, 2.19) checks
+        whether all items are through only when a response is done, and would wait for ever."""
         closing = asyncio.ensure_future(engine.close_spider_async(reason="dedup_index_unavailable"))
         idle = 0  # consecutive checks that found nothing to wait for
         while not closing.done():

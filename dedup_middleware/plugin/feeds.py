@@ -1,5 +1,7 @@
-"""Checks that pages which the index calls stored are in Scrapy's feeds (``FEEDS``), and that no
-pipeline failed when it was closed: some pipelines store all their items only then."""
+"""Checks that pages which the index calls stored are in Scrapy's feeds (``FEEDS``).
+
+Also checks that no pipeline failed when it was closed: some store all their items only then.
+"""
 
 from __future__ import annotations
 
@@ -92,8 +94,8 @@ class Feeds:
     def exported(self, item: Any) -> Exported:
         """Find out how the feeds have handled an item that is through the pipelines.
 
-        Call it for each signal ``item_scraped``, before anything is awaited: the exporter was
-        connected earlier, as all extensions are, and has just handled the same signal.
+        Call it for each signal ``item_scraped``, before anything is awaited: the exporter,
+        connected earlier like all extensions, has just handled the same signal.
         """
         if self._exporter is None:
             return Exported()
@@ -181,9 +183,7 @@ class Feeds:
 
     async def _engine_stopped(self) -> None:
         """Log an error if a feed could not be stored, and forget the pages that nothing else has.
-
-        Feeds are stored when the pipelines are closed: the index calls the pages stored by then.
-        """
+        Feeds are stored when the pipelines are closed: the index calls the pages stored by then."""
         # A user's own exporter may close slots without a signal.
         for one in [one for one in self._not_stored.values() if one.was_stored]:
             if not one.has_failed:
@@ -275,8 +275,10 @@ def _exporter_of(crawler: Crawler) -> FeedExporter | None:
 
 
 def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
-    """Whether something besides the feeds may store items: a later pipeline, a subclass of the
-    plugin's own, or an extension that gets each item, as on Scrapy Cloud.
+    """Whether something besides the feeds may store items.
+
+    That may be a later pipeline, a subclass of the plugin's own, or an extension that gets each
+    item, as on Scrapy Cloud.
 
     :param own: the plugin's own class of pipelines
     """

@@ -2,14 +2,14 @@
 
 A slot writes one file; a feed in batches has one slot after the other.
 
-A process that is killed while it writes leaves a part of a row in a file on this machine, and so
-does a full disk. A row appended to it could not be read, although the index would call it stored.
-So the next row begins on a new line.
+A process that is killed while it writes, or a full disk, leaves a part of a row in a file on this
+machine. A row appended to it could not be read, although the index would call it stored, so the
+next row begins on a new line.
 
 Neither the signal of a slot's end nor its task tells whether its file was stored, and Scrapy's
-stats count by kind of storage. So the method ``store`` of each storage is wrapped. It still returns
-a Deferred or None as before, since others may call it, too. Several slots may share a storage, even
-slots of several crawls in one process; it is wrapped once.
+stats count by kind of storage. So the method ``store`` of each storage is wrapped, once, although
+several slots may share it, even slots of several crawls in one process. It still returns a Deferred
+or None as before, since others may call it, too.
 """
 
 from __future__ import annotations
@@ -72,10 +72,8 @@ class WatchedSlot:
             self._watch_writes()
 
     def has_taken(self) -> bool:
-        """Whether the slot has taken an item since the last call; if so, call :meth:`flush`.
-
-        A slot that has written but counted no item has failed with it; :meth:`begin_row` is called.
-        """
+        """Whether the slot has taken an item since the last call; if so, call :meth:`flush`. A slot
+        that has written but counted no item has failed with it; :meth:`begin_row` is called."""
         before, self._count = self._count, self.slot.itemcount
         if self._count != before:
             self.is_stored = False
@@ -85,10 +83,8 @@ class WatchedSlot:
         return False
 
     def begin_row(self) -> None:
-        """End a cut line in a file of JSON lines or CSV, so that the next row begins a line.
-
-        Call it before the slot opens its file, and when it may have failed with an item.
-        """
+        """End a cut line in a file of JSON lines or CSV, so that the next row begins a line. Call
+        it before the slot opens its file, and when it may have failed with an item."""
         try:
             self._end_line()
         except Exception:  # Scrapy logs it when it writes; or a class is the user's own
@@ -166,9 +162,8 @@ class WatchedSlot:
         return True
 
     def _watch_writes(self) -> None:
-        """Notice a write that fails halfway, in a file that can't be read past the missing piece.
-
-        The disk may be full, or a field can't be written to XML. A compressed file is lost then,
+        """Notice a write that fails halfway, in a file that can't be read past the missing piece:
+        the disk may be full, or a field can't be written to XML. A compressed file is lost then,
         with the rows of other items, and so is everything after a cut row of pickles, JSON or XML.
         """
         slot, start = self.slot, self.slot.start_exporting
@@ -225,10 +220,7 @@ def _ends_within_line(path: Path) -> bool:
 
 
 class _Store:
-    """Replaces the method ``store`` of a storage, and notes its result in the slots.
-
-    :param store: the storage's own method
-    """
+    """Replaces the method ``store`` of a storage, and notes its result in the slots."""
 
     def __init__(self, store: Callable[[IO[bytes]], Any]) -> None:
         self._store = store

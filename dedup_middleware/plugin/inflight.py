@@ -230,11 +230,9 @@ class InFlight:
         return [one for same in self._objects.values() for one in same if one.is_lost]
 
     def _suspects(self, item: Any, *, stored: bool) -> list[ItemInFlight]:
-        """Items that a signal without a link may be about.
-
-        A stored item has entered, so it may be any item without a link. An item that is not stored
-        may have been dropped by an earlier pipeline, so only items with the same page are returned.
-        """
+        """Items that a signal without a link may be about: if stored, any item without a link; else
+        only those with the same page, since an earlier pipeline may have dropped an item that never
+        entered."""
         lost = self._all_lost()
         if stored or not lost:
             return lost

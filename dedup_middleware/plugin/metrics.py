@@ -125,8 +125,8 @@ class Exporter:
     def start(self) -> None:
         """Open the port, or share it with a crawl of this process that has opened it.
 
-        A failure is logged as a warning, and the crawl goes on. Blocks for up to half a second
-        while another crawl closes the port.
+        A failure is logged as a warning. Blocks for up to half a second while another crawl closes
+        the port.
         """
         try:
             with _servers_lock:
@@ -154,10 +154,7 @@ class Exporter:
 
 
 class _Server:
-    """One open port and the crawls that it serves.
-
-    :raises OSError: the port can't be opened
-    """
+    """One open port and the crawls that it serves; OSError: the port can't be opened."""
 
     def __init__(self, host: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, start_http_server

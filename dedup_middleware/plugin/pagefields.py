@@ -77,10 +77,8 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
 
 
 def _key_of(value: Any) -> str:
-    """The key in a field; "" if that names nothing, as the empty list of a selector.
-
-    Otherwise all such pages would be versions of one page.
-    """
+    """The key in a field; "" if that names nothing, as the empty list of a selector: otherwise all
+    such pages would be versions of one page."""
     if _names_nothing(value):
         return ""
     if _is_texts(value) and len(value) == 1:
@@ -112,8 +110,8 @@ def _text_or_empty(value: Any) -> str:
 def document_of(fields: PageFields) -> Document | None:
     """Make the document, with a hash of its content as key if it has none; None if it has neither.
 
-    If there is HTML, a text without letters and digits is ignored, such as a dash or an invisible
-    character that a selector has found.
+    Beside HTML, a text without letters and digits is ignored: a dash or an invisible character that
+    a selector has found.
     """
     text, html = fields.text, fields.html
     has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())

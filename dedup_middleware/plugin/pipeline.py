@@ -247,10 +247,8 @@ class DedupPipeline:
 
     async def _late_items(self) -> None:
         """Wait for items that other pipelines send while all are closed at the same time, and for
-        items that are being decided (`scrapy parse --pipelines` does not wait for them).
-
-        If the index were closed first, their claims could not be settled.
-        """
+        items that are being decided (`scrapy parse --pipelines` does not wait for them). If the
+        index were closed first, their claims could not be settled."""
         ends = time.monotonic() + _LATE_ITEMS
         await asyncio.sleep(0)  # so that all pipelines have begun to close
         try:
@@ -313,7 +311,6 @@ class DedupPipeline:
             return page, None
 
     def _read(self, item: Any) -> PageFields | None:
-        """Return the page in an item; None for an object that is no item."""
         if not ItemAdapter.is_item(item):
             return None
         names = self._classes.of(type(item)) or self._classes.general

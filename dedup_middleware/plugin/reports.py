@@ -1,5 +1,5 @@
-"""Reports of the pipeline: counts and percentiles in the crawl's stats, a log line of them at
-intervals, its errors and warnings, and the exit code."""
+"""Reports of a crawl: counts and percentiles in its stats, a log line at intervals, errors and
+warnings, and the exit code."""
 
 from __future__ import annotations
 
@@ -201,10 +201,8 @@ CALLS = frozenset(
 
 
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:
-    """Wrap an index so that ``count`` gets its calls, round trips and compared SimHash records.
-
-    The index's calls to itself are not counted. Calls may share a round trip, or need several.
-    """
+    """Wrap an index so that ``count`` gets its calls (not those to itself), round trips and
+    compared SimHash records. Calls may share a round trip, or need several."""
     index.watch_round_trips(lambda: count("index/round-trips", 1))
     index.watch_scans(lambda records: count("index/scanned", records))
     return cast("Index", _Counted(index, count))

@@ -1,6 +1,6 @@
 """Carries ``dedup_skip`` and ``dedup_key`` from the meta of a request to the items of its page.
 
-A pipeline does not get the response of an item. So a spider middleware makes a note for each item
+A pipeline does not get the response of an item, so a spider middleware makes a note for each item
 that a callback yields, and the pipeline looks it up by the item's identity.
 """
 

@@ -2,7 +2,7 @@
 
 They are written as LLVM vectors of a fixed width, because LLVM's loop vectoriser fills only half of
 a register on many processors, and does not vectorise loops that keep several minima or look for a
-few hits. LLVM splits the vectors into registers of the processor, so results are equal everywhere.
+few hits. LLVM splits the vectors into the processor's registers, so results are equal everywhere.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _AHEAD = 256
 
 
 def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Callable[_P, Any]]:
-    """Decorator that makes a numba intrinsic of a function that emits its LLVM code.
+    """Decorator that turns a function that emits LLVM code into a numba intrinsic.
 
-    The function is called with LLVM's builder and the arguments: arrays as numba's structures with
-    ``data`` and ``nitems``, and 64-bit values.
+    The function gets LLVM's builder and the arguments: arrays as numba's structures with ``data``
+    and ``nitems``, and 64-bit values.
 
     :param result: type that the intrinsic returns: uint64, boolean, or void for nothing
     """
@@ -128,10 +128,8 @@ def load_word(builder: Any, array: Any, byte: Any) -> Any:
 
 @operation("uint64")
 def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
-    """Mask whose bit j tells if ``array[start + j]`` is within the distance; 1 to 8 words.
-
-    Words from ``start + count`` on are not read.
-    """
+    """Mask whose bit j tells if ``array[start + j]`` is within the distance; only the ``count`` (1
+    to 8) words are read."""
     codes = _load_some(builder, builder.gep(array.data, [start]), count)
     near = _within(builder, codes, query, distance)
     return builder.and_(near, _lowest(builder, count))
@@ -139,10 +137,8 @@ def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, dis
 
 @operation("uint64")
 def near_records8(builder: Any, array: Any, byte: Any, query: Any, distance: Any) -> Any:
-    """Mask whose bit j tells if the suffix of record j is within the distance, j in 0..7.
-
-    The first of the eight records begins at ``byte`` of the array.
-    """
+    """Mask whose bit j tells if the suffix of record j is within the distance, j in 0..7; the first
+    record begins at ``byte`` of the array."""
     first = builder.gep(_bytes(builder, array), [byte])
     codes = _suffixes(builder, first, [_I64(RECORD * lane) for lane in range(LANES64)])
     return _within(builder, codes, query, distance)
@@ -166,7 +162,8 @@ def near_records(builder: Any, array: Any, byte: Any, count: Any, query: Any, di
 def near_mask64(builder: Any, array: Any, start: Any, query: Any, distance: Any) -> Any:
     """Mask whose bit j tells if ``array[start + j]`` is within the distance, j in 0..63.
 
-    The bits are gathered only if one is set: hits are rare, gathering a third of the cost.
+    The bits are gathered only if one is set: gathering takes a third of the time, and hits are
+    rare.
     """
     query = _splat(builder, query, LANES64)
     bound = _splat(builder, distance, LANES64)
@@ -192,7 +189,7 @@ def share_word64(builder: Any, array: Any, start: Any, query: Any) -> Any:
     """Whether any of ``array[start:start + 64]`` equals the query in one of its four 16-bit words.
 
     Codes that differ in at most three bits do (pigeonhole principle), random ones once in 16,384.
-    It takes one comparison instruction for eight codes, a ninth of the cost of Hamming distances.
+    One comparison instruction for eight codes costs a ninth of their Hamming distances.
     """
     lanes = 4 * LANES64
     query = builder.bitcast(_splat(builder, query, LANES64), ir.VectorType(_I16, lanes))
@@ -218,11 +215,9 @@ def _within(builder: Any, codes: Any, query: Any, distance: Any) -> Any:
 
 
 def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
-    """Suffixes of eight records, one in each 64-bit lane.
-
-    Each lane is loaded from the last eight bytes of its record, so that nothing behind the record
-    is read; single loads and inserts are faster than the gather instruction on most processors.
-    """
+    """Suffixes of eight records, one in each 64-bit lane. Each is loaded from the last eight bytes
+    of its record, so no byte behind it is read; single loads and inserts are faster than the gather
+    instruction on most processors."""
     vector = ir.VectorType(_I64, LANES64)
     codes = ir.Constant(vector, ir.Undefined)
     for lane, place in enumerate(places):
@@ -234,7 +229,6 @@ def _suffixes(builder: Any, first: Any, places: list[Any]) -> Any:
 
 
 def _lowest(builder: Any, count: Any) -> Any:
-    """Mask of the lowest ``count`` bits, 1..8."""
     return builder.lshr(_I64(0xFF), builder.sub(_I64(LANES64), count))
 
 
@@ -276,10 +270,10 @@ def bits_lacking(builder: Any, array: Any, own: Any, other: Any) -> Any:
 def differing_groups(
     builder: Any, array: Any, byte: Any, query: Any, bits: Any, lowest: Any
 ) -> Any:
-    """Number of groups of ``bits`` bits in which two codes of 512 bits differ.
+    """Number of groups of ``bits`` bits (1, 2, 4 or 8) in which two codes of 512 bits differ.
 
     One code begins at ``byte`` of the array, which need not be aligned, the other is ``query[:8]``.
-    ``bits`` is 1, 2, 4 or 8, and ``lowest`` a word with the lowest bit of each group set.
+    ``lowest`` is a word with the lowest bit of each group set.
     """
     row = _load(builder, builder.gep(_bytes(builder, array), [byte]), _I64, LANES64)
     row.align = 1
@@ -297,8 +291,7 @@ def differing_groups(
 def minima64(builder: Any, hashes: Any, factors: Any, offsets: Any, start: Any, out: Any) -> None:
     """Write the minima of ``factor * hash + offset mod 2**32`` over all hashes for 64 permutations.
 
-    Permutations and minima have the indexes ``start .. start + 63``. The minima stay in registers
-    during the loop over the hashes.
+    Permutations and minima have the indexes ``start .. start + 63``. All minima stay in registers.
     """
     factors, offsets, target = (builder.gep(p.data, [start]) for p in (factors, offsets, out))
     vector = ir.VectorType(_I32, LANES32)

@@ -6,12 +6,12 @@ names, and the figures a second time (see :mod:`dedup_middleware.text.places`). 
 places that they share (a bottom-k sketch, E. Cohen and H. Kaplan, PODC 2007).
 
 A clause has two hashes, of its words and of its turn (its negations and opposites, see
-:mod:`dedup_middleware.text.clauses`). The hash of the words assigns the clause to one of 12 parts.
-For each part the sketch keeps a 16-bit sum of the hashes of words, and an 8-bit sum, over the
-clauses with a turn, of a hash of words and turn. If two pages have the same clauses in a part, the
-first sums are equal, and the second ones differ if either page has a clause that says the opposite.
-A clause that only one page has changes the first sum, so the part is not compared: an added
-sentence with a negation is no conflict.
+:mod:`dedup_middleware.text.clauses`). The hash of the words assigns it to one of 12 parts. For each
+part the sketch has a 16-bit sum of the hashes of words, and an 8-bit sum, over the clauses with a
+turn, of a hash of words and turn. If two pages have the same clauses in a part, the first sums are
+equal, and the second ones differ if a clause of one says the opposite in the other. A clause that
+only one page has changes the first sum, so the part is not compared: an added sentence with a
+negation is no conflict.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _entry(sketch: Word, i: Word) -> Word:
 
 @subkernel
 def _known(sketch: Word) -> Word:
-    """Limit below which a sketch has all places: a full one may lack entries of its last place."""
+    """First place of which a sketch may lack entries: a full one may lack some of its last."""
     last = _entry(sketch, ENTRIES - 1)
     return (last >> 8) if last != _FREE else np.int64(1 << 16)
 
@@ -134,8 +134,8 @@ def conflicts(a: Word, b: Word) -> Word:
     A place differs if each sketch has a value there that the other lacks. Places are counted up to
     the last one that both sketches surely have in full. A name counts as a figure does, unless both
     pages have one of the two names in another place too: then one mention was edited. Each figure
-    has two entries: differences of the first and of the second ones are counted apart, and the
-    larger number is returned.
+    has two entries: the first and the second ones are counted apart, and the larger number is
+    returned.
     """
     known = min(_known(a), _known(b))
     firsts, names, seconds, i, j = 0, 0, 0, 0, 0

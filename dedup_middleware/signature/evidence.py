@@ -1,18 +1,18 @@
-"""Evidence of a stored page: it tells which words of another page are new, and where they stand.
+"""Evidence of a stored page: shows which words of another page are new, and where they are.
 
 Evidence is a ribbon filter (:mod:`.ribbon`) of the hashes of the page's shingles and numerals and,
 if the page is short, of its words and those of its title. Each shingle of another page is looked up
-in it: the words that are in no common shingle are new. This works however long the stored page is.
+in it: words in no common shingle are new, however long the stored page is.
 
-A filter reports 6 % of the shingles that a page lacks as held (false positives). A shingle
-therefore counts as common only if a shingle that continues it is common too: the one next to it, or
-the one that begins just behind its words or ends just before them. Numerals are entered twice,
-which lowers their rate of false positives to .4 %.
+A filter reports 6 % of the shingles that a page lacks as held (false positives). A shingle is
+therefore trusted only if one that continues it is common too: its neighbour, or the one that begins
+just behind its words or ends just before them. Numerals are entered twice, which lowers their rate
+of false positives to .4 %.
 
-The bytes: a head, then the filter, then words of the title if :func:`.with_title` adds them. The
-head has the level of sampling (of a page of more than 8,192 shingles one in 2, 4, 8, ... is
-entered, chosen by its hash) and three flags: words of a short page's title are in the filter; words
-of the title stand behind it; the page has years.
+The bytes: a head, the filter, and the title words that :func:`.with_title` may add. The head has
+the level of sampling (of a page of more than 8,192 shingles one in 2, 4, 8, ... is entered, chosen
+by its hash) and three flags: words of a short page's title are in the filter; title words follow
+the filter; the page has years.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 ) = range(14)
 COLUMNS: Final = 14
 MOST: Final = 8192  # shingles of a page that are entered
-LEAD: Final = 16  # words at the beginning of a page that may say where it comes from, and
-TAIL: Final = 10  # words at its end; fewer of a short page
-TITLED: Final = 24  # words; the title of a page with at least so many is not entered
-FRAME: Final = 6  # lead and tail have at most one in so many of the page's words
-_STAMPED: Final = 60  # words; in lead and tail of such a page a time stamp is ignored
+LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
+TAIL: Final = 10  # most words at its end that may do so
+TITLED: Final = 24  # words; the title of a page is entered only if its text has fewer
+FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
+_STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # flag of a new word that is a numeral
 _TITLED: Final = np.uint8(0x40)  # flag of the head: words of the title are in the filter
@@ -99,9 +99,9 @@ _R32I: Final = types.Array(types.int32, 1, readonly=True)
 
 
 def make_evidence(wording: Wording) -> bytes:
-    """The evidence of a page; empty if the page has more than ``MOST`` values.
+    """Make the evidence of a page; empty if the page has more than ``MOST`` values.
 
-    Such a page would take too much of an index; only an equal text is a copy of it.
+    Such a page would take too much of an index; only an equal text is then a copy of it.
     """
     if len(wording.values) > MOST:
         return b""
@@ -116,15 +116,15 @@ def make_evidence(wording: Wording) -> bytes:
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     """Compare the wording of a page with the evidence of n others; int64[n, 14].
 
-    The columns count, for the page and one of the others ("halves" means that a word counts 2):
+    The columns count, for the page and one of the others ("in halves": a word counts 2):
 
     * ``COMMON``: shingles that the other page holds
     * ``NEW``: new words between lead and tail, in halves, without numerals of a date line or time
       stamp. There is a lead only if the first word is new, and a tail only if the last one is
     * ``LONGEST``: length of the longest passage of mostly new words there, in halves: a new word
-      that the page also says where the other page holds it counts half, and a common shingle that
-      another one continues takes one word off; at least three quarters of the length with each new
-      word counted whole. A passage that ends in the tail counts two thirds
+      that the page also says in a common shingle counts half, and a common shingle that another one
+      continues cancels one word; at least three quarters of the length with each new word counted
+      whole. A passage that ends in the tail counts two thirds
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
       credits, or of the line at the end that names the editor are never counted
     * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere
@@ -137,20 +137,19 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       common shingles or in common shingles only
     * ``LONGEST_OF_ALL``: as ``LONGEST`` for passages anywhere in the page: one that begins in the
       lead or ends in the tail counts whole, less two words at the very beginning or end
-    * ``EXCHANGED``: passages that have changed places inside their clauses (each follows words that
-      another one of them follows in the other page), names that have, and negations that one page
-      has and the other lacks
+    * ``EXCHANGED``: passages and names that have changed places inside their clauses, and negations
+      that only one of the pages has (see :mod:`.exchanged`)
     * ``RENAMED``: how often the page says a name in place of something else; the maximum over the
       names that the other page hardly says
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other page has
-      nowhere, between words that follow each other there; ``NEW_VALUES`` leaves them out
+      nowhere, between words that are adjacent there; ``NEW_VALUES`` leaves them out
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
       words that both pages have; -1 if editors put that word in place of others without saying
       more, or if it is a name; 0 where names can't be told by their capitals
 
     If the other page is short its words are known, and a shingle with a word that it lacks is never
     common. If fewer than half of the page's words are distinct, each new word counts whole, and a
-    common shingle takes half a word off. Without evidence, or with evidence of an impossible size,
+    common shingle cancels half a word. Without evidence, or with evidence of an impossible size,
     everything is new.
     """
     ends = list(accumulate(map(len, evidence), initial=0))
@@ -164,10 +163,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 
 @kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
-    """The evidence of a page with at most `MOST` values; uint8[bytes]. `title` is entered.
-
-    More than `MOST` shingles must be distinct: repeats would make the sample smaller.
-    """
+    """Make the evidence of a page with at most `MOST` values, uint8[bytes]. Words of `title` are
+    entered. More than `MOST` shingles must be distinct, or the sample is smaller than need be."""
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
         level += 1
@@ -201,7 +198,7 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
 
 @subkernel
 def _knows_words(values: Any, sorts: Any, data: Any, start: Any, size: Any) -> Any:
-    """Whether the words of the other page were entered: it holds most words of this short page."""
+    """Whether the other page's words were entered: most words of this short page are held."""
     words, held = 0, 0
     for i in range(values.size):
         if sorts[i] >= NAME:
@@ -242,7 +239,7 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 @subkernel
 def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
-    """Whether the date line has this numeral, too: the text may repeat the day of the report."""
+    """Whether the date line has this numeral too: the text may repeat the day of the report."""
     said = False
     for i in range(values.size):
         said |= sorts[i] == DATED and values[i] == value
@@ -272,7 +269,7 @@ def _count_values(
     for i in range(values.size):
         word = np.int64(positions[i])
         inside = lead <= word < tail
-        # A year is no news if the other page has none; one that replaces another is.
+        # A year counts only if the other page has years, so that it may replace one of them.
         added = sorts[i] == YEAR and not head & _YEARS
         if sorts[i] == DATED or added:
             continue

@@ -1,18 +1,17 @@
-"""Passages, names and negations of a page that have changed places inside their clauses.
+"""Finds edits of a few words that change what a page says: exchanged passages, names, negations.
 
-A **joint** is a place where a clause goes on with other words than in the stored page: the shingle
-across it is not in the stored page, the one behind it is. For each pair of joints the filter of the
-stored page is asked if the passage behind one of them follows the words before the other. If the
-answers form a circle, passages have changed places: two regions of a forecast have exchanged their
-weather, say. Clauses and lines in another order have no joint inside a clause, and words that were
-inserted or deleted form no circle.
+A **joint** is a place inside a clause where the page goes on with other words than the stored page,
+which lacks the shingle across the joint and has the one behind it. For each pair of joints the
+filter is asked whether the stored page has the passage behind one of them after the words before
+the other. A circle of such joints means that passages have changed places: two regions of a
+forecast have exchanged their weather, say. Clauses and lines in another order have no joint inside
+a clause, and inserted or deleted words form no circle.
 
 New words between common ones replace something. A name that does so twice is another subject:
 another town, firm or person. Two names that replace each other have changed places (which of two
 teams beat the other). A negation that was inserted, or that the filter has between two words of the
-page, denies what the other page says, whatever else was edited.
-
-If a single word is all that is new in a page, it may be what was corrected (imposed, proposed).
+page, denies what the other page says, whatever else was edited. If a single word is all that is
+new, it may be what was corrected (imposed, proposed).
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from dedup_middleware.text.wording import NO_NEWS
 TRIPLE: Final = 3  # words of a shingle, except in texts of few distinct words
 _JOINTS: Final = 32  # a page with more joints is not examined for exchanged passages
 _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the words between
-# Index of the first negation in `Wording.seeds`, and how many of them are looked up in the filter:
-# only the commonest, as each is held by mistake at one place in 4,096.
+# Index of the first negation in `Wording.seeds`, and how many are looked up in the filter: only the
+# commonest, as each is a false positive at one place in 4,096.
 _NEGATIONS, _ASKED = 2, 3
 
 
@@ -40,7 +39,7 @@ _NEGATIONS, _ASKED = 2, 3
 def _continues(
     word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, a: Any, b: Any
 ) -> Any:
-    """Whether the words behind `b` follow those up to `a` in the other page, judged by shingles."""
+    """Whether the other page has the words behind `b` after those up to `a`, by two shingles."""
     base = seeds[0]
     two, one = word_hashes[a - 1], word_hashes[a]
     then, last = word_hashes[b + 1], word_hashes[b + 2]
@@ -53,7 +52,7 @@ def _continues(
 
 @subkernel
 def _end_of_new(common: Any, word: Any, most: Any) -> Any:
-    """The last of up to `most` words in no common shingle that begin at `word` and stand between
+    """The last of up to `most` words from `word` on that are in no common shingle and stand between
     words in common shingles; -1 if there is no such row of words."""
     if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
         for last in range(word, min(word + most, common.size - 1)):
@@ -77,9 +76,9 @@ def is_put_in(
     last: Any,
 ) -> Any:  # fmt: skip
     """Whether the words from `first` to `last`, or up to three new words around them, were
-    inserted: the words before and behind them follow each other in the other page. They must not
-    do so in this page, too, or the other page may say those, and something else here (`Flower
-    show` above `Flower show 2031`)."""
+    inserted: the other page has the words before and behind them side by side. If this page has
+    those side by side elsewhere, too, nothing was inserted: the other page may say that, and
+    something else here (`Flower show` above `Flower show 2031`)."""
     before, behind = first - 1, last
     inside = before > 0 and behind < word_hashes.size - TRIPLE + 1
     found = inside and _continues(word_hashes, seeds, data, start, size, before, behind)
@@ -115,8 +114,8 @@ def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any
 def count_exchanged(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Count passages that have changed places: joints on a circle, where in the other page the
-    words before each are followed by the passage behind the next."""
+    """Count passages that have changed places: joints on a circle, on which the other page has the
+    passage behind each joint after the words before another."""
     joints = np.empty(_JOINTS, np.int32)
     count = _find_joints(common, word_hashes, begins, joints)
     if count <= 1:
@@ -128,7 +127,7 @@ def count_exchanged(
                 follows[i, k] = np.uint8(1)
     left, before = np.ones(count, np.uint8), count + 1
     exchanged = count
-    while exchanged < before:  # what leads nowhere, or from nowhere, is on no circle
+    while exchanged < before:  # joints that lead nowhere, or that none leads to, are on no circle
         before, exchanged = exchanged, 0
         for i in range(count):
             out, into = np.uint8(0), np.uint8(0)
@@ -145,9 +144,9 @@ def count_renamed(
     common: Any, firsts: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any,
     size: Any,
 ) -> Any:  # fmt: skip
-    """How often a page says a name, alone or with one more word, in place of something else,
-    less how often it says that name as the other page does; the maximum over all names, which
-    are words that it never writes without a capital letter."""
+    """How often a page says a name, alone or with one more word, in place of something else, less
+    how often it says that name where the other page does; the maximum over all names, which are
+    words that it never writes without a capital letter."""
     times, alone = np.zeros(word_hashes.size, np.int64), np.zeros(word_hashes.size, np.uint8)
     for word in range(TRIPLE, common.size):
         name = firsts[word]
@@ -219,9 +218,9 @@ def count_swapped(
 def count_denied(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Count places where one page has a negation and the other page nothing. A negation in place
-    of another word does not count (would not say, declined to say), nor does one where a new
-    clause may begin because others were left out."""
+    """Count places where one page has a negation and the other nothing. A negation in place of
+    another word does not count (would not say, declined to say), nor one at the beginning of a
+    clause, where other words may have been left out."""
     found = 0
     for word in range(TRIPLE, common.size):
         if not common[word - TRIPLE] or common[word - TRIPLE + 1] or common[word - 1]:
@@ -248,13 +247,14 @@ def count_denied(
 def count_of_other_word(
     common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
 ) -> Any:
-    """Number of shingles that the other page lacks, if all of them have one word in common that
-    replaces another; else 0. It is -1 if editors put that word in place of others, or if it is a
-    name (which may be a slip or a title), and 0 where names can't be told by their capitals.
+    """Number of shingles that the other page lacks, if all of them contain one word that replaces
+    another; else 0. It is -1 if editors put that word in place of others, or if it is a name (which
+    may be a slip or a title), and 0 where names can't be told by their capitals.
 
-    Shingles at the beginning and the end of a page are left out. As one shingle in sixteen is held
-    by mistake, two of the three with the word are enough. If both pages have equally many shingles
-    the word stands for another one: words that were inserted or deleted change their number.
+    Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
+    word are enough, as one in sixteen is a false positive. A word between words that are adjacent
+    in the other page was inserted. Otherwise the numbers of shingles tell: inserted or deleted
+    words change them, a replaced word does not.
     """
     begin, end = 0, common.size
     while begin < end and not common[begin]:

@@ -1,9 +1,9 @@
-"""The Hamming kernels: they compare one SimHash with those of many pages.
+"""Hamming kernels: they compare one SimHash with those of many pages.
 
 Codes are 64-bit words of an array, or the suffixes of SimHash records in the bytes of a bucket.
 Both are compared eight at a time: the population counts of eight 64-bit lanes are one instruction
 with AVX-512 VPOPCNTDQ (``vpopcntq``), and table look-ups (``vpshufb``) on other x86-64 processors.
-Fewer than eight use the same instructions with the other lanes masked out.
+With fewer than eight the other lanes are masked out.
 """
 
 from __future__ import annotations
@@ -71,11 +71,7 @@ def _vector(values: Any) -> NDArray[np.uint64]:
 
 
 def _number(value: int | np.integer[Any], name: str, most: int) -> int:
-    """Check that a number is an integer from 0 to ``most``.
-
-    :raises TypeError: not an integer
-    :raises ValueError: out of bounds
-    """
+    """Check that a number is an integer (else TypeError) from 0 to ``most`` (else ValueError)."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     if not 0 <= value <= most:

@@ -1,6 +1,6 @@
-"""Tell which shingles and values of a page the evidence of another page holds.
+"""Looks up the shingles and values of a page in the evidence of another page.
 
-A filter has false positives, and of a long page only a sample of its shingles: see
+The evidence has false positives, and of a long page only a sample of the shingles: see
 :mod:`.evidence`.
 """
 
@@ -58,8 +58,8 @@ def is_sampled(value: Any, level: Any) -> Any:
 def mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common: Any) -> Any:
     """Mark in `common` the shingles that the other page holds; return their number.
 
-    A shingle outside the sample gets the mark of the sampled one before it, those before the first
-    sampled one its mark. With fewer than `_SAMPLED` sampled shingles none is common.
+    A shingle outside the sample gets the mark of the sampled one before it, or else of the first
+    one. With fewer than `_SAMPLED` sampled shingles none is common.
     """
     held, total, begun = np.uint8(0), 0, level == 0
     if level:

@@ -52,10 +52,9 @@ class MinHasher:
         self.padded = np.pad(permutations(num_perm, seed), ((0, 0), (0, padding)))
 
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """MinHash of a set, shape (K,).
+        """MinHash of a set, shape (K,); all minima of an empty set are ``EMPTY``.
 
         :param features: uint64 hashes, of which the low halves count; order and repetition don't
-        :return: K minima, all of them ``EMPTY`` for an empty set
         """
         return _minhash(features, self.padded, self.num_perm)
 
@@ -134,9 +133,8 @@ _S33 = np.uint64(33)
 
 
 def bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
-    """Hash each band of minima to 64 well-mixed bits, shape (B,).
+    """Hash each band of minima, i*R .. i*R + R - 1, to 64 well-mixed bits, shape (B,).
 
-    Band i takes the minima i*R .. i*R + R - 1; minima beyond B*R are left out.
     The band's number is hashed too, so equal minima in two bands give different hashes.
 
     :raises ValueError: fewer minima than B*R
@@ -203,11 +201,11 @@ def bits_each(num_perm: int) -> int:
 
 
 def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Sketch of a MinHash: b bits of each mixed minimum, shape (8,).
+    """Sketch of a MinHash: b bits of each mixed minimum (see ``bits_each``), shape (8,).
 
-    Bits i*b .. i*b + b - 1, counted from the lowest of word 0, come from minimum i; ``bits_each``
-    gives b. Minima are mixed first because with odd a the lowest bit of ``a * h + b`` is that of
-    ``h ^ b``, the same for every permutation.
+    Bits i*b .. i*b + b - 1, counted from the lowest of word 0, come from minimum i. Minima are
+    mixed first because with odd a the lowest bit of ``a * h + b`` is that of ``h ^ b``, the same
+    for every permutation.
 
     :param minhash: uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
@@ -218,7 +216,7 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
 def jaccards(
     query: NDArray[np.uint64], sketches: NDArray[np.uint64], bits: int = 1
 ) -> NDArray[np.float64]:
-    """Estimate the Jaccard similarity of one set to n others from their sketches, in 0..1.
+    """Estimate the Jaccard similarity of one set to n others from their sketches, shape (n,), 0..1.
 
     Minima that differ still agree in b bits by chance, once in 2**b; the estimate is (agreement -
     2**-b) / (1 - 2**-b), clipped. Its standard error at b=1 and 512 minima is at most 4.5 points,
@@ -227,7 +225,6 @@ def jaccards(
     :param query: shape (8,)
     :param sketches: shape (n, 8)
     :param bits: b of all sketches: 1, 2, 4 or 8 (``bits_each``)
-    :returns: shape (n,)
     :raises ValueError: another number of words than 8, or another b
     """
     if query.shape != (WORDS,) or sketches.shape[1:] != (WORDS,):

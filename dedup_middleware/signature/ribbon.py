@@ -1,11 +1,11 @@
-"""A filter of 64-bit hashes in 4.3 bits each, with false positives for one other hash in 16.
+"""Ribbon filter: a set of 64-bit hashes in 4.3 bits each, with a false-positive rate of 1 in 16.
 
 It is a homogeneous ribbon filter (P. C. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer,
 "Fast Succinct Retrieval and Approximate Membership using Ribbon", SEA 2022). A hash selects a
-window of 56 positions, and by its coefficients some of these. The filter has four bits at each
-position, one a column, such that in each column the bits at the selected positions of every entered
-hash have an even sum. Building it solves these homogeneous equations, which always have a solution.
-A Bloom filter with as many false positives takes 5.8 bits a hash.
+window of 56 positions, and its coefficients select some of these. The filter has four bits at each
+position, one per column; in each column the bits that an entered hash selects have an even sum.
+Building it solves these homogeneous equations, which always have a solution. A Bloom filter with
+the same rate takes 5.8 bits a hash.
 
 Bytes: the columns one after the other, one bit a position. Each column is XORed with its own
 pattern, so that a filter of zero bytes holds no more hashes than a random one.
@@ -27,7 +27,7 @@ SLACK: Final = 64  # unused rows behind the last position
 TURNS: Final = 4  # equations that are entered in turns
 PADDING: Final = 8  # bytes that must be readable behind a filter
 _WIDTH: Final = 56  # positions of a hash; shifted by up to seven bits they still fit a word
-#: the windows of hashes at both ends are moved inwards by up to so many positions, to fill the ends
+#: positions by which windows at both ends are moved inwards at most, to fill the ends
 _CLAMPED: Final = 14
 _LEAST: Final = 64  # positions
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -44,7 +44,7 @@ _THREE, _SEVEN, _BYTE = np.uint64(3), np.uint64(7), np.uint64(0xFF)
 
 
 def filter_size(hashes: int) -> int:
-    """Size in bytes of a filter for so many hashes, repeated ones counted.
+    """Size in bytes of a filter for a number of hashes, repeated ones counted.
 
     >>> filter_size(0), filter_size(280), filter_size(8192)
     (32, 156, 4440)
@@ -81,9 +81,9 @@ def equation(value: Any, positions: Any) -> Any:
 
 @subkernel
 def _step(rows: Any, at: Any, left: Any, starts: Any, lefts: Any, following: Any) -> Any:
-    """One step of Gaussian elimination: add the equation that already has this row, if any. An
-    equation that has found its own row, or has become zero, is finished, and the following one
-    begins. Returns the row, the coefficients left, and the number of the next equation."""
+    """One step of Gaussian elimination: add the equation that already owns this row, if any. An
+    equation that has found its own row, or has become zero, is replaced by the following one.
+    Returns the row, the coefficients left, and the number of the next equation."""
     zeros = trailing_zeros(left | _HIGHEST)
     at, left = at + zeros, left >> zeros
     row = rows[at]
@@ -101,8 +101,8 @@ def _step(rows: Any, at: Any, left: Any, starts: Any, lefts: Any, following: Any
 def enter(rows: Any, starts: Any, lefts: Any, count: Any) -> None:
     """Add the equations of hashes to the rows of a filter, which are zeros at first.
 
-    Four equations take turns, because each step waits for the one before. No branch depends on
-    which of them is finished, which can't be predicted. Their order does not matter.
+    Four equations are reduced in turns, because each step of one waits for the step before. The
+    code has no branch that depends on which of them is finished: it could not be predicted.
 
     :param rows: uint64[positions + SLACK], the coefficients that begin at each position
     :param starts, lefts: uint64[count + TURNS] each, of :func:`equation`; the last TURNS are 0
@@ -123,10 +123,7 @@ def enter(rows: Any, starts: Any, lefts: Any, count: Any) -> None:
 
 @subkernel
 def solve(rows: Any, out: Any) -> None:
-    """Solve the equations and write the filter to `out`.
-
-    :param out: uint8[positions / 2]
-    """
+    """Solve the equations and write the filter to `out`, uint8[positions / 2]."""
     stride = out.size // BITS_EACH
     # For each column the bits from this position on, the lowest being its own.
     first = second = third = fourth = np.uint64(0)

@@ -25,7 +25,7 @@ _WEIGHT_BITS = 30  # float weights are scaled so that the largest is 2**30 .. 2*
 
 @attrs.frozen(eq=False)
 class SimHash:
-    """A SimHash and the sums that it is made of.
+    """A SimHash and the sums from which it is made.
 
     :param value: 64 bits; bit p is set if ``sums[p]`` is positive
     :param sums: int64, shape (64,): weight of the features with bit p less that of the others

@@ -1,7 +1,7 @@
-"""From text to signatures in one kernel.
+"""Computes all signatures of a text in one kernel.
 
-Separate kernels for shingles and signatures would pass six arrays through Python, which costs as
-much as a tenth of the page.
+With separate kernels for shingles and signatures, passing six arrays through Python would take a
+tenth of the time of a page.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class SignedText(NamedTuple):
 
     ``size`` counts the distinct shingles and ``exact`` is the hash of the normalised text;
     ``simhash`` and its ``sums``, int64[64], are meaningless if ``size`` is 0. ``minhash`` to
-    ``clauses`` are as in :class:`.Fingerprint`; ``words`` and the fields behind it are the wording,
-    see :class:`.Shingles`. If not all minima are made, ``minhash`` has at least those of the bands,
-    ``sketch`` is meaningless, and ``evidence`` uint8[n] is that of the page without a title, empty
-    if the page has more than ``MOST`` values or shingles. With all minima, ``evidence`` is empty.
+    ``clauses`` are as in :class:`.Fingerprint`, ``words`` to ``begins`` as in :class:`.Shingles`.
+    Without all minima, ``minhash`` has at least those of the bands, ``sketch`` is meaningless, and
+    ``evidence`` uint8[n] is that of the page without a title, empty if the page has more than
+    ``MOST`` values or shingles. With all minima, ``evidence`` is empty.
     """
 
     size: int
@@ -76,10 +76,10 @@ class SignedText(NamedTuple):
 class TextSigner:
     """Computes the signatures of a text.
 
-    They equal those that ``MinHasher``, ``simhash``, ``sketch`` and ``bands`` make of the shingles
-    that a ``Shingler`` makes of the text.
+    They equal those of ``MinHasher``, ``simhash``, ``sketch`` and ``bands`` for the shingles of the
+    text.
 
-    :param num_perm: minima K; ``bits_each`` says of which numbers a sketch can be made
+    :param num_perm: minima K; :func:`.bits_each` has the numbers of which a sketch can be made
     :param whole: make all minima and the sketch; else only the minima of the bands, and evidence
     :raises ValueError: fewer minima than B*R
     """
@@ -109,7 +109,7 @@ class TextSigner:
         self._rest: tuple[Any, ...] = (*shingler.tables, padded, bits, rows)
 
     def __call__(self, text: str) -> SignedText:
-        """The signatures of any string; never raises."""
+        """Compute the signatures of any string; never raises."""
         sums, minhash = np.empty(BITS, np.int64), np.empty(self._padded, np.uint32)
         sketch = np.empty(WORDS, np.uint64) if self._no_sketch is None else self._no_sketch
         bands = np.empty(self._bands, np.uint64)

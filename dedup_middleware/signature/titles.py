@@ -1,6 +1,6 @@
-"""Words of a title that a page's text says where another page says something else.
+"""Compares the words of a page's title: those that its text says where another page says others.
 
-Pages on one template name their subjects in titles and texts: two products, say. On a page of fewer
+Pages on one template name their subjects, two products say, in titles and texts. On a page of fewer
 than 60 words :func:`.examine` counts such words; on longer pages, where they are seldom needed,
 :func:`compare_title` does.
 """
@@ -61,11 +61,9 @@ def count_new_subject(
 
 
 def with_title(evidence: bytes, wording: Wording) -> bytes:
-    """Append to evidence the words of the page's title that its text lacks.
-
-    16 bits of the hash of each, ``MOST_OF_TITLE`` words at most, then a byte with their number and
-    the number of all words of the title modulo 8.
-    """
+    """Append to evidence the words of the page's title that its text lacks: 16 bits of the hash of
+    each, ``MOST_OF_TITLE`` words at most, then a byte with their number and the number of all words
+    of the title modulo 8."""
     if not evidence or not len(wording.headline):
         return evidence
     words: bytes = _unsaid(wording.headline, wording.word_hashes, wording.titled).tobytes()
@@ -92,9 +90,9 @@ def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
 def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     """Compare the words of a page's title with n other pages; int64[n, 4].
 
-    A word is *held* if, at one of its places, the other page holds all shingles with it. Fewer
-    would do for a single other page, but of a hundred variants of a product one holds a shingle by
-    mistake. The columns count words of the title:
+    A word is *held* if, at one of its places, the other page holds all shingles with it. (Fewer
+    would do for one other page, but of a hundred variants of a product one holds a shingle by
+    mistake.) The columns count words of the title:
 
     * ``NEW_IN_TEXT``: that the text has, but that are not held
     * ``NEW_IN_TITLE``: that are neither held nor in the other title; at least 1 if both titles have

@@ -318,10 +318,8 @@ def read(batches: Iterable[Any]) -> Pages:
 def _copies(
     orders: NDArray[np.int64], keys: NDArray[np.int64], twins: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each page the row of its first exact copy and the order of its last one.
-
-    If the key of a page occurs again, only pages with the same key are its exact copies.
-    """
+    """Return for each page the row of its first exact copy and the order of its last one. If the
+    key of a page occurs again, only pages with the same key are its exact copies."""
     _, of_key, counts = np.unique(keys, return_inverse=True, return_counts=True)
     again = counts[of_key] > 1
     by = np.lexsort((np.where(again, keys, 0), again, twins[:, 0], twins[:, 1]))

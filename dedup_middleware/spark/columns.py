@@ -51,10 +51,8 @@ def to_places(bucket_keys: Sequence[BucketKeys]) -> Any:
 
 
 def numbers(session: SparkSession, **columns: Iterable[int | None]) -> DataFrame:
-    """Make a table of integers on the driver.
-
-    It is built from Arrow: rows of Python objects would start a second daemon with its own workers.
-    """
+    """Make a table of integers on the driver, from Arrow: rows of Python objects would start a
+    second daemon with its own workers."""
     made = {name: pa.array(list(values), pa.int64()) for name, values in columns.items()}
     return session.createDataFrame(pa.table(made))
 

@@ -69,9 +69,7 @@ _LARGEST_PIECE = 1 << 20
 
 class _Pieces(io.BufferedReader):
     """A reader with growing buffers, since each read is a call into Java that takes milliseconds.
-
-    The first is small, for the first line of a file. ``io.TextIOWrapper`` always asks for 8 KB.
-    """
+    The first is small, for the first line of a file; ``io.TextIOWrapper`` always asks for 8 KB."""
 
     _next = 1 << 13
 

@@ -158,9 +158,7 @@ def _behind(read: InArrow, work: InArrow) -> InArrow:
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
     """Raise a :class:`SparkError` if input files changed while they were read: rows may be missing.
-
-    File states are part of the job's identity, so a restart is another job.
-    """
+    File states are part of the job's identity, so a restart is another job."""
     try:
         states = file_states(session, [path for path, *_ in source.states])
         pairs = zip(source.states, states, strict=True)

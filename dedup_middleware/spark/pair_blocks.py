@@ -105,10 +105,8 @@ def records(pages: DataFrame) -> DataFrame:
 
 
 def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
-    """Return the keys with more than ``hot`` records, and their numbers of records.
-
-    Buckets are counted first, since they are few, and then only the keys in hot buckets.
-    """
+    """Return the keys with more than ``hot`` records, and their numbers of records. The few buckets
+    are counted first, then only the keys in hot ones."""
     buckets = _counted(found, "bucket", hot)
     if not buckets:
         return {}

@@ -96,7 +96,7 @@ def pairs(
 
 @subkernel
 def _block(simhash: Any, table: Any) -> Any:
-    """Return the 16 bits of a SimHash that name its bucket in a table."""
+    """The 16 bits of a SimHash that name its bucket in a table."""
     return simhash >> np.uint64(48 - 16 * (table - _FIRST_WIDE)) & _BLOCK
 
 
@@ -107,7 +107,6 @@ def _is_simhash(table: Any) -> Any:
 
 @subkernel
 def _rank(kind: Any, number: Any, crowded: Any, table: Any) -> Any:
-    """Return the rank of a block as a number."""
     return kind + number + (_CROWDED if crowded >> table & 1 else 0)
 
 
@@ -178,11 +177,9 @@ def _is_lowest(
 
 @subkernel
 def _may_match(sieves: Any, own: Any, other: Any, limit: Any) -> Any:
-    """Whether a pair has to be judged, by its sieves.
-
-    Pages of one host always are, since text that several pages of a host share does not count (see
-    :mod:`dedup_middleware.methods.content`), and so are candidates without a sieve.
-    """
+    """Whether the sieves of a pair leave it to be judged. Pages of one host always are, since text
+    that several of them share does not count (see :mod:`dedup_middleware.methods.content`), and so
+    are candidates without a sieve."""
     if sieves[other, COUNT] == 0:
         return True
     count = np.float64(sieves[own, COUNT])

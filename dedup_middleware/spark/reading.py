@@ -219,11 +219,11 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the column names in the header of the files, and the line ending of each non-empty
-    file: LF (also for CR LF) or CR.
+    """Return the column names in the header, and the line ending of each file that is not empty.
 
-    Lines in cells may end differently, and so may a header that another program added, so the first
-    row after the header decides. With a wrong ending Spark would read all rows as one line.
+    The ending is LF (also for CR LF) or CR. Lines in cells may end differently, and so may a header
+    that another program added, so the first row after the header decides. With a wrong ending Spark
+    would read all rows as one line.
 
     :raises SparkError: columns differ between files, or a name is missing, repeated or not UTF-8
     """

@@ -245,8 +245,8 @@ class Stages:
         self._hold()
 
     def _hold(self) -> None:
-        """Lock a local folder for this job, as another process would delete what this one reads.
-        The lock is held as long as this object exists."""
+        """Lock a local folder for this job, as long as this object exists: another process would
+        delete what this one reads."""
         path = local_path(self.session, self.path(_STATE))
         if path is None:
             return
@@ -334,7 +334,6 @@ def _write(path: str, batches: Iterable[Any], schema: Any) -> None:
 
 
 def _mapped(path: str) -> Any:
-    """Return a memory-mapped table."""
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 

@@ -116,11 +116,9 @@ class Steps:
 
     @written("work/groups")
     def _groups(self) -> DataFrame:
-        """Pages with exact copies, and the orders ``first`` and ``last`` of each group.
-
-        A page whose key occurs again is an exact copy only of pages with that key, as its verdict
-        depends on its key too.
-        """
+        """Pages with exact copies, and the orders ``first`` and ``last`` of each group. A page
+        whose key occurs again is a copy only of pages with that key, as its verdict depends on the
+        key too."""
         pages = self.ordered.where("size > 0")
         again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
         marked = pages.join(again, "key_hash", "left").selectExpr(
@@ -422,5 +420,5 @@ class Steps:
 
 
 def _folder(files: Sequence[Path]) -> Path:
-    """Return the folder for the files of :mod:`.alone`, next to the fingerprints' folder."""
+    """The folder for the files of :mod:`.alone`, next to that of the fingerprints."""
     return files[0].parents[1] / "alone"

@@ -109,11 +109,8 @@ def _edges(
     method: Method, order: int, own: NDArray[np.void], payload: bytes, found: Candidates
 ) -> tuple[Any, ...] | None:
     """Return columns of :data:`EDGES`: the own row of a page and the candidates that matter to it,
-    or None if it is not contested.
-
-    A candidate that can't make the page a duplicate still matters if it may keep another from doing
-    so: with the method ``content``, any page of the same host.
-    """
+    or None if it is not contested. A candidate that can't make the page a duplicate still matters
+    if it may keep another from doing so: with the method ``content``, any page of the same host."""
     if not len(found):
         return None
     judged = method.judge(page_of(method, own, payload), found.content, found.payloads)

@@ -1,7 +1,7 @@
-"""Kernels that cut text without a dictionary, by word class alone: at Unicode word boundaries (UAX
-#29), or into single characters. Another kernel makes the signs of C++ and C# parts of words.
+"""Cuts text without a dictionary: at Unicode word boundaries (UAX #29), or at each character.
 
-Tokens are written as pairs `starts[i], ends[i]` from index `count` on; the new count is returned.
+Another kernel makes the signs of C++ and C# parts of words. Tokens are written as pairs `starts[i],
+ends[i]` from index `count` on; the new count is returned.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from dedup_middleware.text.characters import (
     Tokens,
 )
 
-# Thai, Khmer, Lao and Burmese have no spaces between words: overlapping groups of this many letters
-# (with their marks) are their tokens.
+# Letters (with their marks) of the overlapping tokens of Thai, Khmer, Lao and Burmese, which have
+# no spaces between words.
 GRAM: Final = 3
 _JOINED: Final = BLOCK | EXTEND
 _PLUS, _SHARP = map(np.uint32, map(ord, "+#"))
@@ -58,12 +58,11 @@ def _is_ascii_letter(flags: Flags, i: int) -> bool:
 
 @kernel(boolean(R32, U8))
 def join_signs(codes: Codes, flags: Flags) -> bool:
-    """Give the signs of names such as C++, C# and A+ the class of marks, which are parts of words;
-    return whether there is any.
+    """Make the signs of names such as C++, C# and A+ parts of words; False if there is no + or #.
 
-    The signs are two plus signs behind a letter or # behind a single letter, unless an ASCII letter
-    follows, and one plus sign that neither letter nor digit follows: else it may join words:
-    AI+健康.
+    They get the class of marks. They are two plus signs behind a letter or # behind a single
+    letter, unless an ASCII letter follows, and one plus sign unless a letter or a digit follows: it
+    may join words then, AI+健康.
     """
     some, size = np.uint8(0), codes.size
     for i in range(np.uint64(size)):  # vectorised check: most texts have none
@@ -90,8 +89,8 @@ def join_signs(codes: Codes, flags: Flags) -> bool:
 
 @subkernel
 def without_signs(flags: Flags, first: np.uint64, last: np.uint64) -> np.uint64:
-    """The end of the word from `first` to `last` without the signs that `join_signs` added,
-    which no list of words has. They are the only marks with the flag BLOCK."""
+    """The end of the word from `first` to `last` without the signs that `join_signs` added, which
+    no list of words has. They are the only marks with the flag BLOCK."""
     one = np.uint64(1)
     while last > first + one and flags[last - one] & (BLOCK | CLASS_MASK) == _JOINED:
         last -= one

@@ -1,4 +1,4 @@
-"""One table look-up a character: its normal form, its word class and its role in numerals.
+"""Table of characters: the normal form, word class and role in numerals of each.
 
 `build()` packs for every code point below 2**17 into one uint32:
 
@@ -153,8 +153,8 @@ def word_classes() -> NDArray[np.uint8]:
 
 
 def _varying() -> NDArray[np.bool_]:
-    """Mask of the code points below `TABLE_SIZE` that normalisation may change. It only saves
-    time: 40,000 of the others are unified ideographs and Hangul syllables."""
+    """Mask of the code points below `TABLE_SIZE` that normalisation may change. It only saves time:
+    40,000 of the others are unified ideographs and Hangul syllables."""
     varying = np.ones(TABLE_SIZE, np.bool_)
     for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xD800, 0xF8FF)):
         varying[first : last + 1] = False
@@ -204,8 +204,8 @@ def build(simplified: Mapping[int, int] | None = None) -> Characters:
 def simplified() -> MappingProxyType[int, int]:
     """Traditional code points: those that OpenCC's `t2s` changes, mapped to their normal forms.
 
-    They are mapped one by one: in the table this costs a page nothing, and words that a phrase
-    table would convert by context stay equal in traditional and simplified pages.
+    They are mapped one by one, which costs a page nothing; words that a phrase table would convert
+    by context stay equal in traditional and simplified pages.
 
     :raises ImportError: no OpenCC package is installed.
     """
@@ -241,7 +241,7 @@ def code_points(text: str) -> Codes:
 
 
 def load_characters(simplified: Mapping[int, int], name: str) -> Characters:
-    """The character table, loaded from the cache or built (about half a second).
+    """Load the character table from the cache, or build it (about half a second).
 
     :param simplified: traditional code points and the simplified ones they become; may be empty.
     :param name: names `simplified` in the cache; another mapping needs another name.
@@ -360,7 +360,7 @@ def fold_and_align(
 
 @kernel(Tuple((boolean, U32, U8))(R32, boolean, R32, R32))
 def fold(raw: Codes, composed: bool, table: Codes, expansions: Codes) -> tuple[bool, Codes, Flags]:
-    """Normal form of a text.
+    """Compute the normal form of a text.
 
     :param raw: code points, any values below 0x110000.
     :param composed: whether `raw` went through `normalize.compose`.

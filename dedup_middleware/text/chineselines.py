@@ -1,4 +1,4 @@
-"""Lines of a Chinese page that say nothing of its subject.
+"""Recognises lines of a Chinese page that say nothing of its subject.
 
 Each site has its own lines, so they are recognised by their parts: a line is left out if it is a
 row of nothing but **parts**: buttons, who made the page (责任编辑：...), its source (来源：...网),
@@ -15,8 +15,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 
-#: most characters of such a line, except notices; and the ends of sentences, which it never ends
-#: with
+#: most characters of such a line, except notices; and characters that it never ends with
 LONGEST: Final = 100
 SENTENCE_ENDS: Final = "。！？!?；，"
 _HAN: Final = "[\u4e00-\u9fff·]"

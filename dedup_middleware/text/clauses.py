@@ -11,8 +11,8 @@ numbers:
 Two clauses with equal words and different turns say different things: guilty and not guilty, before
 the war and after the war, a red coat and a blue one. Negations, and words in their place (all,
 always, 有; some; must), are not part of the words. Of alternatives (before, after) the words have
-only that one of the class is there, and the turn has which one. So a clause to which "for" is added
-has other words, and is simply another clause.
+only the class, and the turn has which one it is. So a clause to which "for" is added has other
+words, and is simply another clause.
 
 Each word that turns a clause round has a **polarity**, a small number. None is a stop word.
 
@@ -25,7 +25,7 @@ Each word that turns a clause round has a **polarity**, a small number. None is 
                   one of several words that exclude each other: before and after, red and blue;
                   those of a class have consecutive numbers
 
-Five more, above all others, say where a name stands that is in no list. They count only in the
+Five more, above all others, show where an unlisted name stands. Except BODY they count only in the
 scripts of :mod:`dedup_middleware.text.scriptclauses`:
 
     TITLE, PERSON the next word, or the next two, are a name: company, mayor
@@ -35,9 +35,9 @@ scripts of :mod:`dedup_middleware.text.scriptclauses`:
 
 Word order, stop words and numerals change neither number; numerals are compared by their places. Of
 a Cyrillic word only five letters count, because a negation changes the case of other words
-(нарушений нет). Of a word behind an article or the like with an apostrophe only the rest counts
-(l'automne, n'est). An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a
-longer word of the dictionary, and so does a listed word that ends one: 不能, 饭前, 国内, 价格上涨.
+(нарушений нет). Of a word after an elided article or the like only the rest counts (l'automne,
+n'est). An ideograph with a polarity (不, 前, 内) also counts where it begins or ends a longer word
+of the dictionary, and so does a listed word that ends one: 不能, 饭前, 国内, 价格上涨.
 
 **Stop words** are those of stopwords-iso for Chinese and English, without words that a page may be
 about (in English names, country codes, abbreviations, and nouns such as computer and fire) and
@@ -83,8 +83,8 @@ NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 512  # above every polarity
 _ALTERNATIVES: Final = 256  # above every polarity of a class of alternatives
 BODY, SURNAME, GIVEN, PERSON, TITLE = range(_ALTERNATIVES, _ALTERNATIVES + 5)
-#: languages whose words count only in their own texts, as most are words of other languages too;
-#: and the mark before them in the table
+#: marks before words in the table that count only in texts of their language, as most are words of
+#: other languages too
 MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
 _WORDS: Final = 1 << 10  # of 64 bits, one for each code point below 2**16
 _SINGLE: Final = dict(
@@ -102,7 +102,7 @@ class Polarity:
 
     :param words: polarity of each word in normal form; words without one are left out.
     :param own: the same for the languages of `MARKS`, each word behind the mark of its language.
-    :param kept: all words that are not stop words, those without a polarity included.
+    :param kept: all words that are not stop words, including those without a polarity.
     :param classes: the first polarity of each class of alternatives, ascending.
     """
 
@@ -146,9 +146,8 @@ def polarity() -> Polarity:
     )
 
 
-#: flags of a word's kind in the table: 1 for a stop word, twice the polarity, 1024 for a numeral
-#: written as a word, 2048 for a unit of time, which is a numeral unless it follows a word with 4096
-#: and says when (this week)
+#: a word's kind in the table is twice its polarity, with flags: a stop word; a numeral written as a
+#: word; a unit of time, which is a numeral unless it follows a POINTER and says when (this week)
 STOP: Final = 1
 NUMBER: Final = 1024
 SPAN: Final = 2048
@@ -156,11 +155,11 @@ POINTER: Final = 4096
 _LANGUAGES: Final = ("zh", "en")
 MONTHS: Final = frozenset(word_lists()["months"])
 STYLE: Final = 8192  # flag of a word that editors put in place of another one
-#: marks of a word: it begins a clause; its kind has `STYLE`. The third mark is `capitals.CAPITAL`
+#: marks of a word: it begins a clause; its kind has `STYLE` (2 is `capitals.CAPITAL`)
 BEGINS, RESTYLED = 1, 4
 _SPANS: Final = frozenset(word_lists()["spans"])
 _POINTERS: Final = frozenset(word_lists()["pointers"])
-#: names of months, numerals written as words and units of time, which no shipped list leaves out
+#: names of months, numerals written as words and units of time, none of which is a stop word
 NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"], _SPANS)
 #: Chinese numerals that are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
@@ -186,7 +185,7 @@ def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]
     """
     shipped = polarity()
     kinds = {word: 2 * value for word, value in {**shipped.words, **shipped.own}.items()}
-    # Without months, which belong to figures: those of two date lines are no contradiction.
+    # Without months, which belong to figures: different date lines are no contradiction.
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     for words in stop_words().values() if stops else ():
         kinds.update({word: kinds.get(word, 0) | STOP for word in words})
@@ -209,7 +208,6 @@ def _is_value(word: str) -> bool:
 
 
 def _ideographs() -> dict[int, int]:
-    """The ideographs that are words with a polarity."""
     found = polarity().words.items()
     return {
         ord(word): value for word, value in found if len(word) == 1 and "\u4e00" <= word < "\uac00"
@@ -220,7 +218,7 @@ _VALUES: Final = by_code_point(_ideographs(), np.uint16)
 
 
 def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
-    """A bitmap of code points below 2**16, and one word of zeros for all others."""
+    """Bitmap of code points below 2**16, followed by a zero word for all others."""
     bits = np.zeros(_WORDS + 1, np.uint64)
     for code in codes:
         bits[code >> 6] |= np.uint64(1 << (code & 63))
@@ -246,13 +244,13 @@ def _has_bit(bits: NDArray[np.uint64], code: np.uint32) -> np.uint8:
 
 @subkernel
 def has_polarity(code: np.uint32) -> np.uint8:
-    """1 for an ideograph that has a polarity, else 0. A bitmap takes less memory than the table."""
+    """1 for an ideograph with a polarity, else 0, from a bitmap that is smaller than the table."""
     return _has_bit(_BITS, code)
 
 
 @subkernel
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
-    """Whether two ideographs may be a word of the list; saves nearly all other look-ups."""
+    """Whether two ideographs may be a listed word; saves nearly all other look-ups."""
     ideographs = np.uint8((one >= np.uint32(0x4E00)) & (other >= np.uint32(0x4E00)))
     return ideographs & _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
 
@@ -303,8 +301,8 @@ _LEVELS: Final = code_set("省市县縣区區州镇鎮乡鄉村")
 
 @subkernel
 def divides(codes: Codes, flags: Flags, first: np.uint64, last: np.uint64) -> bool:
-    """Whether a clause ends between words that end at `first` and begin at `last`: the character
-    at `first` separates, but is no space, hyphen, symbol or end of a wrapped line."""
+    """Whether a clause ends between words that end at `first` and begin at `last`: the character at
+    `first` separates, but is no space, hyphen, symbol or end of a wrapped line."""
     if first >= last:
         return False
     joins = (codes[first] == np.uint32(SPACE)) | (codes[first] == np.uint32(HYPHEN))
@@ -321,7 +319,7 @@ def ends_turn(codes: Codes, first: np.uint64, last: np.uint64) -> bool:
 
 @subkernel
 def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
-    """Kind of a word, given by its hash; that of a name if it has none, but `sort` says that the
+    """Kind of a word, given by its hash; if it has none, that of a name if `sort` says that the
     dictionary tags it as a place."""
     kind = kind_of(table, value)
     placed = (kind == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
@@ -359,8 +357,8 @@ def elided(codes: Codes, first: np.uint64, last: np.uint64) -> np.uint64:
 def stem_hash(
     text: HashedText, first: np.uint64, begin: np.uint64, last: np.uint64, value: np.uint64
 ) -> np.uint64:
-    """Hash of a word, 0 if it does not count: of a Cyrillic word that of five letters, as cases
-    change, of others that of the part from `begin` on (see `elided`)."""
+    """Hash of the part of a word that counts: of a Cyrillic word five letters, as cases change, of
+    others from `begin` on (see `elided`); 0 if it does not count."""
     if text.codes[first] >= np.uint32(FIRST_WIDE):
         return value
     cyrillic = text.codes[first] - np.uint32(_CYRILLIC) < np.uint32(_CYRILLIC_LETTERS)
@@ -372,8 +370,8 @@ def stem_hash(
 
 @subkernel
 def name_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uint64) -> np.uint64:
-    """Hash of a name; equal for 河北省 and 河北, and for 中国人民银行 and 人民银行. For a word that
-    is too long to be hashed at once it is `value`."""
+    """Hash of a name, equal for 河北省 and 河北, and for 中国人民银行 and 人民银行; `value` if the
+    word is too long for `hash_slice`."""
     if last - first >= np.uint64(LONG):
         return value
     whole = (text.codes[first] == _CHINA[0]) & (last - first > np.uint64(4))
@@ -452,8 +450,8 @@ def listed(text: HashedText, first: int, last: int) -> int:
 
 @subkernel
 def longest_word(text: HashedText, first: int, last: int) -> tuple[int, int]:
-    """End and polarity of the longest listed word that begins at `first`, ends at `last` at
-    most, and is not followed by a mark; `first` and 0 if there is none."""
+    """End and polarity of the longest listed word from `first` to `last` at most that no mark
+    follows; `first` and 0 if there is none."""
     end = min(last, first + reach(text.codes[first]))
     while end > first:
         whole = end == text.codes.size or not _is_mark(text.flags, end)

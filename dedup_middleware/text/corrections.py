@@ -1,4 +1,4 @@
-"""Whether a headline says that its page corrects another one: "CORRECTED - ...", 更正：...
+"""Recognises headlines of pages that correct another one: "CORRECTED - ...", 更正：...
 
 A correction may differ from what it corrects in one word that no rule knows (imposed, proposed), so
 the editor's mark is what tells them apart.
@@ -20,10 +20,8 @@ _OPENS, _CLOSES, _PARTS = r"(\[{【〔「『<（［｛", r")\]}】〕」』>）�
 def _marks() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Patterns of the mark of a correction, a word on its own between ends of the headline,
     brackets, colons and dashes: at the beginning, behind a sign, or a Chinese notice at the end.
-
-    Ideographs need no end before the next word: 更正公告. There are three patterns because a search
-    is fast only if the pattern begins with a sign or a letter.
-    """
+    Ideographs need no end before the next word: 更正公告. There are three because a search is fast
+    only if the pattern begins with a sign or a letter."""
     said = "|".join(sorted(map(re.escape, word_lists()["corrections"]), key=len, reverse=True))
     end = (
         rf"(?=\s*(?:[.!]*$|[{_CLOSES}{_PARTS}]))|(?<=[\u4e00-\u9fff])(?=[后後版稿]|公告|启事|啟事)"

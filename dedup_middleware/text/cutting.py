@@ -86,25 +86,23 @@ def _child(trie: Trie, node: np.uint64, root: np.uint64) -> np.uint64:
     """The child of `node` for the character whose root entry is `root`; 0 if there is none."""
     label = (root >> _LABEL) & _LABELS
     slot = (node & _BASES) + label
-    # Most look-ups fail. The hints take an eighth of the nodes' memory, and answer most of them.
+    # Most look-ups fail, nearly all by the hints, which take an eighth of the nodes' memory.
     child = trie.nodes[slot if trie.hints[slot] == np.uint8(label) else _ZERO]
     return child if (child >> _LABEL) & _LABELS == label else _ZERO
 
 
 @subkernel
 def _if_hinted(slot: np.uint64, hint: np.uint8, label: np.uint64) -> np.uint64:
-    """`slot` if its hint is that of the label, else 0. Written without a comparison, which would
-    become an unpredictable branch."""
+    """`slot` if its hint is that of the label, else 0; a comparison would be an unpredictable
+    branch."""
     return slot & ((np.uint64(hint) ^ (label & _BYTE)) - _ONE) >> _EIGHT
 
 
 @subkernel
 def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, found: Hashes) -> None:
     """Write the trie nodes of the one, two and three characters from each position on to `found`.
-
-    The passes have no branch, so that the processor has many memory accesses in flight. Characters
-    that jieba does not accept (see `BLOCK`) are in no word.
-    """
+    Characters that jieba does not accept (see `BLOCK`) are in no word. The passes have no branch,
+    so that the processor has many memory accesses in flight."""
     size, begin = np.uint64(last - first), np.uint64(first)
     row = size + _PAD
     base = _ZERO
@@ -138,7 +136,7 @@ def _look_up(codes: Codes, flags: Flags, first: int, last: int, trie: Trie, foun
 def best_path(
     codes: Codes, flags: Flags, first: int, last: int, trie: Trie, search: PathSearch
 ) -> None:
-    """The most probable path through each block of codes[first:last]; none crosses a block's end.
+    """Find the most probable path through each block of codes[first:last]; none leaves its block.
 
     Sums and ties are those of `jieba.Tokenizer.calc`: the same additions in the same order, and of
     equal scores the longer word.
@@ -211,8 +209,8 @@ def walk_path(
 def walk_blocks(
     flags: Flags, chunk: int, first: int, last: int, search: PathSearch, tokens: Tokens, count: int
 ) -> tuple[int, int]:
-    """Apply `walk_path` to the block at `first` and to all blocks behind it that begin with a
-    Han character and follow after separators only; separators are no tokens."""
+    """Apply `walk_path` to the block at `first` and to the blocks after it that begin with a Han
+    character, as long as there are only separators between them, which are no tokens."""
     i = first
     while True:
         i, count = walk_path(flags, chunk, i, last, search, tokens, count)
@@ -348,8 +346,8 @@ def _longest_chunk(flags: Flags) -> int:
 def _by_best_path(
     codes: Codes, flags: Flags, trie: Trie, search: PathSearch, tokens: Tokens
 ) -> int:
-    """JIEBA for `tokenize`. The arrays are made there, because in the function that makes arrays
-    numba counts references to them in each iteration."""
+    """JIEBA for `tokenize`, which makes the arrays: in the function that makes them, numba counts
+    references to them in each iteration."""
     size, count, i, chunk, done = flags.size, 0, 0, 0, 0
     while True:
         if i < size and flags[i] & HAN != HAN:
@@ -366,7 +364,6 @@ def _by_best_path(
 
 @subkernel
 def _by_longest_match(codes: Codes, flags: Flags, trie: Trie, tokens: Tokens) -> int:
-    """FMM for `tokenize`."""
     count, i = 0, 0
     while i < flags.size:
         first, last = _next_window(flags, i)

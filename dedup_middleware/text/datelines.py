@@ -82,8 +82,8 @@ def _is_russian_day(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _behind_russian_day(codes: Codes, i: int) -> int:
-    """End of a date line with a full stop behind the day at i, and an agency behind the stop,
-    behind a comma, in brackets before it (` 3 апреля (АГЕНТСТВО).`), or none; 0 without a stop."""
+    """End of a date line with a full stop behind the day at i; 0 without a stop. An agency may
+    stand behind the stop, behind a comma, or in brackets before it (` 3 апреля (АГЕНТСТВО).`)."""
     end, first = 0, i
     for k in range(i + 1, i + 1 + _LONGEST_DAY + _LONGEST_AGENCY):
         if end and (numerals.is_digit(codes, k) or k - first > _LONGEST_AGENCY):
@@ -98,9 +98,9 @@ def _behind_russian_day(codes: Codes, i: int) -> int:
 
 @subkernel
 def _behind_agency(codes: Codes, i: int, opened: int) -> int:
-    """End of a date line whose agency is in brackets, which close at i; 0 if it does not end
-    there. A dash must follow, or a day precede: `MADRID, 5 (AGENCY) `. `opened` is the place of
-    the opening bracket, -1 if no place with a day precedes it."""
+    """End of a date line whose agency is in brackets that close at i; 0 if the line does not end
+    there. A dash must follow, or a day precede: `MADRID, 5 (AGENCY) `. `opened` is the place of the
+    opening bracket, -1 if no place with a day precedes it."""
     behind = i + 2 if at(codes, i + 1) in (32, FULL_STOP) else i + 1
     if among(at(codes, behind), _DASHES):
         return behind + 1
@@ -170,7 +170,7 @@ def _line_begin(codes: Codes, i: int, most: int) -> int:
 @subkernel
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Begin and end of the date line of a page, with the reporter in brackets behind it:
-    `新华社北京4月3日电(记者张三)`. (0, 0) if there is none. `line` is the end of a date line in
+    `新华社北京4月3日电(记者张三)`; (0, 0) if there is none. `line` is the end of a date line in
     another script; as only its signs were checked, it is ignored if it has many words."""
     if line:
         spaces = 0
@@ -217,8 +217,8 @@ def editors_line(codes: Codes) -> int:
 
 @subkernel
 def _mark_bracketed(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
-    """Mark a date in brackets behind a day of the week, `on Tuesday (April 2)`: like a year it
-    may have been added by an editor."""
+    """Mark a date in brackets behind a day of the week, `on Tuesday (April 2)`: like a year it may
+    have been added by an editor."""
     for row in range(rows.shape[0] - 1):
         if not numerals.is_letter(codes, rows[row, 3]):  # a month, before its day
             continue
@@ -258,8 +258,8 @@ def mark_dates(
     codes: Codes, rows: NDArray[np.int64], hashes: NDArray[np.uint64], kinds: NDArray[np.uint8]
 ) -> int:
     """Write for each figure of `figures.find_figures` that is not `DATED` yet whether it is a
-    `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); return the end of the date
-    line that begins the text, 0 if it has none."""
+    `YEAR`, in a date line (`DATED`) or in a time stamp (`STAMP`); return the end of the date line
+    that begins the text, 0 if it has none."""
     for row in range(rows.shape[0]):
         exponent = rows[row, 1]
         if kinds[row] != DATED and rows[row, 2] == PLAIN and 0 <= exponent <= 3:

@@ -1,4 +1,4 @@
-"""Decode the bytes of a page, whatever it declares about its encoding.
+"""Decodes the bytes of a page, whatever it declares about its encoding.
 
 Declarations of East Asian pages are wrong often enough to matter: ``utf-8`` in the header of a GBK
 page, ``gb2312`` over bytes of GB18030, ``iso-8859-1`` because a server adds it to everything.
@@ -49,10 +49,9 @@ class Decoded:
 
 
 def decode(data: bytes, charset: str | None = None) -> Decoded:
-    """Decode the bytes of a page. Never raises.
+    """Decode the bytes of a page; never raises. Undecodable bytes become U+FFFD.
 
-    ``charset`` is the one of the Content-Type header, if any; an unknown name is ignored (see
-    :func:`codec_of`). Bytes that the chosen encoding does not know become U+FFFD.
+    :param charset: the one of the Content-Type header, if any; unknown names are ignored
     """
     bom_codec, bom = read_bom(data)
     if bom_codec is not None:
@@ -70,11 +69,11 @@ def decode(data: bytes, charset: str | None = None) -> Decoded:
 
 @lru_cache(maxsize=1024)
 def codec_of(charset: str) -> str | None:
-    """The Python codec of a charset, as the superset that browsers use; None if there is none.
+    """The Python codec of a charset, as the superset that browsers use; never raises.
 
     None for unknown names, for codecs that are not text encodings (base64, zlib, rot13), for those
     that raise on some bytes whatever the error handler (undefined), and for notations of programs
-    and host names (unicode_escape, idna). Never raises.
+    and host names (unicode_escape, idna).
 
     >>> codec_of("gb2312"), codec_of("ISO-8859-1"), codec_of("base64"), codec_of("idna")
     ('gb18030', 'cp1252', None, None)
@@ -150,7 +149,7 @@ def _declared(data: bytes, charset: str | None) -> list[str]:
 
 
 def _legacy_codec(data: bytes, charset: str | None) -> str:
-    """The codec of bytes that are neither Unicode nor ASCII."""
+    """Codec of bytes that are neither Unicode nor ASCII."""
     sample = _sample(data)
     declared = _declared(data, charset)
     scores: dict[str, float] = {}
@@ -175,10 +174,8 @@ def _score(sample: bytes, codec: str) -> float:
 
 
 def _sample(data: bytes) -> bytes:
-    """The part of the page that tells encodings apart, with long ASCII runs cut down to two bytes.
-
-    The first byte of a run stays: in GBK, Big5 and Shift_JIS it can be the second half of a
-    character.
+    """The part of the page that tells encodings apart, with long ASCII runs cut to two bytes. The
+    first byte of a run stays: in GBK, Big5 and Shift_JIS it can be the second half of a character.
     """
     first = _HIGH_BYTE.search(data)
     start = first.start() if first else 0
@@ -204,10 +201,8 @@ def _single_byte(data: bytes, declared: list[str]) -> str:
 
 
 def _is_single_byte(codec: str) -> bool:
-    """Whether a codec may be used for bytes that are neither East Asian nor Unicode.
-
-    EBCDIC and UTF-16 are excluded: they would decode the markup of such a page into letters.
-    """
+    """Whether a codec may be used for bytes that are neither East Asian nor Unicode. EBCDIC and
+    UTF-16 are excluded: they would decode the markup of such a page into letters."""
     if codec in FAMILIES or codec == "utf-8":
         return False
     return _MARKUP.decode(codec, "replace") == _MARKUP.decode("ascii")
@@ -265,8 +260,7 @@ def _rows(codec: str, leads: "range | list[int]", trails: "range | list[int]") -
 
 
 def plausibility(foreign: str, family: Family) -> float:
-    """How much the non-ASCII characters of a text look like those of an East Asian language, from
-    below 0 (garbage) to about 1.5 (prose).
+    """Rate how well the non-ASCII characters of a text fit a language: below 0 garbage, 1.5 prose.
 
     Bytes of one East Asian encoding decode under another with few errors but into rare characters.
     The score is the sum of two shares: of characters in the *first level* of the national standard

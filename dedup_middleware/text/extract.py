@@ -1,4 +1,4 @@
-"""Title, body text and description from HTML.
+"""Extracts title, body text and description from HTML.
 
 Fingerprints are made of the body, so it must not depend on the page around it: a toolbar taken for
 a body makes all pages of a site alike, and a list of related links makes two reprints differ. The
@@ -6,9 +6,9 @@ package's own rules read the tree that a parser makes of the page; trafilatura d
 are unsure, and the page's own JSON-LD where they find nothing. `docs/decisions.md` has the measured
 F1 and time of these ways.
 
-On some pages the time of parsers and extractors grows with the square of the size: they compare the
-attributes of a tag with each other, and walk siblings and ancestors again from every node. `survey`
-finds such pages in one linear pass, so that `extract` can choose one whose time is bounded.
+On some pages the time of parsers and extractors is quadratic: they compare the attributes of a tag
+with each other, and walk siblings and ancestors again from every node. `survey` finds such pages in
+one linear pass, so that `extract` can choose an extractor whose time is bounded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dedup_middleware.text.extraction.metadata import article_body
 MAX_SIZE = 4_000_000
 # Embedded pictures and fonts, which are left out of a page that is longer.
 _EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\\x80-\U0010ffff]{1000,}")
-# With more tags no extractor is used whose time may grow with their square.
+# With more tags no extractor is used whose time may be quadratic.
 MAX_TAGS = 20_000
 # With more tags, or more attributes in one tag, no tree is built.
 MAX_TREE_TAGS = 200_000
@@ -67,7 +67,7 @@ class Survey:
 
 
 def clean(text: str) -> str:
-    """Markup that every parser accepts: cut to `MAX_SIZE`, without NULs and lone surrogates."""
+    """Make markup that every parser accepts: cut to `MAX_SIZE`, no NULs or lone surrogates."""
     return cleaned(text)[0]
 
 
@@ -89,7 +89,7 @@ def cleaned(text: str) -> tuple[str, bytes]:
 
 
 def _with_cdata_escaped(text: str) -> str:
-    """XML with its CDATA sections escaped, which HTML parsers would take for comments."""
+    """Escape the CDATA sections of XML, which HTML parsers would take for comments."""
     first, *rest = text.split(_CDATA)
     parts = [first]
     for part in rest:
@@ -163,7 +163,7 @@ class Page:
 
     ``text`` has one paragraph a line and is empty if the page has no body. ``charset`` is the
     Python codec of the bytes (empty for ``str`` input); ``extractor`` names the extractor that
-    found the body. ``rest`` stands for the unread part of a page that is too long, else it is "".
+    found the body. ``rest`` is a digest of the unread part of a page that is too long, else "".
     """
 
     title: str
@@ -183,13 +183,14 @@ def extract(
 ) -> Page:
     """Find title and body of a page in HTML, XHTML, XML or plain text.
 
-    ``extractor`` says how to treat doubtful pages, about one article in fifteen and one forum page
-    in four: ``fast`` uses only the package's own rules, ``balanced`` asks trafilatura, ``best``
-    lets it compare its result with those of its slower algorithms. ``charset`` is the one of the
-    Content-Type header; it may be missing or wrong. ``url`` is for extractors that use it. No input
-    raises: a page without a body has the text ``""``. Input beyond `MAX_SIZE` is not read.
+    No input raises: a page without a body has the text ``""``. Input beyond `MAX_SIZE` is not read.
 
-    Raises `ValueError` for an unknown ``extractor``.
+    :param charset: the one of the Content-Type header; it may be missing or wrong
+    :param url: for extractors that use it
+    :param extractor: treatment of doubtful pages, about one article in fifteen and one forum page
+        in four: ``fast`` uses only the package's own rules, ``balanced`` adds trafilatura, ``best``
+        lets it compare its result with those of its slower algorithms
+    :raises ValueError: ``extractor`` is unknown
     """
     if extractor not in MODES:
         raise ValueError(f"extractor={extractor!r} is unknown; use one of {', '.join(MODES)}")
@@ -243,16 +244,16 @@ def _warn_once(why: str) -> None:
     )
 
 
-#: trafilatura is called for one page at a time: in several threads it crashed crawls by a
-#: segmentation fault (lxml 6.1.3), and it holds the interpreter lock most of the time anyway
+#: one page at a time for trafilatura: several threads crashed crawls by a segmentation fault (lxml
+#: 6.1.3), and it holds the interpreter lock most of the time anyway
 _reading = threading.Lock()
 
 
 def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = True) -> str:
     """The body that trafilatura finds; empty if it finds none or fails.
 
-    Call it only for pages of ordinary shape: its time is not bounded otherwise. ``deduplicate``
-    stays off, as it would keep text from page to page. ``fast`` leaves out its slower algorithms.
+    Only for pages of ordinary shape: its time is not bounded otherwise. ``deduplicate`` stays off,
+    as it would keep text from page to page. ``fast`` leaves out its slower algorithms.
     """
     with _reading:
         try:
@@ -273,7 +274,7 @@ def thorough_body(html: str, *, url: str | None, comments: bool, fast: bool = Tr
 
 
 def _stated(html: str) -> str:
-    """The body that a page states in JSON-LD, if it reads like one; some sites put markup there."""
+    """The body that a page states in JSON-LD, if it is prose; some sites put markup there."""
     body = clean(article_body(html))
     if is_markup(body):
         lines = [block.text for block in blocks.read(body).blocks]
@@ -285,7 +286,6 @@ def _stated(html: str) -> str:
 def _page(
     text: str, title: str, charset: str, extractor: str, language: str = "", rest: str = ""
 ) -> Page:
-    """The page with its body tidied up."""
     text = tidy(text, title)
     if not _LETTER.search(text):
         text, extractor = "", "none"

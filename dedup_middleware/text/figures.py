@@ -22,10 +22,10 @@ Chinese numerals inside words and idioms are no figures (一些, 十分, 万一,
 rules are narrow on purpose:
 
 - a numeral begins with a digit or 十; formal digits need a formal unit behind them;
-- one character alone counts after 第, 周, 星期, 礼拜 or 分之, and before `MEASURES` and units;
-  一 alone only before 月, 日 or 号 (一个 is an article); 十分 counts only as 十分钟 or 十分之;
+- one character alone counts in brackets, （一）, after 第, 周, 星期, 礼拜 or 分之, and before
+  `MEASURES` and units (一 only before 月, 日 or 号, as 一个 is an article; 十分 only as 十分钟 or
+  十分之);
 - digits without a unit count from four on, or three with a zero among them, or two before 年;
-- one character alone also counts in brackets: （一）;
 - 点 is a decimal point only after 分之 and before 万, 亿, 倍, 元 and 个百分点.
 """
 
@@ -333,7 +333,6 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 def _read_figures(
     codes: Codes, flags: Flags, where: Places, capacity: int, rows: NDArray[np.int64]
 ) -> int:
-    """Write the figures to `rows`; return their number."""
     count, i, done = 0, 0, 0
     for candidate in range(capacity):
         if where[candidate] < done:
@@ -384,10 +383,8 @@ def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
 def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, Flags, int]:
     """Hash the figures of a text. Returns the entries of figures, symbols and names (see `locate`);
     for each figure in text order its hash, its begin and end, and its sort (`YEAR`, `DATED`,
-    `STAMP` or another one of `stamps`); and the end of the date line that begins the text.
-
-    The flags of names of months are changed.
-    """
+    `STAMP` or another one of `stamps`); and the end of the date line that begins the text. The
+    flags of names of months are changed."""
     codes, flags = text.codes, text.flags
     where, capacity = _candidates(codes, flags)
     rows = np.empty((2 * capacity, 5), np.int64)

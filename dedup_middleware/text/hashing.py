@@ -73,7 +73,7 @@ class HashedText(NamedTuple):
 
 
 def constants(key: int, width: int) -> Hashes:
-    """Starts and odd bases of the polynomials, derived from a 64-bit key; see the indexes above."""
+    """Derive starts and odd bases of the polynomials from a 64-bit key; see the indexes above."""
     mask = (1 << 64) - 1
     drawn = [mix_int((key + (place + 1) * _GOLDEN) & mask) for place in range(8)]
     for base in (TOKEN_BASE, SHINGLE_BASE, TEXT_BASE):
@@ -100,10 +100,8 @@ def hash_prefixes(
     codes: Codes, flags: Flags, keys: Hashes, prefixes: Hashes, powers: Hashes
 ) -> np.uint64:
     """Fill `prefixes` (one more than codes) and `powers` so that `hash_slice` needs no loop; return
-    the hash of the text without white space and punctuation, symbols included.
-
-    Each hash is a chain of dependent steps, so one loop for both takes the time of one.
-    """
+    the hash of the text without white space and punctuation, symbols included. Each hash is a chain
+    of dependent steps, so one loop for both takes the time of one."""
     base, value, power = keys[TOKEN_BASE], _ZERO, _ONE
     text, text_base = keys[TEXT_START], keys[TEXT_BASE]
     for i in range(np.uint64(codes.size)):
@@ -151,7 +149,7 @@ def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
 
 
 def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
-    """The `hash_token` of each of many whole words, uint64[n]."""
+    """The `hash_token` of each of many words, uint64[n]."""
     codes = np.ascontiguousarray(words).view(np.uint32).reshape(len(words), -1)
     value = np.full(len(words), keys[TOKEN_START])
     for column in codes.T:  # a word is followed by zeros
@@ -160,7 +158,7 @@ def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
 
 
 def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
-    """A hash table from hashes to kinds, 1 to 16383, which replace the lowest 14 bits of the
+    """Make a hash table from hashes to kinds, 1 to 16383, which replace the lowest 14 bits of the
     hash. A bucket has four entries, filled from the first on, 0 is a free one; a full bucket
     overflows into the next. Of hashes that differ only in these bits the last one counts."""
     values, last = np.unique(hashes[::-1] & ~_KIND, return_index=True)
@@ -184,9 +182,7 @@ def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
 @kernel(Tuple((U64, U32))(U64, int64))
 def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
     """Distinct values of values[:number] in order of first occurrence, and how often each occurs.
-
-    `values` is overwritten, and its first part returned.
-    """
+    `values` is overwritten, and its first part returned."""
     size = 8
     while size < 3 * number:
         size *= 2
@@ -219,10 +215,7 @@ _GAIN: Final = 1.6  # and used if this many times more of them are distinct
 def _roll(
     hashes: Hashes, count: int, width: int, drop: np.uint64, keys: Hashes, shingles: Hashes
 ) -> int:
-    """Write the hashes of the shingles; return their number.
-
-    `drop` is the base to the power of the width.
-    """
+    """Write the hashes of the shingles; return their number. `drop` is the base ** `width`."""
     base, start = keys[SHINGLE_BASE], keys[SHINGLE_START]
     rolled = np.uint64(0)
     window = np.uint64(width if width < count else count)
@@ -242,10 +235,10 @@ def _roll(
 def shingle_features(
     hashes: Hashes, count: int, width: int, keys: Hashes
 ) -> tuple[Hashes, NDArray[np.uint32], Hashes]:
-    """The distinct shingles of a text, their counts, and all in order, from its tokens' hashes.
+    """Distinct shingles of a text, their counts, and all in order, from its tokens' hashes.
 
     A text of few distinct tokens has most shingles that can be made of them, and so does any other
-    such text. Its shingles are doubled in width until they are rare. A text that is simply repeated
+    such text: its shingles are doubled in width until they are rare. A text that is simply repeated
     keeps its shingles: wider ones are no more distinct.
     """
     shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]

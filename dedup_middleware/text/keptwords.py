@@ -1,4 +1,4 @@
-"""The words of a text that count: the kind of each token, the tokens kept, and their clauses."""
+"""Hashes the words of a text that count: kinds of the tokens, the tokens kept, their clauses."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ from dedup_middleware.text.numerals import among, is_wrap
 def _hash_tokens(
     text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
 ) -> None:
-    """Write hash and kind of as many tokens as `kinds` has room for, and whether their ends turn
-    a clause round. This is not done in the loop that uses them, where a mispredicted branch
-    would wait for each look-up. Long tokens are hashed letter by letter."""
+    """Write hash and kind of as many tokens as `kinds` has room for, and whether their ends turn a
+    clause round. In the loop that uses them, a mispredicted branch would wait for each look-up.
+    Long tokens are hashed letter by letter."""
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         if last - first < np.uint64(LONG):
@@ -112,8 +112,8 @@ _NAME: Final = np.uint64(NAME)
 
 @subkernel
 def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> None:
-    """Make two single ideographs a listed word if the list has it (不敌, 醫院), and make the
-    part before a body, or a longer word that ends with one (保险公司), a name."""
+    """Make two single ideographs one word if the list has it (不敌, 醫院), and make the part before
+    a body, or a longer word that ends with one (保险公司), a name."""
     for token in range(_ONE, np.uint64(kinds.size)):
         first, last, before = np.uint64(cut.starts[token]), np.uint64(cut.ends[token]), token - _ONE
         body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
@@ -199,9 +199,8 @@ def keep_words(
     clause begins before a token, to `numbers` whether it is a numeral written as a word (1) or a
     unit of time that says when (3), and to `clauses`, which has a row for each token, words and
     turn of each clause. `sorts` says which words the dictionary tags as places. Returns the number
-    of tokens, the hash of the whole text, and the number of clauses.
-
-    A text of stop words only keeps them, so that it can be compared.
+    of tokens, the hash of the whole text, and the number of clauses. A text of stop words only
+    keeps them, so that it can be compared.
     """
     room, size = np.empty(LONG + codes.size + 1 + count, np.uint64), LONG + codes.size + 1
     powers, prefixes, endings = room[:LONG], room[LONG:size], room[size:]

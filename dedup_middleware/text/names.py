@@ -1,4 +1,4 @@
-"""Names: in Chinese text those of persons, by the tags of the dictionary and by surnames.
+"""Finds names in Chinese text: those of persons, by the tags of the dictionary and by surnames.
 
 Two pages on one template may differ only in a name (of a team, a winner, a minister). A name is
 
@@ -11,19 +11,14 @@ Two pages on one template may differ only in a name (of a team, a winner, a mini
 - a tagged name of two characters with one more such character behind it.
 
 A name is left out where it says who made the page, which differs from one reprint to the next:
-
-- behind one of `CREDITS` (记者, 责任编辑, 作者, 摄影), or behind 文, 图, 摄, 译 or 编 with a slash
-  or a colon;
-- before 摄;
-- just behind an opening bracket;
-- behind a name that is left out, with only white space and punctuation between them.
+behind one of `CREDITS` (记者, 责任编辑, 作者, 摄影), or behind 文, 图, 摄, 译 or 编 with a slash or
+a colon; before 摄; just behind an opening bracket; and behind a name that is left out, with only
+white space and punctuation between them.
 
 Text that is not prose has no such names: if more than three quarters of the tokens are single rare
-characters, whatever looks like a name is one by chance.
-
-Places and bodies (`ns`, `nt`) are not names in this sense, as copies leave them out or write them
-differently: they count only where two clauses differ in nothing else, see
-:mod:`dedup_middleware.text.clauses`.
+characters, whatever looks like a name is one by chance. Places and bodies (`ns`, `nt`) are not
+names in this sense, as copies leave them out or write them differently: they count only where two
+clauses differ in nothing else, see :mod:`dedup_middleware.text.clauses`.
 
 Only the segmenter `jieba` finds names in Chinese. A user's dictionary adds some by the tag `nr`.
 Names in scripts with capital letters: :mod:`dedup_middleware.text.capitals`.
@@ -81,7 +76,7 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
         given = GIVEN if usual and word not in _VERBS else 0
         return given | (SURNAME if word in SURNAMES else 0)
     if tag.startswith("nt") or (tag.startswith("ns") and len(word) <= _PLACE):
-        # Other bodies are excluded: they have short forms (人大常委会), and agencies are credits.
+        # Other bodies are left out: they have short forms (人大常委会), and agencies are credits.
         return PLACE if word[-1] in _BODIES or tag.startswith("ns") else 0
     name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
     if len(word) == 2:
@@ -112,10 +107,9 @@ def _is_prose(text: CutText) -> bool:
 def find_names(text: CutText, marks: Flags, rows: Places) -> int:
     """Write begin and end of each name to the first rows of `rows`; return the number of names.
 
-    `rows` needs one row for each token. Its third and fourth columns are set only for names with
-    capital letters, by `read_run`.
-
-    :param marks: what `mark` wrote for each token; empty: no names with capitals are searched.
+    :param marks: what `mark` wrote for each token; empty: names with capitals are not searched for.
+    :param rows: a row for each token; `read_run` sets its third and fourth column for names with
+        capitals.
     """
     found, token, before = 0, 0, -1
     chinese, count = _is_prose(text), text.starts.size

@@ -5,14 +5,14 @@ In this order:
 1. control, format and default-ignorable characters are dropped (zero-width spaces, byte order
    marks, soft hyphens, directional marks, variation selectors), so that they can't hide a
    duplicate; white space stays;
-2. combining marks behind the first 30 in a row are dropped (the Stream-Safe Text Format of
-   UAX #15), because canonical reordering is quadratic in their number;
+2. combining marks behind the first 30 in a row are dropped (the Stream-Safe Text Format of UAX
+   #15), because canonical reordering is quadratic in their number;
 3. NFKC, lower case, NFKC (width, ligatures, compatibility forms);
 4. folds: decimal digits of all scripts become ASCII digits, apostrophes become ', the minus sign
    becomes a hyphen, a final sigma becomes a sigma, and ё becomes е, as most sites write it.
 
-`normalize` states this in plain Python. Most pages don't need it: the table of `characters` has the
-form of every character whose form does not depend on its neighbours.
+`normalize` is the reference in plain Python. Most pages need only the table of `characters`, which
+has the form of every character whose form does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Special:
 
 @cache
 def special() -> Special:
-    """Read the special code points from unicodedata, once a process."""
+    """Read the special code points from unicodedata, once per process."""
     dropped, marks = set[int](), set[int]()
     folds = {0x3C2: 0x3C3, 0x451: 0x435, 0x2018: 0x27, 0x2019: 0x27, 0x2BC: 0x27, 0x2212: 0x2D}
     for code in (*range(0x20000), *range(0xE0000, 0xE1000)):
@@ -96,7 +96,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def compose(text: str) -> str:
-    """Steps 1 to 3 of the normal form, for text in which neighbours matter.
+    """Apply steps 1 to 3 of the normal form, for text in which neighbours matter.
 
     :param text: any string, lone surrogates and unassigned code points included.
     """
@@ -106,7 +106,7 @@ def compose(text: str) -> str:
 
 
 def normalize(text: str) -> str:
-    """The normal form of `text`, as the head of this module defines it. Never raises."""
+    """Bring a text into the normal form that the module defines. Never raises."""
     # Avoids the tables of `special`, which take a tenth of a second to build.
     if _ORDINARY.fullmatch(text):
         return unicodedata.normalize("NFKC", text).lower()
@@ -115,7 +115,7 @@ def normalize(text: str) -> str:
 
 @cache
 def _followers() -> frozenset[str]:
-    """The characters that may compose with the one before them."""
+    """Characters that may compose with the one before them."""
     found = {chr(code) for code in range(0x1161, 0x1176)} | {
         chr(code) for code in range(0x11A8, 0x11C3)
     }

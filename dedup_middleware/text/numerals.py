@@ -37,7 +37,7 @@ _KEY: Final = (1 << 63) - 1  # bits of a hash that are kept
 
 
 def pack(word: str) -> int:
-    """A word as one number, by which `search` finds it."""
+    """Pack a word into one number, by which `search` finds it."""
     value = 0
     for letter in word:
         value = (value + ord(letter)) * _BASE
@@ -52,7 +52,7 @@ def add_letter(value: np.uint64, code: int | np.uint32) -> np.uint64:
 
 @subkernel
 def packed(value: np.uint64) -> int:
-    """The number that `pack` gives for the word with this hash."""
+    """The number of `pack` for the word with this hash."""
     return np.int64(value & np.uint64(_KEY))
 
 
@@ -102,10 +102,8 @@ _VALUES: Final = by_code_point(_values(), np.int8, _NOTHING)
 
 @subkernel
 def at(codes: Codes, i: int) -> int:
-    """The code point at i, 0 outside of the text; a line break or a tab counts as a space.
-
-    Texts are wrapped anywhere, so `May` and `31` belong together across the end of a line.
-    """
+    """The code point at i, 0 outside of the text; a line break or a tab counts as a space. Texts
+    are wrapped anywhere, so `May` and `31` belong together across the end of a line."""
     code = np.int64(codes[i]) if 0 <= i < codes.size else 0
     return 32 if 9 <= code <= 13 else code
 
@@ -293,10 +291,8 @@ def positional(codes: Codes, first: int, last: int) -> int:
 
 @subkernel
 def chinese(codes: Codes, first: int, last: int) -> tuple[int, int]:
-    """The value of Chinese digits with units (两万三千), -1 if they are no number; and its end.
-
-    A last digit right after 百, 千 or 万 counts tens, hundreds or thousands: 三万五 is 35000.
-    """
+    """The value of Chinese digits with units (两万三千), -1 if they are no number; and its end. A
+    last digit right after 百, 千 or 万 counts tens, hundreds or thousands: 三万五 is 35000."""
     total, section, digit, unit = 0, 0, -1, 0
     i = first
     while i < last:
@@ -402,8 +398,8 @@ def scale_after(codes: Codes, i: int) -> tuple[int, int]:
 
 @subkernel
 def scale_letter(codes: Codes, first: int, end: int) -> tuple[int, int]:
-    """The power of ten of the letter at `end` behind an amount of money that begins at `first`,
-    or before a currency, and its end; the power is 0 if there is none: $3m, £20k, 3 M€."""
+    """The power of ten of the letter at `end` behind an amount of money that begins at `first`, or
+    before a currency ($3m, £20k, 3 M€), and its end; the power is 0 if there is none."""
     letter = end + 1 if at(codes, end) == 32 and among(at(codes, end + 2), _MONEY) else end
     power = 0
     for place in range(_SCALE_LETTERS.size):

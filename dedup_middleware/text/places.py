@@ -4,13 +4,11 @@ Pages on one template say different things in the same places, so a figure is co
 in the same place of the other page, not with all its figures. A **place** is the text on both sides
 of a numeral: two ideographs, kana or syllables, or six letters of an alphabet. White space and
 punctuation are skipped, and another numeral counts as one ideograph whatever its value, so that
-10:30 and 11:45 stand in the same places.
+10:30 and 11:45 stand in the same places. Names have places too (see
+:mod:`dedup_middleware.text.names`); around a name, other names count as one ideograph each.
 
 A date line (3月2日电) says when an agency sent a report, which differs from one reprint to the
 next: its figures have no place.
-
-Names have places too (see :mod:`dedup_middleware.text.names`); around a name, other names count as
-one ideograph each, as numerals do.
 
 Stars, suns, chess men, Braille and private-use characters say something that no letter says. A
 **run** of such symbols, with or without white space between them, has a place as a figure has, and
@@ -21,7 +19,7 @@ pages; a run that only one of two pages has is ignored. Decoration has no place:
 - a run of only | ~ + © ® and the like, which separate, or follow names;
 - a run without a letter or a numeral within reach.
 
-What belongs to a numeral (-, $, >) is part of its value instead, see
+A sign, a comparison or a currency (-, $, >) is part of a numeral's value instead, see
 :mod:`dedup_middleware.text.signs`.
 
 An **entry** has 24 bits: 16 of the place, 8 of the value. A page's record keeps its smallest
@@ -109,7 +107,6 @@ def _beside(
     text: NamedText, i: int, step: int, value: np.uint64, other: int
 ) -> tuple[np.uint64, bool]:
     """Hash of the letters from i on, outwards, starting from `value`; and whether there is one.
-
     Names from row `other` on, in the direction of `step`, count as one letter each; -1: none does.
     """
     left, numeral, some, base = WIDTH, False, False, text.keys[TEXT_BASE]
@@ -162,7 +159,7 @@ def _second(place: np.uint64) -> np.uint64:
 @subkernel
 def _name_entry(text: NamedText, name: int) -> np.uint32:
     """The entry of a Chinese name. The last of three or more characters is ignored: it may be
-    part of the next word, or be missing."""
+    missing, or part of the next word."""
     first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
     place = mix(_around_name(text, name)[0])
     last = last if last - first < _LONG else last - 1
@@ -291,8 +288,8 @@ def _placed_as(rows: NDArray[np.int64], row: int) -> int:
 def locate(
     text: NamedText, where: Places, rows: NDArray[np.int64], values: Hashes, dated: Flags
 ) -> Codes:
-    """The entries of the figures outside date lines (two each), of the runs of symbols (two each),
-    and of the names that are no credits (one each).
+    """Make the entries of a text: two for each figure outside date lines and each run of symbols,
+    one for each name that is no credit.
 
     :param text: the flags of months among the figures are changed to those of numerals and units.
     :param where: the indexes that `_candidates` found.

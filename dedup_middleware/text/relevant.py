@@ -1,8 +1,8 @@
-"""The part of a text that is compared: with character references decoded, and without links to
-other pages and lines that say nothing of the subject.
+"""Prepares a text for comparison: decodes it, and removes lines that say nothing of its subject.
 
-Texts that an extractor took out of a page often have them: feeds and JSON-LD escape HTML once more,
-and a list of headlines under "Read also" stays below the article.
+Texts that an extractor took out of a page often have character references and links to other pages:
+feeds and JSON-LD escape HTML once more, and a list of headlines under "Read also" stays below the
+article.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from dedup_middleware.text.pagelines import (
 )
 
 # Finding the lines to examine, by their first and last characters.
-# Whether a line says nothing of its subject is decided in Python, a microsecond a line: done for
-# each line, it would take a third of a page's time. So one kernel finds the few suspects. It may
-# find too many, but misses none that `pagelines` and this module know, except lines with the kelvin
-# sign in place of a k, and labels with more than a hundred blanks: these stay.
+# Lines are judged in Python, a microsecond each, which would take a third of a page's time for all
+# of them. So one kernel finds the few suspects. It may find too many, but misses none that
+# `pagelines` and this module know, except lines with the kelvin sign in place of a k, and labels
+# with more than a hundred blanks: these stay.
 
 _FORM, _NUMBERED, _LABEL, _END = 1, 2, 4, 8
 _BITS: Final = 16  # bits of an index into the table
@@ -61,7 +61,7 @@ _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video
 
 
 def _pairs() -> NDArray[np.bool_]:
-    """Table of the pairs of characters of which each Chinese line about the page has one."""
+    """Hash table of the pairs of characters of which each Chinese line about the page has one."""
     table = np.zeros(1 << 16, np.bool_)
     for first, second in map(tuple, PAIRS):
         table[(ord(first) << 5 ^ ord(second)) % table.size] = True
@@ -78,7 +78,7 @@ def _hash(codes: Iterable[int], value: int = 0) -> int:
 
 
 def _in_any_case(word: str) -> Iterable[str]:
-    """A lower-case word, and all others with this lower case; ASCII letters stay lower case."""
+    """All words with the lower case of a lower-case word; ASCII letters stay lower case."""
     letters = ((one,) if one.isascii() else {one, one.upper()} for one in word)
     return map("".join, itertools.product(*letters))
 
@@ -267,7 +267,7 @@ _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # largest share of a text that is left out
 _LEAST_LISTED: Final = 3  # lines with the same label and different names that are a list
 _LEAST_SUBJECT: Final = 0.75  # least share of lines about the subject
-_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # lines about the page count for that, or do not
+_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # the latter: about the page, counted as such or not
 # Russian and Ukrainian clauses on which medium or body reported something, and nothing else.
 
 
@@ -357,8 +357,8 @@ def relevant(text: str) -> str:
 
 
 def without_attributions(text: str) -> str:
-    """The text without the clauses on which medium or body reported something; unchanged if they
-    are more than half of it. A denial (не сообщили в мэрии, опровергли) keeps its negation."""
+    """Remove the clauses on which medium or body reported something, unless they are more than half
+    of the text. A denial (не сообщили в мэрии, опровергли) keeps its negation."""
     found = text
     for cue, form in _ATTRIBUTIONS:
         if cue in found:
@@ -378,13 +378,10 @@ def _what_stays(match: re.Match[str]) -> str:
 
 
 def _without_lines(text: str) -> str:
-    """The text without lines that say nothing of its subject, lines of the form `Read also:
-    headline`, and the headlines at the end below a label on its own line; unchanged if they are
-    more than half of it. Lines of the first kind stay if they are more than a quarter: in a gallery
-    the pictures are the subject.
-
-    A headline is a short line without a full stop at its end.
-    """
+    """Remove lines that say nothing of the subject, lines of the form `Read also: headline`, and
+    the headlines (short lines without a full stop) at the end below a label on its own line; unless
+    they are more than half of the text. Lines of the first kind stay if they are more than a
+    quarter: in a gallery the pictures are the subject."""
     looked_at = suspects(text)
     if not looked_at:
         return text
@@ -425,7 +422,7 @@ def _kind_of(line: str) -> int:
 
 
 def _listed(lines: list[str], places: set[int]) -> set[int]:
-    """The lines of lists of who made what (作者：...): several lines with the same label."""
+    """Lines of lists of who made what (作者：...): several lines with the same label."""
     by_maker: dict[str, set[int]] = {}
     for place in places:
         maker = maker_of(lines[place])

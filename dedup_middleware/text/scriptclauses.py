@@ -1,26 +1,25 @@
-"""Clauses of texts in scripts without capitals (Japanese, Thai, Korean, Arabic, Hebrew, Hindi), and
-of Vietnamese, whose words are written in syllables.
+"""Clauses of texts in Vietnamese and in scripts without capitals, where a token is not a word.
 
-There a token is not a word: kana and Thai letters stand without spaces, Korean and Arabic words
-carry what other languages write as separate words, and no capital letter shows a name. So clauses
-(see :mod:`dedup_middleware.text.clauses`) are read from the letters, with the same list of words
-and the same two numbers:
+Japanese and Thai stand without spaces, Vietnamese words are written in syllables, Korean, Arabic
+and Hebrew words include what other languages write as separate words, and except in Vietnamese no
+capital shows a name. So clauses (see :mod:`dedup_middleware.text.clauses`) are read from the
+letters, with the same list of words and the same two numbers:
 
 - **Japanese**: the longest listed word at each place. Other hiragana are endings and are ignored,
   so that できる and できない have the same words. A katakana word is a name, known by its first two
   kana, so that a misspelt one stays the same. Names are also a surname with the given name behind
   it, ideographs before a body (北浜市, 共栄銀行) or before katakana (東山クラブ), and Chinese
   numerals.
-- **Thai** and its neighbours: the longest listed word at each place; what follows a title
-  (นาย, บริษัท) is a name. A space between two letters ends a clause, as full stops are rare.
+- **Thai** and its neighbours: the longest listed word at each place; a name follows a title (นาย,
+  บริษัท). A space between two letters ends a clause, as full stops are rare.
 - **Korean**: the longest listed word that begins a word; of other words the first two syllables,
   since the rest are endings. Three syllables that begin with a surname are a name, known by the
   surname, and so is the part before a body in the same word (북천시는).
-- **Arabic, Hebrew**: listed words, also with prefixes. Behind a title or a given name the next word
-  is a name.
+- **Arabic, Hebrew**: listed words, also with prefixes. The word after a title or a given name is a
+  name.
 - **Hindi, Vietnamese**: listed words, also of several syllables (một số).
 
-A page is read in this way if nearly all of its letters are of one of these scripts. A page that has
+A page is read in this way if nearly all of its letters are of one of these scripts; a page with
 another language in it is read as all others are, or that language would lose its words. Tokens,
 shingles and figures are the same either way.
 """
@@ -162,8 +161,8 @@ def _compound_end(codes: Codes, i: int, last: int) -> int:
 
 @subkernel
 def read_japanese(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
-    """Read the item at i: its end, and what it adds to the words and to the turn. `last` is the
-    end of the letters from i on."""
+    """Read the item at i: its end, and what it adds to the words and to the turn. `last` is the end
+    of the letters from i on."""
     words, turn = WORDS[NAME], np.uint64(0)
     end, polar = longest_word(text, i, last)
     compound = _compound_end(text.codes, i, last) if end <= i + 1 else i
@@ -222,11 +221,11 @@ def read_thai(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.u
 
 
 NONE, JAPANESE, THAI, KOREAN, SEMITIC, INDIC, VIETNAMESE = range(7)
-# A text is in a script if at least one in so many characters is of it: for Vietnamese letters that
-# no other language has, for Japanese kana, for all others letters.
+# Least share (1 / n) of the characters that shows a script: letters that only Vietnamese has, kana
+# for Japanese, letters for all others.
 _FEW, _SOME, _MANY = 12, 8, 3
-# For _OTHERS letters of the script there is at most one of another script, for _HAN at most one
-# ideograph, and of Japanese letters at least one in _KANA_SHARE is kana.
+# At most one letter of another script to _OTHERS of the script, and one ideograph to _HAN; of
+# Japanese letters at least one in _KANA_SHARE is kana.
 _OTHERS, _HAN, _KANA_SHARE = 5, 20, 3
 LONGEST: Final = 24  # most characters of a listed word, spaces included
 _SYLLABLES: Final = 2  # syllables of a Korean word that count
@@ -243,7 +242,7 @@ _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 
 @subkernel
 def script_of(codes: Codes) -> int:
-    """Which of the scripts above a text is written in, else NONE."""
+    """The script or language of the above in which a text is written, else NONE."""
     some = False
     for i in range(np.uint64(codes.size)):  # most texts have no letter of any of them
         code = codes[i]
@@ -308,8 +307,8 @@ def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> boo
 
 @subkernel
 def _foreign(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
-    """What a word in other letters adds to the words and to the turn. One of up to three
-    letters, or with a digit, is a name (A型, X2) unless it is listed; digits alone do not count."""
+    """What a word in other letters adds to the words and to the turn. Up to three letters, or any
+    with a digit, are a name (A型, X2) unless listed; digits alone do not count."""
     digits = 0
     for i in range(first, last):
         digits += 1 if is_digit(text.codes, i) else 0
@@ -348,7 +347,7 @@ def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint
     family = among(np.int64(codes[first]), _SURNAMES)
     end = first + _PERSON
     if family and (last == end or (last > end and among(np.int64(codes[end]), _PARTICLES))):
-        # Most such words are not names; only the surname counts, so misspelt ones turn nothing.
+        # Most such words are no names; only the surname counts, so that misspelt ones stay equal.
         return WORDS[NAME], name_value(text, first, first + 1)
     end = min(last, first + _SYLLABLES)
     if last > first + 1 and among(np.int64(codes[first + 1]), _ENDINGS):
@@ -367,8 +366,8 @@ def _word_behind(text: HashedText, last: int) -> int:
 
 @subkernel
 def _phrase(text: HashedText, first: int, last: int) -> tuple[int, int]:
-    """End and polarity of the longest listed phrase of one, two or three words from `first` on;
-    `last`, where the first word ends, and 0 if there is none."""
+    """End and polarity of the longest listed phrase of up to three words from `first` on; `last`,
+    where the first word ends, and 0 if there is none."""
     two = _word_behind(text, last)
     three = _word_behind(text, two)
     most = first + reach(text.codes[first])
@@ -397,7 +396,7 @@ def _spaced(
 ) -> tuple[int, np.uint64, np.uint64, int]:
     """As :func:`_read`, for a script with spaces.
 
-    :param plain: the text with hashes of words without the script's mark.
+    :param plain: the text with hashes of words without the mark of their language.
     :param titled: number of words from i on that are names.
     """
     codes, last = text.codes, i
@@ -427,8 +426,8 @@ def _spaced(
 def _read(
     text: HashedText, plain: HashedText, script: int, i: int, last: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
-    """Read the item at i: its end, what it adds to the words and to the turn, and how many of
-    the next words are names."""
+    """Read the item at i: its end, what it adds to the words and to the turn, and how many of the
+    next words are names."""
     codes = text.codes
     latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
     if latin or is_digit(codes, i):
@@ -476,7 +475,7 @@ def script_clauses(codes: Codes, flags: Flags, script: int, table: Hashes, keys:
                 titled = 0
             i = end
             continue
-        if i >= last:  # once for all letters in a row: they may be a whole page
+        if i >= last:  # once for a whole row of letters, which may be as long as the page
             last = run_end(flags, i)
         i, more, turned, titled = _read(text, plain, script, i, last, titled)
         words += more

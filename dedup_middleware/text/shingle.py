@@ -1,4 +1,4 @@
-"""From text to shingles in one kernel: normalise, segment, drop stop words, hash."""
+"""Turns a text into shingles in one kernel: normalise, segment, drop stop words, hash."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def read_text(
     stops: Hashes, keys: Hashes,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Read code points; return whether they need not be composed, and the parts of `Shingles`:
-    features, counts, figures (each as often as it occurs), places, clauses, tokens, exact,
-    order, values, positions, sorts, anchors, words, begins."""
+    features, counts, figures (each as often as it occurs), places, clauses, tokens, exact, order,
+    values, positions, sorts, anchors, words, begins."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
     hashes, cuts = np.empty(codes.size, np.uint64), np.empty(codes.size, np.uint8)
@@ -122,7 +122,7 @@ def read_text(
     for figure in figures:
         exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
-    # Words don't represent a page of symbols: only a page with the same text is a copy of it.
+    # A page of symbols has too few words to compare: only a page with the same text is a copy.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
     values, positions, valued = locate_values(
         starts, hashes, numbers, kept, figures, spans, kinds, own, line, whole
@@ -154,7 +154,7 @@ def read_words(
     keys: Hashes,
 ) -> tuple[bool, Hashes]:  # fmt: skip
     """Read code points; return whether they need not be composed, and the hashes of the distinct
-    words, which are those of `read_text`."""
+    words, as `read_text` has them."""
     ready, codes, flags, _ = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
     around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
@@ -179,8 +179,8 @@ class Shingles:
     :param features: distinct hashes of the shingles, in order of first occurrence.
     :param counts: how often each feature occurs.
     :param figures: distinct hashes of the text's numerals in canonical form.
-    :param places: two entries for each numeral outside date lines, and one for each name: 24 bits,
-        of which 16 are its place and 8 its value; see `places`.
+    :param places: entries of 24 bits, 16 of a place and 8 of a value: two for each numeral outside
+        date lines, one for each name; see `places`.
     :param clauses: words and turn of each clause, uint64[n, 2]; see `clauses`.
     :param tokens: number of tokens, without stop words unless there are no others.
     :param order: hashes of the shingles in text order.
@@ -291,8 +291,8 @@ class Shingler:
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
         """The arguments of `read_words` behind `composed`, for a text and for a title."""
-        # For titles without stop words that may tell them apart (plan A), and without words that
-        # are no stop words: a small table stays in the cache.
+        # The table for titles has stop words only, to stay in the cache, and lacks those that may
+        # tell titles apart (plan A).
         kept = frozenset(word_lists()["of-titles"])
         words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
         kinds = np.full(len(words), STOP, np.uint64)
@@ -307,8 +307,8 @@ class Shingler:
         return (*letters, self._mode, self._width, *self._trie, self._stops, self._keys)
 
     def read(self, text: str, kernel: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a kernel such as `read_text` on the part of `text` that counts, composed if need
-        be; returns its result without the first value."""
+        """Call a kernel such as `read_text` on the part of `text` that counts, composed if need be;
+        return its result without the first value."""
         text = text[: self._max_chars]
         ready, *found = kernel(code_points(text), False, *arguments)
         if not ready:
@@ -316,7 +316,7 @@ class Shingler:
         return found
 
     def __call__(self, text: str) -> Shingles:
-        """The shingles of any string; never raises."""
+        """Compute the shingles of any string; never raises."""
         features, counts, figures, *rest = self.read(text, read_text, *self.tables)
         return Shingles(features, counts, distinct(figures, figures.size)[0], *rest)
 

@@ -178,10 +178,7 @@ def _unit_before(codes: Codes, flags: Flags, first: int) -> tuple[int, int]:
 
 @subkernel
 def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
-    """Whether the hyphen at i is a minus sign.
-
-    :param unit: whether the number has one behind it.
-    """
+    """Whether the hyphen at i is a minus sign; `unit`: whether the number has a unit behind it."""
     before = at(codes, i - 1)
     if before == 0:
         return True
@@ -203,8 +200,8 @@ def _closes(codes: Codes, i: int) -> bool:
 
 @subkernel
 def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, int]:
-    """Sign, comparison and unit of the number codes[first:last], as bits of its kind; and begin
-    and end of the number with them."""
+    """Sign, comparison and unit of the number codes[first:last], as bits of its kind; and begin and
+    end of the number with them."""
     unit, end = _unit_behind(codes, flags, last)
     behind = unit != 0 or among(at(codes, last), _SIGNED)
     begin, hyphen = first, at(codes, first - 1)

@@ -96,8 +96,8 @@ def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool) -> bool:
-    """Whether the line from `first` to `last` is a stamp line; it has so many figures, and
-    `year` says whether one of them is a year."""
+    """Whether the line from `first` to `last`, with a number of figures, is a stamp line; `year`
+    says whether one of them is a year."""
     strong, month, words, digits, i = False, False, 0, 0, first
     while i < last:
         if is_digit(codes, i):

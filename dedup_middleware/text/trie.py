@@ -12,9 +12,9 @@ share a base, so the label alone tells whether a slot belongs to a node. `roots`
 each first character by code point, with the character's own label in the label's bits (0: in no
 word), so that one look-up gives both.
 
-Words come from jieba's dictionary, whose format is `word frequency [tag]` a line, and from a user's
-own. There the frequency may be missing; then this module chooses one that keeps the word whole, as
-`jieba.load_userdict` does. jieba itself is never imported.
+Words come from jieba's dictionary, with lines `word frequency [tag]`, and from a user's own, where
+the frequency may be missing: then it is chosen to keep the word whole, as by `jieba.load_userdict`.
+jieba itself is never imported.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Dictionary:
 
 
 def jieba_file(name: str) -> Path:
-    """The path of a data file of the installed jieba, such as its dictionary `dict.txt`.
+    """Path of a data file of the installed jieba, such as its dictionary `dict.txt`.
 
     :raises FileNotFoundError: jieba is not installed, or without that file.
     """
@@ -93,7 +93,7 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
 
 
 def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictionary:
-    """`dictionary` with a user's words, as `jieba.load_userdict` would add them.
+    """Add a user's words to a dictionary, as `jieba.load_userdict` would.
 
     :raises ValueError: the file is not UTF-8; the message names `source`.
     """
@@ -120,7 +120,7 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
 
 
 def fold_words(dictionary: Dictionary, fold: Callable[[str], str]) -> Dictionary:
-    """`dictionary` with every word in normal form; of equal words the most frequent counts."""
+    """Bring all words of a dictionary into normal form; of equal words the most frequent counts."""
     folded: dict[str, int] = {}
     tags: dict[str, str] = {}
     for word, frequency in dictionary.frequencies.items():
@@ -219,8 +219,9 @@ def open_dictionary(
     fold: Callable[[str], str] | None = None,
     fold_name: str = "",
 ) -> tuple[str, Callable[[], Trie]]:
-    """The digest of a dictionary, 8 hexadecimal digits, and a function that loads its trie from the
-    cache or builds it (about two seconds, and kernels are needed).
+    """Return the digest of a dictionary (8 hexadecimal digits), and a function that loads its trie.
+
+    The trie comes from the cache, or is built (about two seconds, and kernels are needed).
 
     :param main: a whole dictionary in jieba's format; jieba's own if None.
     :param user: further words, in the format of jieba's user dictionaries.
@@ -274,7 +275,7 @@ def _read_user(path: Path) -> bytes:
 
 
 def build_arrays(dictionary: Dictionary) -> dict[str, NDArray[Any]]:
-    """The double array of all words with a frequency above zero.
+    """Build the double array of all words with a frequency above zero.
 
     :raises ValueError: no word has a frequency above zero, or there are more than 16 million nodes.
     """
@@ -317,7 +318,7 @@ def _double_array(
     ends: NDArray[np.int64],
     labels: NDArray[np.int64],
 ) -> tuple[Hashes, Hashes]:
-    """Packed roots and nodes, from parent, code point, and kind and weight's index of each node."""
+    """Pack roots and nodes, from parent, code point, and kind and weight's index of each node."""
     own = labels[edges]
     # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
     order = np.lexsort((own, parents))
@@ -382,8 +383,8 @@ def _window(taken: Hashes, position: int) -> np.uint64:
 
 @subkernel
 def _fit(taken: Hashes, used: Hashes, labels: NDArray[np.int64], start: int) -> int:
-    """The first unused base from `start` on with free slots for all labels (ascending), tried 64
-    at a time; 0 if there is none in the bitmap."""
+    """The first unused base from `start` on with free slots for all labels (ascending), tried 64 at
+    a time; 0 if there is none in the bitmap."""
     last = 64 * (taken.size - 2) - labels[-1]
     while start < last:
         blocked = _window(used, start)
@@ -411,7 +412,7 @@ def _place(
     """Base and slot of each node, and the number of slots; 0 if `capacity` slots are not enough.
 
     Nodes are placed in the order of `queue`, those with many children first, each at the first base
-    that fits; the search goes on from the last base among nodes with equally many children.
+    that fits; nodes with equally many children search on from the last base.
     """
     widest = np.max(labels)
     taken = np.zeros((capacity + 4 * widest + GUARD) // 64, np.uint64)

@@ -1,4 +1,4 @@
-"""The wording of a page in text order: numerals with their positions, and anchors of clauses.
+"""Wording of a page in text order: numerals with their positions, and anchors of clauses.
 
 An **anchor** is the hash of a clause: the words between two punctuation marks, four at least; from
 the eighth word on a clause ends behind the first word whose hash says so. In every window the
@@ -52,7 +52,7 @@ def locate_values(
     starts: Places, hashes: Hashes, numbers: NDArray[np.uint8], count: int, figures: Hashes,
     spans: Places, kinds: NDArray[np.uint8], names: Places, line: int, whole: np.uint64,
 ) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
-    """The values of a page, the positions of their words, ascending, and their sorts.
+    """Values of a page, the positions of their words, ascending, and their sorts.
 
     :param starts: begin of each word among the code points.
     :param hashes, numbers: of each word the hash, and whether it is a numeral written as a word (1)
@@ -94,7 +94,7 @@ def locate_values(
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
         of_line = starts[word] < line
-        # Behind the day of a date line stands an agency; which one does not matter.
+        # The name behind the day of a date line is an agency; which one does not matter.
         agency = of_line and figures.size > 0 and spans[0, 0] < starts[word]
         # A month belongs to the time stamp whose day precedes it: 5 de marzo de 2020, 10:22.
         month = figure > 0 and kinds[figure - np.uint64(1)] == STAMP

@@ -93,11 +93,8 @@ class ClusterIndex(ClusterUpkeep):
             await self._load_some(pages.part(start, start + count))
 
     async def _load_some(self, pages: Pages) -> None:
-        """Announce and commit pages without looking at their candidates.
-
-        Pages whose ids were settled by others, or whose generation has ended meanwhile, are
-        announced again.
-        """
+        """Announce and commit pages without looking at their candidates; again, if others settled
+        their ids or their generation has ended meanwhile."""
         for _ in range(TURNS):
             made = await self._load_once(pages, await self.take_ids(len(pages)))
             if made.all():

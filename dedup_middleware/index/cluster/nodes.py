@@ -60,10 +60,8 @@ def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
 
 
 class _Keys:
-    """Replaces redis-py's parser that finds the keys of a command.
-
-    redis-py's own queries the first master of the cluster for this, and fails if that is down.
-    """
+    """Replaces redis-py's parser that finds the keys of a command, because that queries the first
+    master of the cluster, and fails if it is down."""
 
     async def initialize(self, node: ClusterNode) -> None:
         """Do nothing; redis-py's parser would query ``node``."""
@@ -75,11 +73,9 @@ class _Keys:
 
 @attrs.define(eq=False)
 class _Client:
-    """A client of redis-py with its slot map, and the number of exchanges that use it.
-
-    A retired client is closed by its last user, since ``RedisCluster.aclose`` also closes
-    connections in use, on which a write then raises AttributeError.
-    """
+    """A client of redis-py with its slot map, and the number of exchanges that use it. A retired
+    one is closed by its last user, as ``RedisCluster.aclose`` also closes connections in use, on
+    which a write then raises AttributeError."""
 
     cluster: RedisCluster
     users: int = 0

@@ -54,8 +54,6 @@ _NOT_COPIED = ("key", "host", "title")  # fields in which exact copies may diffe
 
 @attrs.define(eq=False)
 class _Page:
-    """A proposal in progress."""
-
     proposed: Proposed
     gone: NDArray[np.uint64] = _NOTHING  # ids of released candidates
     known: NDArray[np.uint64] = _NOTHING  # ids of known pages that still are what was judged
@@ -149,7 +147,6 @@ def _without(near: Neighbours, page_ids: NDArray[np.uint64]) -> Neighbours:
 
 
 async def _rest(index: ClusterShards, pages: list[_Page]) -> None:
-    """Read the buckets that the first read leaves out."""
     if pages:
         await _visit(index, pages, None, REST)
 
@@ -192,7 +189,6 @@ def _settled(index: ClusterShards, page: _Page, seen: Seen) -> Candidates | None
 
 
 def _own_tables(page: _Page) -> np.uint64:
-    """Bit mask of the tables in which a page has bucket keys."""
     words = BucketKeys.of(page.proposed.bucket_keys).words
     mask: np.uint64 = np.bitwise_or.reduce(np.uint64(1) << (words[::2] >> np.uint64(16)))
     return mask
@@ -230,7 +226,7 @@ def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
     """The result of an announced page: its claim with candidates, or candidates that block it.
 
     A committed page blocks. A pending one with a smaller id blocks only a page without known ones:
-    otherwise many pages of one template would withdraw for each other again and again.
+    otherwise the pages of a template would withdraw for each other again and again.
     """
     records, near, candidates = seen.records, page.near, NO_CANDIDATES
     is_cut = len(near) > len(records)

@@ -213,7 +213,7 @@ class ClusterUpkeep(ClusterShards):
         return removed
 
     async def _erase(self, chunk: int, page_ids: Sequence[int]) -> None:
-        """Remove the texts of pages that are all in the same chunk."""
+        """Remove the texts of pages of one chunk."""
         keys = (b"counters", *chunk_keys([chunk]))
         shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
         await self._link.submit(self.script_call("erase", shard, keys, own))
@@ -298,7 +298,6 @@ class ClusterUpkeep(ClusterShards):
 
 
 async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
-    """Remove chunks of rows and their texts."""
     await drop(
         shard,
         rows=(shard.prefix + chunk_keys([chunk])[0] for chunk in chunks),

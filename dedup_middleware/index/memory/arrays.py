@@ -178,9 +178,7 @@ class Buckets:
 
     def _grow(self, bucket: int, places: int) -> None:
         """Copy all buckets to an array with 1.5 times the capacity and room for ``places`` more.
-
-        Copied parts are returned to the system, so both arrays take little more memory than one.
-        """
+        Copied parts are returned to the system, so both arrays take little more memory than one."""
         heads = max(int(self._store[HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(kernels.capacities(self._store))
         capacity = words + words // 2 + places * (BUCKET_LIMIT >> 3) + _FIRST_WORDS

@@ -1,7 +1,7 @@
 """Layout of the array of buckets, and the kernels that read and write it.
 
-A page reads some dozen buckets at random addresses, which is bound by memory latency, so all of
-them are prefetched before the first one is read.
+A page reads some dozen buckets at random addresses, which is bound by memory latency, so all are
+prefetched before the first one is read.
 """
 
 from __future__ import annotations
@@ -72,13 +72,11 @@ COUNT = (1 << COUNT_BITS) - 1
 
 @subkernel
 def _words(step: Any) -> Any:
-    """Number of words of a capacity step."""
     return (_FOUR | step & _THREE) << (step >> _TWO)
 
 
 @subkernel
 def _step_for(length: Any) -> Any:
-    """The smallest capacity step that holds ``length`` bytes."""
     step = _ZERO
     while _words(step) << _THREE < length:
         step += _ONE
@@ -180,7 +178,7 @@ def _without_rest(store: Any, bucket: Any, width: Any) -> Any:
 
 @subkernel
 def _write(store: Any, raw: Any, words: Any, places: Any, page_id: Any) -> Any:
-    """Write the records of a page; returns how many were left out."""
+    """Write the records of a page; return how many were left out."""
     out = 0
     for i in range(np.uint64(places)):
         bucket, suffix = words[_TWO * i], words[_TWO * i + _ONE]

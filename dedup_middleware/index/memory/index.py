@@ -234,7 +234,6 @@ class MemoryIndex(Index):
         return Claimed(self._claimed(entry, self._number(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:
-        """The page ids that do not block a claim."""
         if not len(known.pages):
             return known.upto, NO_PAGES.page_ids
         return known.upto, known.still(self._fetch(known.pages.page_ids))

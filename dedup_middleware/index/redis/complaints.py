@@ -1,4 +1,4 @@
-"""Classification of Redis errors: the remedy, and the message for users."""
+"""Classifies Redis errors: the remedy, and the message for users."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _NO_NODE_REPLIES = ("cluster support disabled", "unknown command")
 
 
 def understand(error: Exception, timeout: float = 0.0) -> Complaint:
-    """The meaning of an error of redis-py; an unknown error keeps its own text.
+    """Explain an error of redis-py; an unknown error keeps its own text.
 
     :param timeout: the time limit of a reply in seconds, for the message
 

@@ -144,8 +144,8 @@ async def bucket_hashes(server: Server) -> dict[bytes, Held]:
 async def remove_expired(server: Server, oldest: int) -> None:
     """Remove all generations before ``oldest``.
 
-    Every step is idempotent, so several processes may do this at the same time. If the index is
-    unavailable, the work is left to the next process that opens it.
+    Every step is idempotent, so several processes may do this at once. If the index is unavailable,
+    the next process that opens it does the work.
     """
     try:
         # Read before the generations: a page claimed in between has a greater id, or its
@@ -215,7 +215,7 @@ async def estimate_bytes(server: Server, pages: int, text: int) -> int:
 
     Chunks have a known size. Hashes are estimated from a few buckets each, in the server's
     iteration order, which is effectively random. Without the right to SCAN or MEMORY USAGE only
-    chunks are counted.
+    chunks count.
 
     :param pages: number of pages with a page record
     :param text: bytes of text written so far

@@ -117,7 +117,7 @@ class RedisIndex(ServerIndex):
         self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
     ) -> Reply:
         """Run a script on the keys ``leases``, ``counters`` and ``committed``; it does nothing if
-        the index has been set up anew when it arrives."""
+        the index has been set up anew meanwhile."""
         names = ("leases", "counters", "committed")
         session = attrs.evolve(self._session)
         call = self._script(name, names, *arguments, more_keys=more_keys, session=session)

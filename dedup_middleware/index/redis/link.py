@@ -47,10 +47,8 @@ _LONGEST_PAUSE = 2.0
 
 @attrs.define(eq=False)
 class Session:
-    """An opened index: the prefix of its keys, and its epoch, chosen at random when it is created.
-
-    If the index is created anew with the same hash key, the session goes on with the new epoch.
-    """
+    """An opened index: the prefix of its keys, and its epoch, chosen at random at its creation. If
+    it is created anew with the same hash key, the session goes on with the new epoch."""
 
     prefix: bytes
     epoch: bytes = bytes(EPOCH)

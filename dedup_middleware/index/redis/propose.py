@@ -88,7 +88,7 @@ def request(
     ends: Sequence[bytes],
     layout: RowLayout,
 ) -> Request:
-    """Encode the proposals of some pages; their bucket keys are encoded together by NumPy.
+    """Encode the proposals of some pages; NumPy encodes their bucket keys together.
 
     :param tokens: see :func:`new_tokens`
     :param prefix: prefix of every key of the namespace
@@ -199,7 +199,6 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
 
 
 def _ids(page_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """uint8[n, 5] of page ids."""
     return bytes_of(page_ids)[:, :_PAGE]
 
 

@@ -215,7 +215,7 @@ def _source(name: str, package: str) -> str:
 
 @cache
 def _common() -> list[tuple[frozenset[str], str]]:
-    """The shared definitions of ``common.lua``, in order, each with the names it defines."""
+    """The definitions of ``common.lua``, in order, each with the names that it defines."""
     parts = re.split(r"(?m)^(?=local )", _source("common", OWN))
     named = [(_DEFINED.match(part), part) for part in parts]
     return [(frozenset(names[1].split(", ")), part) for names, part in named if names]

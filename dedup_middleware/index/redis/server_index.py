@@ -172,7 +172,6 @@ class ServerIndex(Index):
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove expired generations in a background task."""
         if self._window.seconds and (self._sweeper is None or self._sweeper.done()):
             work = self._remove_expired(self.moment().oldest)
             self._sweeper = asyncio.get_running_loop().create_task(work)

@@ -1,4 +1,4 @@
-"""Connections, made by redis-py, to the server that holds the namespace.
+"""Connects, with redis-py, to the server that holds the namespace.
 
 An address may name sentinels, the name under which they monitor the master, and a database::
 
@@ -105,8 +105,7 @@ def nodes_of(url: str) -> list[str]:
 def connection_options(url: str) -> dict[str, Any]:
     """Arguments of a redis-py pool for the address of one server.
 
-    Options of redis-py that change the format of replies, or wait longer than ``DEDUP_TIMEOUT``,
-    are refused.
+    Options that change the format of replies, or wait longer than ``DEDUP_TIMEOUT``, are refused.
 
     :raises OptionsError: the address can't be used; the message hides its password
     """
@@ -234,7 +233,6 @@ class Sentinels:
 
 
 def _is_untrusted(error: Exception) -> bool:
-    """Whether a server's certificate could not be verified."""
     return isinstance(error.__context__, ssl.SSLCertVerificationError)
 
 

@@ -58,8 +58,8 @@ _POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
     """Yield results in the order of calls, while the next calls are already in flight.
 
-    A server executes everything that a client sent at once before it serves others, so it may
-    block them for ``ahead`` times the duration of a call.
+    A server executes everything that a client sent at once before it serves others, so it may block
+    them for ``ahead`` times the duration of a call.
 
     :param ahead: maximum number of calls in flight
     """

@@ -107,8 +107,8 @@ _File = tuple[int, int]  # device and inode
 class Step:
     """One call to be carried out in a transaction shared with others.
 
-    All steps of a transaction with the same ``act`` are done by one call of it: it gets the list of
-    their arguments and returns one result for each. Lower ranks are carried out first.
+    All steps of a transaction with the same ``act`` are done by one call of it, with the list of
+    their arguments; it returns one result for each. Lower ranks are carried out first.
     """
 
     act: Callable[[sqlite3.Connection, Moment, list[Any]], Sequence[Any]]
@@ -361,10 +361,8 @@ def _file_at(path: Path) -> _File | None:
 
 
 def _begin_file(path: Path) -> None:
-    """Make an empty database file, and remove the -wal and -shm files of a deleted one.
-
-    Processes that still have the deleted file open use them; the new file must not share them.
-    """
+    """Make an empty database file, and remove the -wal and -shm files of a deleted one, which
+    processes that still have that open use: the new file must not share them."""
     with _taking_turns(path.parent):
         if _file_at(path) is None:
             for end in _ENDS:

@@ -1,7 +1,6 @@
 """Proposals of many pages in one transaction, with one query per table.
 
-Most buckets hold no match, and searching them for the three suffix bytes is faster than calling a
-kernel.
+Most buckets hold no match, and for these a search for the three suffix bytes beats a kernel call.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def unknown_neighbours(
     known: AbstractSet[int] = frozenset(),
     upto: int = 0,
 ) -> tuple[Neighbours, bool]:
-    """The neighbours of a page as :func:`.scan.neighbours` finds them, without known pages.
+    """Find the neighbours of a page as :func:`.scan.neighbours` does, without known pages.
 
     Also returns whether any of them was found outside the SimHash tables.
 
@@ -139,7 +138,6 @@ def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> No
 
 
 def _add_near(table: int, suffix: int, raw: bytes, distance: int, masks: dict[int, int]) -> None:
-    """Add the pages of a SimHash bucket within a Hamming distance."""
     for at in range(0, len(raw) - SIMHASH_RECORD + 1, SIMHASH_RECORD):
         record = int.from_bytes(raw[at : at + SIMHASH_RECORD], "little")
         if int.bit_count(record >> PAGE_ID_BITS ^ suffix) <= distance:

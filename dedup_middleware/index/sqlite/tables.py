@@ -128,10 +128,10 @@ def first_later(db: sqlite3.Connection, moment: Moment) -> int:
 def fetch(
     db: sqlite3.Connection, page_ids: NDArray[np.uint64], now: float, layout: RecordLayout
 ) -> tuple[PageRecords, int]:
-    """The page records of these ids, and the number of damaged rows, which read as FREE.
+    """Read page records, and count damaged rows, which read as FREE.
 
-    A page whose lease has expired reads as released; :func:`lapse` must end such leases in the
-    same transaction.
+    A page whose lease has expired reads as released; :func:`lapse` must end such leases in the same
+    transaction.
     """
     wanted = np.asarray(page_ids, np.uint64)
     content = np.zeros(len(wanted), layout.dtype)
@@ -187,11 +187,8 @@ def expired(db: sqlite3.Connection, now: float) -> bool:
 
 
 def lapse(db: sqlite3.Connection, now: float) -> None:
-    """End all expired leases for good, and shorten those that a clock jump has lengthened.
-
-    Otherwise a clock that jumps back could revive a lease that other processes have seen expire.
-    No lease lasts longer from now than its own duration.
-    """
+    """End all expired leases, which a clock that jumps back could revive although other processes
+    have seen them expire; shorten those that such a jump lengthens beyond their own duration."""
     db.execute(
         "UPDATE page SET stamp = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
         (int(State.RELEASED), now),
