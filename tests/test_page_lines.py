@@ -143,3 +143,27 @@ async def test_another_count_of_replies_is_news(one: str, other: str) -> None:
     """With it a thread has grown, and what is counted in other words may be the subject."""
     verdict = await verdict_of(f"{REPORT}\n{one}", f"{REPORT}\n{other}")
     assert verdict.reason == "other-figures"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("{}\n3 days ago\n{}", "{}\n9 days ago\n{}"),
+        ("{}\nViews 1,204,000\nLikes 33,000\n{}", "{}\nViews 4,870,000\nLikes 91,000\n{}"),
+        (
+            "The whale\n88 likes\nThe tower\n41 likes\n{} {}",
+            "The whale\n41 likes\nThe tower\n88 likes\n{} {}",
+        ),
+        ("{} {}\nLast eruption:\n3 months ago", "{} {}\nLast eruption:\n9 months ago"),
+        (
+            "5 minutes ago\n{}\n3 hours ago\n{}\n4 hours ago",
+            "2 minutes ago\n{}\n3 hours ago\n{}\n4 hours ago",
+        ),
+    ],
+)
+async def test_counters_and_ages_among_the_paragraphs_are_news(one: str, other: str) -> None:
+    """There, in a ranking, or behind a label, they are what the page tells."""
+    half = REPORT.index(". ", len(REPORT) // 2) + 1
+    parts = REPORT[:half], REPORT[half:].strip()
+    verdict = await verdict_of(one.format(*parts), other.format(*parts))
+    assert verdict.outcome == NEW

@@ -40,9 +40,10 @@ _DAY: Final = (
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
-# How often a page was read, and how long ago it was made: 88 views · 3 days ago. Shares, visits and
-# the like are missing: alone on a line they may be what a page is about (500 shares). Comments and
-# replies are missing too: another number of them tells that a thread has grown.
+# How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
+# such lines where they are data. Shares, visits and the like are missing: alone on a line they may
+# be what a page is about (500 shares). Comments and replies are missing too: another number of them
+# tells that a thread has grown.
 _NUMBER: Final = r"\d[\d.,]*(?: ?[km万萬])?\+?"
 _BEHIND_NUMBER: Final = (
     r"(?:views?|likes?|retweets?|followers?|reactions?|aufrufe?|vues?|partages?|visualizzazion[ei]"
@@ -54,7 +55,7 @@ _BEFORE_NUMBER: Final = (
     r"|(?:阅读|閱讀|浏览|瀏覽|点击|點擊|点赞|點贊|转发|收藏)[量数數]?(?:次[数數])?|閲覧数|조회수?)"
 )
 _LONG_AGO: Final = (
-    r"(?:(?:last )?(?:posted|published|updated) )?"
+    r"(?:(?:last )?(?:posted|published|updated):? )?"
     r"(?:\d{1,2} ?[mhdw]|(?:\d{1,2}|an?) (?:second|minute|hour|day|week|month|year)s?) ago"
     r"|\d{1,2} ?(?:分钟|小时|天|个月)前"
     r"|\d{1,2} (?:минут[уы]?|час(?:а|ов)?|д(?:ень|ня|ней)|недел[юиь]|месяц(?:а|ев)?) назад"
@@ -67,6 +68,7 @@ _COUNTED: Final = (
     rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read)"
 )
 _COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
+_COUNTER: Final = re.compile(_COUNTERS)
 _CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
@@ -229,8 +231,9 @@ _WIRE_CAPTION: Final = re.compile(
     # Check the end first, or each quotation mark of a line would be tried.
     rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )
-# Lines that begin with a number: that of a picture in a series, and counters.
-_NUMBERS: Final = re.compile(rf"\d{{1,3}} of \d{{1,3}} ?\||{_COUNTERS}")
+# Lines that begin with a number, in digits that `suspects` knows: that of a picture in a series,
+# and counters.
+_NUMBERS: Final = re.compile(rf"(?=[0-9])(?:\d{{1,3}} of \d{{1,3}} ?\||{_COUNTERS})")
 LONGEST_NUMBERS: Final = 60  # most characters of such a line
 # The words behind the beginning of a line that reserves rights; with other words it is news.
 _PERMITTED: Final = re.compile(
@@ -353,6 +356,17 @@ def reserves_rights(line: str) -> bool:
     """
     text = line.strip().lower()
     return len(line) <= LONGEST and (_reserves(text) or _is_chinese_notice(text))
+
+
+def is_counter(line: str) -> bool:
+    """Whether a line says only how often a page was read, or how long ago it was made.
+
+    >>> [is_counter(line) for line in ("88 views · 3 days ago", "(Views: 88)", "88 views of it")]
+    [True, True, False]
+    """
+    return (
+        len(line) <= _LONGEST and _COUNTER.fullmatch(line.strip().strip(AROUND).lower()) is not None
+    )
 
 
 def _is_chinese(lower: str) -> bool:

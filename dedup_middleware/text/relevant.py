@@ -33,6 +33,7 @@ from dedup_middleware.text.pagelines import (
     LONGEST_NUMBERS,
     NUMBERED,
     OPENING,
+    is_counter,
     is_page_line,
     reserves_rights,
 )
@@ -390,6 +391,9 @@ def _without_lines(text: str) -> str:
     page_lines = {place for place, kind in kinds.items() if kind}
     if len(page_lines) >= _LEAST_LISTED:
         page_lines -= _listed(lines, page_lines)
+    counters = {place for place in page_lines if is_counter(lines[place])}
+    if counters and _are_data(lines, page_lines, counters):
+        page_lines -= counters
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
@@ -434,6 +438,22 @@ def _listed(lines: list[str], places: set[int]) -> set[int]:
         if len({lines[place].strip() for place in same}) >= _LEAST_LISTED
     )
     return set().union(*lists)
+
+
+def _are_data(lines: list[str], page_lines: set[int], counters: set[int]) -> bool:
+    """Whether counters are what a page is about: one is between paragraphs or behind a label, or
+    they are in several places before or behind the paragraphs, as in a ranking."""
+    places: list[int] = []  # for each group of adjacent counters, the paragraphs before it
+    paragraphs, apart, labelled = 0, True, False
+    for place, line in enumerate(lines):
+        if place in counters:
+            if apart:
+                places.append(-1 if labelled else paragraphs)
+            apart = False
+        elif place not in page_lines and line.strip():
+            paragraphs += not _is_headline(line.strip())
+            apart, labelled = True, line.rstrip().endswith((":", "："))
+    return len(set(places)) < len(places) or not {0, paragraphs}.issuperset(places)
 
 
 def _is_link(line: str) -> bool:

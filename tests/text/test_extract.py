@@ -589,6 +589,7 @@ def test_parts_of_an_accordion_are_read(label: str, is_read: bool, state: str) -
     [
         ("<li>Location: Ludlow</li><li>Salary: 31,000</li><li>Hours: 38</li>", True),
         ("<dt>Where<dd>Old Hall<dt>When<dd>7.30 pm<dt>Price<dd>12 pounds", True),
+        ("<li>Views: 1,834</li><li>Likes: 12</li><li>Posted: 3 days ago</li>", False),
         ("<li>By Ann Shepherd</li><li>4 March 2031</li><li>Reading time: 5 min</li>", False),
         ("<li>Author: <a href=/a>Ann</a></li><li>In: <a href=/b>Trade</a></li><li>Tags: x</li>", 0),
     ],
@@ -602,6 +603,14 @@ def test_rows_of_facts_are_read_in_a_box_that_is_named_meta(
     page = f"<body><article><ul class='{name}'>{rows}</ul>{text}</article></body>"
     read = extract(page, extractor="fast").text
     assert (read != "\n".join(ENGLISH)) is bool(are_read and name != "meta author")
+
+
+@pytest.mark.parametrize("name", ["search_box_main", "SearchBox search-form", "top search-bar"])
+def test_the_labels_of_a_search_form_are_not_read(name: str) -> None:
+    """Forums put them above the first post of each thread."""
+    form = f"<div id='{name}'><label>Search in:</label><br><label>Messages, titles</label></div>"
+    posts = _posts("post").replace("<p>", f"{form}<p>", 1)
+    assert extract(posts, extractor="fast").text.split("\n") == ENGLISH
 
 
 @pytest.mark.parametrize("name", ["post-meta", "entry-meta", "entry_meta clearfix", "articleMeta"])

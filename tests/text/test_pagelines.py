@@ -109,6 +109,7 @@ Love 0 Funny 0 Wow 0 Sad 0 Angry 0
 1.2K likes · 340 views
 3 days ago
 Posted 3 weeks ago
+Posted: 3 weeks ago
 2h ago
 5 min read | 88 views
 vor 3 Stunden
@@ -157,6 +158,8 @@ Reading: 7 pm
 12 comments
 3 days ago the ferry sank
 $5 views
+٨٨ views
+８８ views
 3 of 4
 The quay is lost (photo/video of the wreck shows that it burned)
 The ferry was sunk by a torpedo. Credit: the commander who ordered it has confessed

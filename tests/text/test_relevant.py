@@ -202,3 +202,25 @@ def test_lines_of_sites_are_not_compared(line: str) -> None:
     """What a site asks its readers for, and its licence."""
     text = "Мост закрыт до мая, объезд найден, паром ждет машины весь день.\n" * 6
     assert relevant(text + line) == text.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("88 views\n{0}\n{1}\n3 likes\n2h ago", "{0}\n{1}"),
+        ("Fares\nBy Ann Shepherd\n3 days ago\n{0}\n{1}", "Fares\n{0}\n{1}"),
+        ("{0}\n88 views\n{1}\n88 views", "{0}\n88 views\n{1}\n88 views"),
+        (
+            "The ferry\n88 views\nThe bus\n41 views\n{0}",
+            "The ferry\n88 views\nThe bus\n41 views\n{0}",
+        ),
+        ("Last flood:\n3 days ago\n{0}\n{1}", "Last flood:\n3 days ago\n{0}\n{1}"),
+        ("{0}\n{1}\n٨٨ views", "{0}\n{1}\n٨٨ views"),
+    ],
+)
+def test_counters_are_left_out_at_one_place_before_and_behind_the_paragraphs(
+    text: str, expected: str
+) -> None:
+    """Elsewhere they may be the subject; `suspects` knows no digits of other scripts."""
+    parts = [f"{ARTICLE} More.".replace("\n", " "), "The boats wait at the old pier."]
+    assert relevant(text.format(*parts)) == expected.format(*parts)

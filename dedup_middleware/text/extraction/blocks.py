@@ -39,6 +39,7 @@ _FURNITURE_STARTS = word_lists()["furniture-starts"]
 _PAIRS = re.compile(
     r"(?:most|next|also|read|more|side|tag|source|user|screen|post|publish|pub)[-_]"
     r"(?:read|viewed|on|from|stories|news|next|more|post|like|bar|list|info|reader|date|time)\b"
+    r"|search[-_](?:bar|box|form)(?![a-z])"
 )
 # Names that tell the state or the look of a box, next to its own name (`post has-profile`, `reply
 # topic-author`, `comment comment-author-ann`, `answer overflow-hidden`), and parts of adverts on

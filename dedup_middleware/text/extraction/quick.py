@@ -26,6 +26,7 @@ from dedup_middleware.text.extraction.cleanup import (
     is_sentence,
     letters,
 )
+from dedup_middleware.text.pagelines import is_counter
 
 # Least weight (UTF-8 bytes) of a block of prose, and the share of links below which it is one.
 _PROSE_WEIGHT = 80
@@ -176,6 +177,7 @@ class Dropped:
                 and block.link == 0
                 and (block.tag in ("dd", "td") or ": " in block.text)
                 and not is_note(block.text)
+                and not is_counter(block.text)
             )
         return bisect(self._facts, page.last[index]) - bisect(self._facts, index - 1) >= _FACTS
 
