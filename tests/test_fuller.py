@@ -142,6 +142,27 @@ async def test_storage_is_not_told_of_a_page_whose_row_is_gone(tmp_path: Path) -
         assert await dedup.superseded(fuller) == []
 
 
+async def test_a_text_that_comes_back_while_its_row_is_deleted() -> None:
+    """The fuller page changes before storage deletes the row of what it held, and that text is
+    stored once more under its key: the deleted row may be this one, so a copy is stored."""
+    crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
+    dedup = crawl.pipeline._deduplicator
+    assert dedup is not None
+
+    async def receive(keys: list[str]) -> None:
+        for key, text in (("https://report/1", article(7, 20)), (keys[0], FLASH)):
+            verdict = await dedup.decide(Document(key, text=text))
+            assert verdict.outcome == "new"
+            await dedup.commit(verdict)
+
+    crawl.crawler.signals.connect(receive, dedup_superseded)
+    await crawl.item(page("flash", FLASH))
+    await crawl.item(page("report", REPORT))
+    assert isinstance(await crawl.item(page("copy", FLASH)), dict)
+    assert isinstance(await crawl.item(page("other", article(7, 20))), NearDuplicate)
+    await crawl.pipeline.close_spider()
+
+
 async def test_an_error_of_a_receiver_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the item counts as stored."""
     crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")

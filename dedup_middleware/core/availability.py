@@ -86,7 +86,8 @@ class Unsettled:
     ``is_doubtful``: another text was stored under its key meanwhile, so storage may hold either.
     ``is_unasked``: the index could not be asked for other texts under its key, so its claim is
     released and it is decided anew. ``waited``: it was stored because a similar page was pending
-    for too long.
+    for too long. ``is_marked``: the index has a record of its text
+    (:meth:`.Settlement._left_to_mark`).
     """
 
     document: Document | Fingerprint
@@ -94,6 +95,7 @@ class Unsettled:
     is_doubtful: bool = False
     is_unasked: bool = False
     waited: bool = False
+    is_marked: bool = False
 
 
 @attrs.define(eq=False)

@@ -477,3 +477,12 @@ class Deduplicator:
         except IndexUnavailableError as error:
             self._outage.failed(error, "It is not known what %s supersedes", in_a_line(verdict.key))
             return []
+
+    async def deleted(self, keys: Sequence[str]) -> None:
+        """Forget what is stored under keys whose rows storage may just have deleted.
+
+        Call it after the deletion that :meth:`superseded` allows: if the longer page changed
+        meanwhile, the index may have taken a text under such a key as new.
+        """
+        for key in keys if self._versions.replaced else ():
+            await self._settlement.deleted(key)

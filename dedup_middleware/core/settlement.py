@@ -19,6 +19,7 @@ from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.forgetting import STORED_LEASE
+from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
 from dedup_middleware.model.documents import (
     DUPLICATE,
@@ -225,9 +226,11 @@ class Settlement:
             source = _source(verdict)
             if verdict.outcome not in (UNCHECKED, REVISIT):  # else it is entered, or is there
                 self.backlog.doubt(verdict.key)
-            is_known = verdict.outcome != UNCHECKED and await self._replaced(verdict)
-            if not is_known and source is not None:
-                self.remember(_without_claim(source, verdict))
+            left = None if source is None else _without_claim(source, verdict)
+            if left is not None and verdict.outcome != UNCHECKED:
+                left = await self._left_to_replace(left, verdict)
+            if left is not None:
+                self.remember(left)
             return True
         try:
             is_only, left = await self._commit(verdict)
@@ -238,6 +241,13 @@ class Settlement:
         if left is not None:
             self.remember(left)
         return is_only
+
+    async def deleted(self, key: str) -> None:
+        """See :meth:`.Deduplicator.deleted`; an empty page would leave no more of the row."""
+        self.backlog.doubt(key)
+        _, left = await self._enter(Document(key, text=""))
+        if left is not None:
+            self.remember(left)
 
     async def _commit(
         self, verdict: Verdict, *, again: bool = True
@@ -322,7 +332,7 @@ class Settlement:
             except IndexUnavailableError as error:
                 self._outage.failed(error, "The index could not record that a page is stored")
                 return page
-        return (await self._enter(page.document))[1]
+        return (await self._enter(page.document, is_marked=page.is_marked))[1]
 
     async def _enter_none(self, page: Unsettled) -> Unsettled | None:
         """Forget all texts under a page's key, since storage may hold any one of them; return what
@@ -343,15 +353,18 @@ class Settlement:
             return page
         if verdict.outcome == UNCHECKED:
             return page
-        left = await self._left_to_mark(verdict)
-        return left or (None if await self._replaced(verdict, same=True) else page)
+        if not page.is_marked and (left := await self._left_to_mark(verdict)) is not None:
+            return left
+        page = attrs.evolve(page, is_marked=True)
+        return await self._left_to_replace(page, verdict, same=True)
 
     async def _enter(
-        self, source: Document | Fingerprint, *, lost: Claim | None = None
+        self, source: Document | Fingerprint, *, lost: Claim | None = None, is_marked: bool = False
     ) -> tuple[bool, Unsettled | None]:
         """Enter a page that is stored already into the index.
 
         :param lost: its claim, if that was lost
+        :param is_marked: an earlier try has left a record of it
         :returns: False if the index has a similar page; and what still has to be remembered
         """
         verdict = await self._examine(source)
@@ -362,8 +375,8 @@ class Settlement:
         left = None
         if verdict.outcome == UNCHECKED:
             left = _without_claim(source, verdict)
-        elif (left := await self._left_to_mark(verdict)) is None:
-            left = None if await self._replaced(verdict) else Unsettled(source)
+        elif is_marked or (left := await self._left_to_mark(verdict)) is None:
+            left = await self._left_to_replace(Unsettled(source, is_marked=True), verdict)
         if left is None and verdict.outcome == DUPLICATE:
             self._count("stored-twice", 1)
             logger.info("%s was stored although it is a %s", in_a_line(source.key), verdict)
@@ -398,7 +411,9 @@ class Settlement:
         processes that storage may hold its text (:meth:`Versions.had_others`); return what still
         has to be remembered."""
         page, source, claim = verdict.fingerprint, _source(verdict), None
-        has_record = verdict.claim is not None or verdict.outcome == REVISIT
+        # A revisit may be an excerpt of the text that the index has under its key.
+        is_there = verdict.match is not None and verdict.match.rule == EXACT
+        has_record = verdict.claim is not None or (verdict.outcome == REVISIT and is_there)
         keyed = self._versions.replaced and not is_content_key(verdict.key)
         if page is None or source is None or has_record or not keyed:
             return None
@@ -414,12 +429,15 @@ class Settlement:
             return Unsettled(source, claim, is_unasked=claim is not None)
         return None
 
-    async def _replaced(self, verdict: Verdict, *, same: bool = False) -> bool:
-        """Forget the texts that a stored page may have replaced; False if that is not done.
+    async def _left_to_replace(
+        self, stored: Unsettled, verdict: Verdict, *, same: bool = False
+    ) -> Unsettled | None:
+        """Forget the texts that a stored page may have replaced.
 
         Waits up to ``pending_wait`` seconds for pending pages with its key, perhaps written before.
 
         :param same: forget pages with the same text, too
+        :returns: the page if it still has to be remembered
         """
         page, ends = verdict.fingerprint, time.monotonic() + self._pending_wait
         try:
@@ -429,14 +447,14 @@ class Settlement:
                 if not pending:
                     break
                 if left <= 0:
-                    return False
+                    return attrs.evolve(stored, waited=True)
                 await self._claims.wait(set(pending), min(left, _POLL))
         except IndexUnavailableError as error:
             self._outage.failed(
                 error, "The index could not record that %s is replaced", in_a_line(verdict.key)
             )
-            return False
-        return True
+            return attrs.evolve(stored, waited=False)
+        return None
 
 
 def _source(verdict: Verdict) -> Document | Fingerprint | None:

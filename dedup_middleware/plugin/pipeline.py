@@ -466,6 +466,7 @@ class DedupPipeline:
                             dedup_superseded, item=item, verdict=verdict, keys=keys,
                             spider=self.crawler.spider,
                         )  # fmt: skip
+                        await deduplicator.deleted(keys)
                 self._action.stored(attrs.evolve(verdict, claim=claim))
                 return
             is_open = verdict.claim is not None or verdict.outcome == UNCHECKED

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -52,6 +53,32 @@ async def refusal(file: Path) -> str:
         await index.open(PARAMETERS)
     await index.close()
     return str(caught.value)
+
+
+async def test_a_call_that_comes_while_the_index_is_closed(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a feed that fails then: it opened the file again, which stayed open, and the log said
+    that the index had been replaced."""
+    index, going = await opened(file), threading.Event()
+    disconnect = index._disconnect
+
+    def disconnect_slowly() -> None:
+        going.wait()
+        disconnect()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "_disconnect", disconnect_slowly)
+        ending = asyncio.create_task(index.close())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        call = asyncio.create_task(index.count())
+        await asyncio.sleep(0.01)
+        going.set()
+        with pytest.raises(IndexUnavailableError, match="it is not open"):
+            await call
+        await ending
+    assert (index._db, caplog.messages) == (None, [])
 
 
 async def test_missing_folder_is_made(tmp_path: Path) -> None:
