@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.java import JAVA
+from tests.java import JAVA, spare_chmod
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,13 @@ def spark(spark_settings: dict[str, str]) -> SparkSession:
     """Two cores of this machine; with these settings too where a command has set others."""
     from dedup_middleware.spark.stages import local_session
 
-    return local_session("local[2]", spark_settings)
+    session = local_session("local[2]", spark_settings)
+    # A table for all tasks asks Java how large its pages are, which a test may have made forget its
+    # properties: they were of 64 MB each.
+    for name, value in spark_settings.items():
+        session._jvm.System.setProperty(name, value)
+    spare_chmod(session)
+    return session
 
 
 @pytest.fixture

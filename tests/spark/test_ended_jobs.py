@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -166,31 +166,36 @@ def test_a_result_that_can_only_be_read(
 def test_a_killed_job_goes_on_on_a_cluster(
     spark: SparkSession, spark_settings: dict[str, str], whole: tuple[str, Any], tmp_path: Path
 ) -> None:
-    """On a standalone cluster of two workers a job is killed and started again: what was written
-    stays, both workers take part, and the result is that of local mode."""
+    """On a standalone cluster a job is killed and started again, with a second worker: what was
+    written stays, both workers take part, and the result is that of local mode."""
     path, expected = whole
     output, folders = tmp_path / "out", [tmp_path / "worker-0", tmp_path / "worker-1"]
     groups = output / "work" / "groups" / "_SUCCESS"
-    with cluster(spark, folders) as master:
+    with cluster(spark) as (master, add_worker):
+        add_worker(folders[0])
         words = [path, *WORDS, "--partitions", "4", "-o", str(output), "--master", master]
         with program(sys.executable, "-m", "dedup_middleware.spark", *words) as job:
             wait_for(groups.exists, job)
         assert not (output / "kept").exists()
         before = groups.stat().st_mtime_ns
+        (killed,) = folders[0].glob("app-*")
+        add_worker(folders[1])
         _stop_session(spark_settings)
         assert main(words) == 0
         assert _stop_session(spark_settings) == master
         assert groups.stat().st_mtime_ns == before
-        assert all(any(folder.glob("app-*/*")) for folder in folders)
+        for folder in folders:
+            assert [one for one in folder.glob("app-*/*") if one.parent.name != killed.name]
     assert dropped(output) == expected != []
     assert pq.read_table(output / "kept").num_rows + len(dropped(output)) == 150
 
 
 @contextmanager
-def cluster(spark: SparkSession, folders: Sequence[Path]) -> Iterator[str]:
-    """A standalone cluster whose master and workers listen to ports of their own; its address.
+def cluster(spark: SparkSession) -> Iterator[tuple[str, Callable[[Path], None]]]:
+    """A standalone cluster whose master and workers listen to ports of their own.
 
-    :param folders: of a worker each, for its executors, which are processes
+    :return: its address, and what adds a worker with a folder for its executors, which are
+        processes
     """
     jvm, host = spark._jvm, "127.0.0.1"
     deploy, conf = jvm.org.apache.spark.deploy, jvm.org.apache.spark.SparkConf(False)
@@ -198,14 +203,16 @@ def cluster(spark: SparkSession, folders: Sequence[Path]) -> Iterator[str]:
     address = f"spark://{running[0].address().hostPort()}"
     masters = spark._sc._gateway.new_array(jvm.String, 1)
     masters[0] = address
+
+    def add_worker(folder: Path) -> None:
+        number = jvm.scala.Option.apply(len(running))
+        worker = deploy.worker.Worker.startRpcEnvAndEndpoint(
+            host, 0, 0, 1, 1500, masters, str(folder), number, conf, jvm.scala.Option.empty()
+        )
+        running.append(worker)
+
     try:
-        for number, folder in enumerate(folders):
-            worker = deploy.worker.Worker.startRpcEnvAndEndpoint(
-                host, 0, 0, 1, 1500, masters, str(folder), jvm.scala.Option.apply(number), conf,
-                jvm.scala.Option.empty(),
-            )  # fmt: skip
-            running.append(worker)
-        yield address
+        yield address, add_worker
     finally:
         for one in reversed(running):  # a worker without its master would end this Java
             one.shutdown()
