@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import kernel, prefetch, subkernel
+from dedup_middleware.base.jit import allocating_subkernel, kernel, prefetch, subkernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R64,
@@ -21,8 +21,10 @@ from dedup_middleware.base.kerneltypes import (
 )
 from dedup_middleware.text.boundaries import without_signs
 from dedup_middleware.text.characters import (
+    FIRST_WIDE,
     NUMERAL,
     SEPARATES,
+    SYMBOL,
     Codes,
     CutText,
     Flags,
@@ -50,6 +52,7 @@ from dedup_middleware.text.clauses import (
     divides,
     elided,
     ends_turn,
+    is_letter,
     kind_or_place,
     may_be_pair,
     may_end_body,
@@ -58,6 +61,8 @@ from dedup_middleware.text.clauses import (
     weigh_parts,
 )
 from dedup_middleware.text.hashing import (
+    TEXT_BASE,
+    TEXT_START,
     TOKEN_START,
     HashedText,
     bucket_of,
@@ -67,7 +72,7 @@ from dedup_middleware.text.hashing import (
     kind_of,
     mix,
 )
-from dedup_middleware.text.numerals import among, is_wrap
+from dedup_middleware.text.numerals import among, at, is_wrap
 
 
 @subkernel
@@ -257,3 +262,60 @@ def keep_words(
         starts[0], ends[0], hashes[0] = begin, end, earliest
     _part_stems(clauses, endings, written)
     return np.int64(kept), exact, np.int64(written)
+
+
+_LINE, _COLON, _SLASH = map(ord, "\n:/")
+_NO_ROW, _ENDS = code_set(":@"), code_set(".!?。।؟")
+_LETTERS: Final = 30  # most letters of a label and of a value; an ideograph counts for three
+_REACH: Final = 3 * _LETTERS  # characters
+
+
+@subkernel
+def _part_of_row(codes: Codes, flags: Flags, first: int, last: int, keys: Hashes) -> np.uint64:
+    """Hash of the letters of a label or a value; 0 if it is neither."""
+    value, size = keys[TEXT_START], 0
+    for i in range(first, last):
+        if flags[i] & SYMBOL == NUMERAL or among(np.int64(codes[i]), _NO_ROW):
+            return np.uint64(0)
+        if is_letter(flags, i):
+            value = value * keys[TEXT_BASE] + np.uint64(codes[i])
+            size += 3 if codes[i] >= FIRST_WIDE else 1
+    is_part = 0 < size <= _LETTERS and not among(np.int64(codes[last - 1]), _ENDS)
+    return mix(value) if is_part else np.uint64(0)
+
+
+@allocating_subkernel
+def with_rows(codes: Codes, flags: Flags, clauses: Hashes, keys: Hashes) -> Hashes:
+    """The clauses, and those of rows such as `Location: Ludlow`, also with the value on the next
+    line: the words are the label, the turn is the value, which has no numeral and ends no sentence.
+
+    The value is a clause as well, whose part of the sketch can't be compared if it is another one.
+    So there are two clauses for each row, in two parts.
+    """
+    colons = np.uint64(0)
+    for code in codes:
+        colons += np.uint64(code == _COLON)
+    if colons == 0:
+        return clauses
+    count = clauses.shape[0]
+    rows = np.empty((count + 2 * colons, 2), np.uint64)
+    rows[:count] = clauses
+    for colon in range(1, codes.size):
+        if codes[colon] != _COLON or at(codes, colon + 1) == _SLASH:
+            continue
+        first, last, end = colon, colon + 1, min(codes.size, colon + _REACH)
+        while first > 0 and codes[first - 1] != _LINE and colon - first < _REACH:
+            first -= 1
+        while last < end and not is_letter(flags, last):
+            last += 1
+        while last < end and codes[last] != _LINE:
+            last += 1
+        if last < codes.size and codes[last] != _LINE:
+            continue
+        label = _part_of_row(codes, flags, first, colon, keys)
+        value = _part_of_row(codes, flags, colon + 1, last, keys)
+        if label and value:
+            rows[count, 0], rows[count, 1] = label, value
+            rows[count + 1, 0], rows[count + 1, 1] = mix(label), value
+            count += 2
+    return rows[:count]

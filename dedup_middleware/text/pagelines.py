@@ -175,6 +175,8 @@ _CREDIT: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
+PAGE_ROWS: Final = frozenset(word_lists()["page-rows"])
+_LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
@@ -281,6 +283,18 @@ def _is_names(words: str) -> bool:
         len(word) < 5 or not word.islower() or word in _NO_NAMES
         for word in re.findall(r"[^\W\d_]+", words)
     )
+
+
+def _is_page_row(text: str) -> bool:
+    """Whether a line is the label of who made the page, or of where it is from, with names.
+
+    >>> _is_page_row("Source: Valley Gazette"), _is_page_row("Source: unwashed lettuce")
+    (True, False)
+    """
+    label, _, value = text.replace("：", ":").partition(":")
+    longest = _LONGEST_VALUE if value != value.lower() else _LONGEST_WITHOUT_CAPITALS
+    is_value = 0 < len(value) <= longest and not any(map(str.isdigit, value))
+    return is_value and label.rstrip().lower() in PAGE_ROWS and _is_names(value)
 
 
 def _invites(words: str) -> bool:
@@ -425,6 +439,7 @@ def is_page_line(line: str) -> bool:
         or (credited and _is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
+        or _is_page_row(text)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

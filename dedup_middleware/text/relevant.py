@@ -33,6 +33,7 @@ from dedup_middleware.text.pagelines import (
     LONGEST_NUMBERS,
     NUMBERED,
     OPENING,
+    PAGE_ROWS,
     is_counter,
     is_page_line,
     reserves_rights,
@@ -89,7 +90,7 @@ def _make_table() -> NDArray[np.uint8]:
     count, _ is a space; labels are whole lines, or the part before a colon."""
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
-    kinds += [(_LABEL, label) for label in {*_LABELS, *BUTTONS, "more stories"}]
+    kinds += [(_LABEL, label) for label in {*_LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
     table = np.zeros(1 << _BITS, np.uint8)
     for kind, word in kinds:
         for one in _in_any_case(word[:_LONGEST_BEGINNING]):

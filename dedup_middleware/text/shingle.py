@@ -62,7 +62,7 @@ from dedup_middleware.text.hashing import (
     make_table,
     shingle_features,
 )
-from dedup_middleware.text.keptwords import keep_words
+from dedup_middleware.text.keptwords import keep_words, with_rows
 from dedup_middleware.text.names import find_names, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
@@ -116,6 +116,7 @@ def read_text(
     if script != NONE:
         clauses = script_clauses(codes, flags, script, stops, keys)
         written = clauses.shape[0]
+    clauses = with_rows(codes, flags, clauses[:written], keys)
     features, counts, order = shingle_features(hashes, kept, width, keys)
     places, figures, spans, kinds, line = hash_figures(NamedText(codes, flags, names[:named], keys))
     # Figures are hashed too, as punctuation is not: 3.5 is not 35, and -5 is not 5.
@@ -140,7 +141,7 @@ def read_text(
     if has_names:
         mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
-        ready, features, counts, figures, places, clauses[:written], kept, exact, order, values,
+        ready, features, counts, figures, places, clauses, kept, exact, order, values,
         positions, valued, anchors, words, cuts[:kept],
     )  # fmt: skip
 
@@ -167,7 +168,7 @@ def read_words(
     return ready, distinct(hashes, kept)[0]
 
 
-FORMAT: Final = 22
+FORMAT: Final = 23
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 

@@ -34,6 +34,7 @@ from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.shingle import Shingler
 from tests.text.nametwins import separates, tags, unwrapped
 from tests.text.oracles import MASK, hash_word, mix, texts
+from tests.text.rowtwin import row_clauses
 from tests.text.scripttwins import KNOWN, STOPS, Twin, script_of
 
 KEY = 7
@@ -45,6 +46,7 @@ PHRASES = st.lists(
         [*"不没未前后上下内外涨有的在，。!,.;-\n ☀5", *polarity().words, "guilty ", " is ", "the ",
          "国内", "饭前", "不能", "价格上涨", "不是", "大小", "不得不", "口", "%", "don’t ",
          "l’", "n'", "qu'", "dell'", "own'", "дороги ", "дорогами ", "не ",
+         "\n", "\n", ":", ":\n", "：", "town: ", "town: york\n", "\nhttp://", "地点：绍兴\n",
          "北京", "武汉", "国务院", "公司", "小区", "村",
          "金鼎", "柳", "武汉大学", "河北省", "河北", "烟台", "wheat ", "x" * 32, "y" * 40]
     ),
@@ -159,7 +161,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
     codes, starts, ends = everything._cut(text)
     text = "".join(map(chr, codes.tolist()))
     if script_of(text):
-        return [*Twin(text, KEY).clauses()]
+        return [*Twin(text, KEY).clauses(), *row_clauses(text, KEYS)]
     letters = unwrapped(text)
     flags = [int(word_classes()[code]) for code in codes.tolist()]
     found, words, turn, whole, before = [], 0, 0, 0, 0
@@ -190,7 +192,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
         near = rows[max(0, i - 32) : i + 32]
         parted = turn and any(words == a and (whole - b) & MASK for a, _, b in near)
         rows[i] = (words, (turn + whole) & MASK if parted else turn, whole)
-    return [[mix(words), turn] for words, turn, _ in rows]
+    return [*([mix(words), turn] for words, turn, _ in rows), *row_clauses(text, KEYS)]
 
 
 @settings(deadline=None, max_examples=400)
@@ -217,11 +219,10 @@ SCRIPTS = {
     "indic": "श्री राम को हराया से हारा नहीं के बाद पहले कंपनी सुरक्षा दिल्ली ा ़",
     "vietnamese": "một số cư dân không thể đến thứ hai tất cả người được",
 }
+LATIN = ["x2", "usb", "the", "report", "a" * 40]
 PARTS = {
     name: st.lists(
-        st.sampled_from(
-            [*'  ,。.\n-"☀1.7', "x2", "usb", "the", "report", "a" * 40, *letters, *letters.split()]
-        ),
+        st.sampled_from([*'  ,。.\n:-"☀1.7', ":\n", *LATIN, *letters, *letters.split()]),
         max_size=60,
     ).map("".join)
     for name, letters in SCRIPTS.items()

@@ -570,7 +570,30 @@ def test_all_tabs_are_read(name: str, state: str) -> None:
     second = "<p>It holds 1.7 litres.</p><table><tr><td>Weight<td>900 g</table>"
     page = f"<body><div><div {name}>{first}</div><div {name} {state}>{second}</div></div></body>"
     read = extract(page, extractor="fast").text.split("\n")
-    assert read == [*ENGLISH, "It holds 1.7 litres.", "Weight", "900 g"]
+    assert read == [*ENGLISH, "It holds 1.7 litres.", "Weight: 900 g"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (
+            "<dl><dt>Weight<dd>900 g<dt>Use:<dd>dry<dd>wet</dl>",
+            ["Weight: 900 g", "Use: dry", "wet"],
+        ),
+        (
+            "<table><tr><th>Weight<td>900 g<tr><td>Use：<td>dry</table>",
+            ["Weight: 900 g", "Use: dry"],
+        ),
+        ("<table><tr><th>A<th>B<tr><td>1<td>2<td>3</table>", ["A", "B", "1", "2", "3"]),
+        ("<table><tr><td>It is dry.<td>Yes<tr><td>Use<td></table>", ["It is dry.", "Yes", "Use"]),
+        ("<table><tr><td>Weight<tr><td>Use</table>", ["Weight", "Use"]),
+    ],
+)
+def test_a_value_stands_behind_its_label(rows: str, lines: list[str]) -> None:
+    """So do terms and their descriptions, and the two cells of a row: `Weight: 900 g`."""
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in ENGLISH)
+    read = extract(f"<body><main>{rows}{text}</main></body>", extractor="fast").text.split("\n")
+    assert read == [*lines, *ENGLISH]
 
 
 @pytest.mark.parametrize("state", ["hidden", 'aria-hidden="true"', 'style="display: none"'])

@@ -1,7 +1,7 @@
 """The fast extractor: the core of the text, the frame around it, and when it is doubtful."""
 
 from bisect import bisect
-from itertools import islice
+from itertools import islice, pairwise
 
 import attrs
 
@@ -413,7 +413,21 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
     while end and not kept[inside[end - 1]] and _is_tail(lines[end - 1]):
         end -= 1
     # One or two short lines are a signature, more are the titles of boxes below the body.
-    return [block.text for block in (lines[:end] if len(lines) - end > _SIGNATURE else lines)]
+    return _rows(page, lines[:end] if len(lines) - end > _SIGNATURE else lines)
+
+
+def _rows(page: Blocks, lines: list[Block]) -> list[str]:
+    """The lines; a value stands behind its label, a term or the first of two cells."""
+    told = [block.text for block in lines[:1]]
+    for label, block in pairwise(lines):
+        row, cell = page.parent[label.container], block.container
+        two = row == label.container - 1 == page.parent[cell] and page.last[cell] == page.last[row]
+        value = (label.tag == "dt" and block.tag == "dd") or (two and block.tag == "td")
+        if value and label.weight < _LABEL and label.text[-1] not in _SENTENCE_END - {*":："}:
+            told[-1] = f"{label.text.rstrip(':： ')}: {block.text}"
+        else:
+            told.append(block.text)
+    return told
 
 
 def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:

@@ -1,0 +1,76 @@
+"""Rows of a label and a value: another value makes another page, another author does not."""
+
+# Letters of Chinese count as two columns.
+# ruff: noqa: E501
+from __future__ import annotations
+
+import pytest
+
+from dedup_middleware.model.documents import NEW
+from tests.test_verdict import verdict_of
+
+JOB = (
+    "We look for a reliable person who plans the work of nine colleagues in the warehouse, checks "
+    "incoming goods and makes sure that orders leave the building in time. We offer a pension, free "
+    "parking and a canteen, and train the right person for the fork lift. Please send a letter "
+    "and your certificates through our website or by post."
+)
+FLAT = (
+    "Die Wohnung liegt in einem ruhigen Hinterhaus und wurde im Frühjahr frisch gestrichen. Küche mit "
+    "Herd und Spüle ist vorhanden, das Bad hat ein Fenster. Im Keller gibt es einen Abstellraum und "
+    "Platz für Fahrräder. Supermarkt und Haltestelle sind zu Fuß zu erreichen."
+)
+CHAIR = (
+    "这款餐椅结构结实，坐感舒适，适合各种家庭使用。椅面经过打磨处理，光滑不刺手，日常清洁只需用湿布擦拭即可。"
+    "靠背采用弧形设计，久坐也不会累。整装发货，收到就能用。如有质量问题可以退换，运费由商家承担。"
+)
+DRIVER = (
+    "В транспортную компанию требуется ответственный водитель без вредных привычек. Нужно перевозить "
+    "продукты по области и помогать при разгрузке. Мы предлагаем официальное оформление, оплату "
+    "проезда и обеды. Опыт работы желателен, но мы готовы обучить новичков."
+)
+CLERK = (
+    "물류 창고에서 상품을 분류하고 포장할 직원을 모집합니다. 경험이 없어도 선배들이 친절하게 가르쳐 드립니다. "
+    "식사와 작업복을 무료로 제공하며 통근 버스를 운영합니다. 성실하고 책임감이 있는 분을 환영합니다."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (JOB, "Location: Ludlow\nHours: full time", "Location: Hereford\nHours: full time"),
+        (JOB, "Location: Ludlow\nHours: late shift", "Location: Ludlow\nHours: early shift"),
+        (JOB, "Location:\nLudlow\nHours:\nfull time", "Location:\nHereford\nHours:\nfull time"),
+        (FLAT, "Ortsteil: Gohlis\nHeizung: Gas", "Ortsteil: Plagwitz\nHeizung: Gas"),
+        (FLAT, "Haustiere: erlaubt\nHeizung: Gas", "Haustiere: verboten\nHeizung: Gas"),
+        (CHAIR, "产地：佛山\n材质：榉木", "产地：赣州\n材质：榉木"),
+        (CHAIR, "产地：佛山\n材质：榉木", "产地：佛山\n材质：橡木"),
+        (DRIVER, "График: сменный\nГород: Кострома", "График: сменный\nГород: Вологда"),
+        (CLERK, "근무지: 원주\n고용: 정규직", "근무지: 춘천\n고용: 정규직"),
+    ],
+)
+async def test_another_value_makes_another_page(text: str, one: str, other: str) -> None:
+    """So does a town, a word or a name behind the same label, also on the next line."""
+    verdict = await verdict_of(f"{one}\n{text}", f"{other}\n{text}")
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (JOB, "Location: Ludlow\nHours: full time", "Based in: Ludlow\nHours: full time"),
+        (JOB, "Location: Ludlow\nHours: full time", "Location – Ludlow\nHours – full time"),
+        (JOB, "Location : Ludlow\nHours : full time", "Location:\nLudlow\nHours:\nfull time"),
+        (JOB, "Town: Ludlow\nAuthor: Jane Holloway", "Town: Ludlow\nAuthor: Peter Quill"),
+        (JOB, "Town: Ludlow\nEdited by: Jane Holloway", "Town: Ludlow\nEdited by: Peter Quill"),
+        (FLAT, "Ortsteil: Gohlis\nQuelle: Talbote", "Ortsteil: Gohlis\nQuelle: Hafenkurier"),
+        (FLAT, "Ortsteil: Gohlis\nRubrik: Wohnen", "Ortsteil: Gohlis\nRubrik: Immobilien"),
+        (CHAIR, "产地：佛山\n作者：何佳宁", "产地：佛山\n作者：秦立新"),
+        (CHAIR, "产地：佛山\n来源：河谷晚报", "产地：佛山\n来源：海港商报"),
+        (DRIVER, "Город: Кострома\nАвтор: Жанна Холодова", "Город: Кострома\nАвтор: Пётр Квасов"),
+        (CLERK, "근무지: 원주\n출처: 골짜기신문", "근무지: 원주\n출처: 항구일보"),
+    ],
+)
+async def test_another_label_or_author_makes_no_other_page(text: str, one: str, other: str) -> None:
+    """Nor does a source, the section of a site, or a row that is written in another way."""
+    assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).is_duplicate
