@@ -445,14 +445,17 @@ def test_long_values_of_a_table_are_folded() -> None:
     assert "".join(cell.strip() for cell in cells) == path
 
 
-def test_names_in_stats_are_not_folded(tmp_path: Path) -> None:
-    """However long the path of the index is: what the tutorial shows is found in it."""
+@pytest.mark.parametrize("columns", [80, 200])
+def test_names_and_addresses_in_stats_are_not_folded(tmp_path: Path, columns: int) -> None:
+    """However long the path of the index is: what the tutorial shows is found in it, and the
+    addresses can be copied."""
     folder = tmp_path / ("long" * 50)
     folder.mkdir()
     settings = settings_for(folder)
     crawl_items(settings, item("a.example", 1))
-    printed = dedup("stats", **settings).out
-    assert max(map(len, printed.splitlines())) == 200
+    printed = dedup("stats", columns=columns, **settings).out
+    addresses = [f"sqlite:{folder / 'index.db'}", f"journal: {folder / 'index.journal.db'}"]
+    assert [line.rstrip() for line in printed.splitlines()[:2]] == addresses
     for name in (
         "entries in the journal: drops, near pages",
         "found at Jaccard 0.5: bands / and SimHash",
@@ -486,3 +489,24 @@ def test_run_in_which_all_rows_are_rejected_fails(tmp_path: Path) -> None:
     rows.write_text('no json\n{"broken\n')
     done = dedup("files", str(rows), "-o", str(tmp_path / "out.jsonl"), "--workers", "0")
     assert (done.code, "DEDUP_TEXT_FIELD" in done.err) == (1, True), done
+
+
+async def test_error_of_one_kind_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A package that can't be imported, say, fails with every page: one traceback, all counted,
+    also in the last line."""
+    caplog.set_level(logging.INFO)
+
+    def missing(*_: Any) -> Any:
+        raise ImportError("resiliparse is missing")
+
+    async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
+        for number in range(5):
+            yield {"url": f"u{number}", "text": article(number)}
+
+    monkeypatch.setattr(Deduplicator, "decide", missing)
+    crawled = await crawl(pages, {})
+    assert (crawled.stats["item_scraped_count"], crawled.stat("error/internal")) == (5, 5)
+    assert caplog.text.count("an error of the plugin while checking") == 1
+    assert "0 unchecked, 5 errors of the plugin" in caplog.text

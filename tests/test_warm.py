@@ -69,8 +69,10 @@ def probe() -> Iterator[Probes]:
 
 
 def check(found: dict[str, Any]) -> None:
-    """No kernel was missing when the first text came, nor when the first page of HTML came."""
+    """No kernel was missing when the first text came, nor when the first page of HTML came; and
+    none has loaded the part of numba that loads SciPy's linear algebra."""
     assert found["html_before"] > 0
+    assert not found["blas"]
     for when in ("late", "late_html", "compiled", "compiled_html"):
         assert found[when] == [], when
 

@@ -11,6 +11,7 @@ once too: a process gets the code of a kernel when it asks for it. Each prints o
 * ``late``, ``late_html``: kernels that were compiled, or loaded from the cache, with the first
   texts, and with the pages of HTML, which come last
 * ``compiled``, ``compiled_html``: of these, the ones that the cache did not hold
+* ``blas``: whether the part of SciPy was loaded that takes a tenth of a second
 * ``stall``, ``stall_html``: longest time for which the loop stood still meanwhile, in seconds
 """
 
@@ -146,6 +147,7 @@ async def main(options: Options) -> None:
         "late_html": sorted(".".join(one) for one in ready() - at_html),
         "compiled": compilations.seen[compiled_at_open:compiled_at_html],
         "compiled_html": compilations.seen[compiled_at_html:],
+        "blas": "scipy.linalg" in sys.modules,
         "stall": round(stall, 3),
         "stall_html": round(max(stalls), 3),
     }

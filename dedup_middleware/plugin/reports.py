@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -110,12 +111,21 @@ class Reports:
             )  # fmt: skip
 
     def failure(self, what: str) -> None:
-        """Count and log the exception that is being handled.
+        """Count the exception that is being handled; log it if it is the first from its line.
 
         :param what: what the plugin was doing
         """
         self.count("error/internal")
-        logger.exception("Near-duplicates: an error of the plugin while %s; no item is lost", what)
+        kind, _, trace = sys.exc_info()
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        fault = kind, trace and (trace.tb_frame.f_code, trace.tb_lineno)
+        if fault not in self._warned:
+            self._warned.add(fault)
+            logger.exception(
+                "Near-duplicates: an error of the plugin while %s; no item is lost. Further ones "
+                "like it are counted in dedup/error/internal", what,
+            )  # fmt: skip
 
     def warn_once(self, message: str, *arguments: object, key: object = None) -> None:
         """Log a warning once a crawl for each message, or for each ``key``."""
@@ -158,8 +168,8 @@ class Reports:
 
     def _line(self) -> str:
         """The log line, with the totals so far and the rate of the last interval."""
-        pages, dropped, unchecked = (
-            int(self.value(name)) for name in ("pages", "dropped", "unchecked")
+        pages, dropped, unchecked, errors = (
+            int(self.value(name)) for name in ("pages", "dropped", "unchecked", "error/internal")
         )
         rate = ""
         if self._interval > 0:
@@ -173,7 +183,9 @@ class Reports:
         share = f"{100 * dropped / pages:.1f} %" if pages else "0 %"
         return (
             f"Checked {pages} pages{rate}, dropped {dropped} ({share}), "
-            f"{unchecked} unchecked" + (f"; ms (median/95 %): {times}" if times else "")
+            f"{unchecked} unchecked"
+            + (f", {errors} errors of the plugin" if errors else "")
+            + (f"; ms (median/95 %): {times}" if times else "")
         )
 
 

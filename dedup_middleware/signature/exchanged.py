@@ -164,7 +164,10 @@ def count_renamed(
     for word in range(TRIPLE, common.size):
         if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
             times[firsts[word]] = 0
-    return times.max()
+    most = times[0]
+    for i in range(1, times.size):
+        most = max(most, times[i])
+    return most
 
 
 @subkernel
@@ -194,11 +197,16 @@ def count_swapped(
         if end == 0:
             continue
         words, inside = word_hashes[word:end], True
+        said = np.empty(words.size, np.uint64)
         for i in range(word + 1, end):
             inside &= begins[i] & BEGINS == 0
         for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
             for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
-                said = np.concatenate((words[last:], words[one:last], words[:one]))
+                place = 0
+                for first, behind in ((last, words.size), (one, last), (0, one)):
+                    for i in range(first, behind):
+                        said[place] = words[i]
+                        place += 1
                 found += inside and _holds_between(
                     word_hashes, seeds, data, start, size, word - 1, end, said
                 )
@@ -209,7 +217,7 @@ def count_swapped(
             found += _holds_between(
                 word_hashes, seeds, data, start, size, word - 1, end, word_hashes[first:last]
             ) and _holds_between(word_hashes, seeds, data, start, size, first - 1, last, words)
-        places[count] = word, end
+        places[count, 0], places[count, 1] = word, end
         count += 1
     return found
 

@@ -351,7 +351,10 @@ def _nodes(
     parents = np.empty(codes.size, np.int32)
     edges = np.empty(codes.size, np.int64)
     ends = np.zeros(codes.size, np.int64)
-    path = np.empty(np.max(lengths) + 1, np.int32)
+    longest = 0
+    for length in lengths:
+        longest = max(longest, length)
+    path = np.empty(longest + 1, np.int32)
     path[0] = -1
     count = 0
     for word in range(starts.size):
@@ -414,7 +417,9 @@ def _place(
     Nodes are placed in the order of `queue`, those with many children first, each at the first base
     that fits; nodes with equally many children search on from the last base.
     """
-    widest = np.max(labels)
+    widest = 0
+    for label in labels:
+        widest = max(widest, label)
     taken = np.zeros((capacity + 4 * widest + GUARD) // 64, np.uint64)
     used = np.zeros_like(taken)
     used[0] = 1  # base 0 means no children

@@ -57,6 +57,9 @@ class Context:
             print(printed)
             return
         shown = table()
+        if not isinstance(shown, str) and shown.title:  # an address, not folded to be copied
+            self.console.print(shown.title, soft_wrap=True)
+            shown.title = None
         # Brackets in a page's text are no markup, and a broken URL could not be copied.
         self.console.print(shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str))
 

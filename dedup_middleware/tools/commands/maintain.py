@@ -391,8 +391,8 @@ def describe(state: dict[str, Any]) -> Table:
             f"{shares['bands']:.3f} / {shares['all']:.3f}, without anchors"
         )
     if journal is not None:
-        rows["journal"] = journal["where"]
         rows["entries in the journal: drops, near pages"] = journal["drops"]
         rows["texts of stored pages in the journal"] = journal["kept"]
         rows["bytes of the journal"] = journal["bytes"]
-    return fact_table(state["index"], {**rows, **dict(sorted(state["parameters"].items()))})
+    title = f"{state['index']}\njournal: {journal['where'] if journal else 'none'}"
+    return fact_table(title, {**rows, **dict(sorted(state["parameters"].items()))})
