@@ -213,6 +213,36 @@ async def test_row_that_a_fuller_page_has_superseded_meanwhile() -> None:
     await other.close()
 
 
+async def test_deletion_of_rows_is_noted_later_if_the_call_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The call notes all of them at the same time, so that they share exchanges with Redis."""
+    index, counts, asked = ScriptedIndex(), Counts(), [0]
+    dedup = deduplicator(index, counts)
+    await dedup.open()
+    keys = [f"a/{number}" for number in range(3)]
+    for key, text in zip(keys, TEXTS, strict=False):
+        await dedup.commit(await dedup.decide(page(key, text)))
+
+    async def stall(*_: Any, **__: Any) -> Any:
+        asked[0] += 1
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "propose", stall)
+        call = asyncio.create_task(dedup.deleted([f"https://{key}" for key in keys]))
+        await asyncio.sleep(0.1)
+        assert asked == [3]
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    await dedup._settlement.catch_up()
+    assert counts.of["unchecked/settled"] == 3
+    for number, text in enumerate(TEXTS[:3]):
+        assert (await dedup._examine(page(f"b/{number}", text))).outcome == NEW
+    await dedup.close()
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_look_for_other_texts_fails_or_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, *, fails: bool

@@ -495,11 +495,11 @@ async def test_error_of_one_kind_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A package that can't be imported, say, fails with every page: one traceback, all counted,
-    also in the last line."""
-    caplog.set_level(logging.INFO)
+    also in the last line. What differs is logged at DEBUG level."""
+    caplog.set_level(logging.DEBUG)
 
-    def missing(*_: Any) -> Any:
-        raise ImportError("resiliparse is missing")
+    def missing(_: Any, document: Document) -> Any:
+        raise ImportError(f"{document.key} needs resiliparse")
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
         for number in range(5):
@@ -508,5 +508,7 @@ async def test_error_of_one_kind_is_logged_once(
     monkeypatch.setattr(Deduplicator, "decide", missing)
     crawled = await crawl(pages, {})
     assert (crawled.stats["item_scraped_count"], crawled.stat("error/internal")) == (5, 5)
+    assert caplog.text.count("Traceback") == 1
     assert caplog.text.count("an error of the plugin while checking") == 1
+    assert all(f"u{number} needs resiliparse" in caplog.text for number in range(5))
     assert "0 unchecked, 5 errors of the plugin" in caplog.text

@@ -147,11 +147,14 @@ def garbage_kept() -> Iterator[None]:
     of which comes here, would never collect the garbage of earlier ones.
     """
     thresholds, before = gc.get_threshold(), gc.get_stats()[0]["collections"]
-    gc.set_threshold(*_RARELY)
+    # Not if the user has it off (0) or rarer, or another thread is here, which sets them back.
+    is_raised = 0 < thresholds[0] < _RARELY[0]
+    if is_raised:
+        gc.set_threshold(*_RARELY)
     try:
         yield
     finally:
-        if thresholds != _RARELY:  # else another thread is here, too, and sets them back
+        if is_raised:
             gc.set_threshold(*thresholds)
         if gc.get_stats()[0]["collections"] > before and not gc.get_freeze_count():
             gc.freeze()

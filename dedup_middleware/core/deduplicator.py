@@ -484,5 +484,5 @@ class Deduplicator:
         Call it after the deletion that :meth:`superseded` allows: if the longer page changed
         meanwhile, the index may have taken a text under such a key as new.
         """
-        for key in keys if self._versions.replaced else ():
-            await self._settlement.deleted(key)
+        if self._versions.replaced:
+            await asyncio.gather(*map(self._settlement.deleted, keys))

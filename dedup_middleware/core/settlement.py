@@ -245,9 +245,13 @@ class Settlement:
     async def deleted(self, key: str) -> None:
         """See :meth:`.Deduplicator.deleted`; an empty page would leave no more of the row."""
         self.backlog.doubt(key)
-        _, left = await self._enter(Document(key, text=""))
-        if left is not None:
-            self.remember(left)
+        empty = Document(key, text="")
+        left: Unsettled | None = Unsettled(empty)  # kept if this call fails or is cancelled
+        try:
+            _, left = await self._enter(empty)
+        finally:
+            if left is not None:
+                self.remember(left)
 
     async def _commit(
         self, verdict: Verdict, *, again: bool = True

@@ -111,21 +111,24 @@ class Reports:
             )  # fmt: skip
 
     def failure(self, what: str) -> None:
-        """Count the exception that is being handled; log it if it is the first from its line.
+        """Count and log the exception that is being handled, with traceback if it is the first of
+        its type from its line; the others, which may have another cause, at DEBUG level.
 
         :param what: what the plugin was doing
         """
         self.count("error/internal")
-        kind, _, trace = sys.exc_info()
+        kind, error, trace = sys.exc_info()
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
         fault = kind, trace and (trace.tb_frame.f_code, trace.tb_lineno)
-        if fault not in self._warned:
-            self._warned.add(fault)
-            logger.exception(
-                "Near-duplicates: an error of the plugin while %s; no item is lost. Further ones "
-                "like it are counted in dedup/error/internal", what,
-            )  # fmt: skip
+        if fault in self._warned:
+            logger.debug("Near-duplicates: an error like one before while %s: %r", what, error)
+            return
+        self._warned.add(fault)
+        logger.exception(
+            "Near-duplicates: an error of the plugin while %s; no item is lost. Further ones like "
+            "it are counted in dedup/error/internal", what,
+        )  # fmt: skip
 
     def warn_once(self, message: str, *arguments: object, key: object = None) -> None:
         """Log a warning once a crawl for each message, or for each ``key``."""

@@ -81,6 +81,22 @@ async def test_a_call_that_comes_while_the_index_is_closed(
     assert (index._db, caplog.messages) == (None, [])
 
 
+async def test_a_close_that_is_cancelled_before_the_index_is_opened_again(file: Path) -> None:
+    """The thread was busy, so the connection is still open."""
+    index, going = await opened(file), threading.Event()
+    assert index._thread is not None
+    index._thread.submit(going.wait)
+    ending = asyncio.create_task(index.close())
+    await asyncio.sleep(0.01)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    going.set()
+    await index.open(PARAMETERS)
+    assert await index.count() == 0
+    await index.close()
+
+
 async def test_missing_folder_is_made(tmp_path: Path) -> None:
     """The folder of the file, but none above it: then the path is refused and nothing is made."""
     index = await opened(tmp_path / "a" / "index.db")

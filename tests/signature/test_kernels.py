@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -330,3 +332,25 @@ def test_other_threads_run_while_a_kernel_works() -> None:
     thread.join()
     # With the lock held the main thread would get one turn before and one after.
     assert turns > 10
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "meanwhile"),
+    [((700, 10, 10), 20_000), ((0, 10, 10), 0), ((90_000, 5, 5), 90_000)],
+)
+def test_collector_runs_no_more_often_than_the_user_says(
+    thresholds: tuple[int, int, int], meanwhile: int
+) -> None:
+    """Also where it is off (0), and is as before after an error."""
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*thresholds)
+        with suppress(KeyError), _jit.garbage_kept():
+            assert gc.get_threshold()[0] == meanwhile
+            with _jit.garbage_kept():
+                pass
+            assert gc.get_threshold()[0] == meanwhile
+            raise KeyError
+        assert gc.get_threshold() == thresholds
+    finally:
+        gc.set_threshold(*before)

@@ -185,6 +185,8 @@ class SQLiteFile(Index):
         path = Path(self._path)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
+        if self._file is None:
+            self._disconnect()  # a close may have been cancelled
         if self._db is None:
             before = _file_at(path)
             if before is None:
