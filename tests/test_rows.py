@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dedup_middleware.model.documents import NEW
+from dedup_middleware.text.extract import extract
 from tests.test_verdict import verdict_of
 
 JOB = (
@@ -61,16 +62,56 @@ async def test_another_value_makes_another_page(text: str, one: str, other: str)
         (JOB, "Location: Ludlow\nHours: full time", "Based in: Ludlow\nHours: full time"),
         (JOB, "Location: Ludlow\nHours: full time", "Location – Ludlow\nHours – full time"),
         (JOB, "Location : Ludlow\nHours : full time", "Location:\nLudlow\nHours:\nfull time"),
-        (JOB, "Town: Ludlow\nAuthor: Jane Holloway", "Town: Ludlow\nAuthor: Peter Quill"),
-        (JOB, "Town: Ludlow\nEdited by: Jane Holloway", "Town: Ludlow\nEdited by: Peter Quill"),
-        (FLAT, "Ortsteil: Gohlis\nQuelle: Talbote", "Ortsteil: Gohlis\nQuelle: Hafenkurier"),
-        (FLAT, "Ortsteil: Gohlis\nRubrik: Wohnen", "Ortsteil: Gohlis\nRubrik: Immobilien"),
+        (JOB, "Author: Jane Holloway", "Author: Peter Quill"),
+        (JOB, "Lakeside\nEdited by: Jane Holloway", "Lakeside\nEdited by: Peter Quill"),
+        (JOB, "Author: Ann Lee\nSource: Gazette", "Author: Jo Quill\nSource: Courier"),
+        (FLAT, "Quelle: Talbote", "Quelle: Hafenkurier"),
+        (FLAT, "Rubrik: Wohnen", "Rubrik: Immobilien"),
         (CHAIR, "产地：佛山\n作者：何佳宁", "产地：佛山\n作者：秦立新"),
         (CHAIR, "产地：佛山\n来源：河谷晚报", "产地：佛山\n来源：海港商报"),
         (DRIVER, "Город: Кострома\nАвтор: Жанна Холодова", "Город: Кострома\nАвтор: Пётр Квасов"),
-        (CLERK, "근무지: 원주\n출처: 골짜기신문", "근무지: 원주\n출처: 항구일보"),
+        (CLERK, "출처: 골짜기신문", "출처: 항구일보"),
     ],
 )
 async def test_another_label_or_author_makes_no_other_page(text: str, one: str, other: str) -> None:
     """Nor does a source, the section of a site, or a row that is written in another way."""
     assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (JOB, "Title: Reeds\nAuthor: Jane Holloway", "Title: Reeds\nAuthor: Peter Quill"),
+        (JOB, "River: Tarn\n\nSource: Lake Imber", "River: Tarn\n\nSource: Lake Orrin"),
+        (FLAT, "Von: Ulm\nNach: Bonn", "Von: Kiel\nNach: Bonn"),
+        (FLAT, "Modell: Fink\nQuelle: Akku", "Modell: Fink\nQuelle: Netz"),
+        (CLERK, "근무지: 원주\n출처: 골짜기신문", "근무지: 원주\n출처: 항구일보"),
+    ],
+)
+async def test_an_author_or_source_among_facts_is_one(text: str, one: str, other: str) -> None:
+    """As in a catalogue or a timetable."""
+    assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).outcome == NEW
+    assert (await verdict_of(f"{text}\n{one}", f"{text}\n{other}")).outcome == NEW
+
+
+def _catalogue(label: str, value: str) -> str:
+    rows = f"<dt>Title<dd>The reeds<dt>{label}<dd>{value}<dt>Binding<dd>cloth"
+    page = f"<body><main><h1>Entry</h1><dl>{rows}</dl><p>{JOB.replace('. ', '.</p><p>')}</main>"
+    return extract(page, extractor="fast").text
+
+
+@pytest.mark.parametrize(
+    ("label", "one", "other"),
+    [
+        ("Published", "March 4, 2031", "June 9, 1987"),
+        ("Views", "1,204,000", "4,870,000"),
+        ("Photo", "Olga Renn", "Ida Brandt"),
+        ("Related", "Lake Imber", "Mill Orrin"),
+        ("Author", "Jane Holloway", "Peter Quill"),
+    ],
+)
+async def test_no_row_of_a_table_becomes_a_line_about_the_page(
+    label: str, one: str, other: str
+) -> None:
+    """Though the same line in a text would be left out."""
+    assert (await verdict_of(_catalogue(label, one), _catalogue(label, other))).outcome == NEW

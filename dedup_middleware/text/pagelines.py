@@ -285,16 +285,18 @@ def _is_names(words: str) -> bool:
     )
 
 
-def _is_page_row(text: str) -> bool:
+def is_page_row(line: str) -> bool:
     """Whether a line is the label of who made the page, or of where it is from, with names.
 
-    >>> _is_page_row("Source: Valley Gazette"), _is_page_row("Source: unwashed lettuce")
-    (True, False)
+    >>> lines = "Source: Valley Gazette", "Source: unwashed lettuce", "Editor: Never!"
+    >>> [is_page_row(line) for line in lines]
+    [True, False, False]
     """
-    label, _, value = text.replace("：", ":").partition(":")
+    label, _, value = line.strip().replace("：", ":").partition(":")
     longest = _LONGEST_VALUE if value != value.lower() else _LONGEST_WITHOUT_CAPITALS
     is_value = 0 < len(value) <= longest and not any(map(str.isdigit, value))
-    return is_value and label.rstrip().lower() in PAGE_ROWS and _is_names(value)
+    says = value.endswith((".", "!", "?", *_SENTENCE_ENDS))  # as in an interview
+    return is_value and not says and label.rstrip().lower() in PAGE_ROWS and _is_names(value)
 
 
 def _invites(words: str) -> bool:
@@ -439,7 +441,6 @@ def is_page_line(line: str) -> bool:
         or (credited and _is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
-        or _is_page_row(text)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

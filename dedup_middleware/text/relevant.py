@@ -36,6 +36,7 @@ from dedup_middleware.text.pagelines import (
     PAGE_ROWS,
     is_counter,
     is_page_line,
+    is_page_row,
     reserves_rights,
 )
 
@@ -269,7 +270,8 @@ _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # largest share of a text that is left out
 _LEAST_LISTED: Final = 3  # lines with the same label and different names that are a list
 _LEAST_SUBJECT: Final = 0.75  # least share of lines about the subject
-_OF_SUBJECT, _COUNTED, _UNCOUNTED = range(3)  # the latter: about the page, counted as such or not
+# The latter: about the page, counted as such or not, or a row on who made it.
+_OF_SUBJECT, _COUNTED, _UNCOUNTED, _ROW = range(4)
 # Russian and Ukrainian clauses on which medium or body reported something, and nothing else.
 
 
@@ -395,6 +397,10 @@ def _without_lines(text: str) -> str:
     counters = {place for place in page_lines if is_counter(lines[place])}
     if counters and _are_data(lines, page_lines, counters):
         page_lines -= counters
+    rows = {place for place in page_lines if kinds[place] == _ROW}
+    if rows:
+        are_data = _are_data(lines, page_lines, rows)
+        page_lines -= rows if are_data else _among_facts(lines, page_lines, rows)
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
@@ -403,8 +409,8 @@ def _without_lines(text: str) -> str:
         counted = sum(len(lines[place]) for place in page_lines if kinds[place] != _UNCOUNTED)
         if size < _LEAST_SUBJECT * (size + counted):
             kept = lines
-    if any(_is_link(lines[place]) for place in looked_at):
-        kept = [line for line in kept if not _is_link(line)]
+    if any(is_link(lines[place]) for place in looked_at):
+        kept = [line for line in kept if not is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         stripped = line.strip()
         if line and not _is_headline(stripped):
@@ -422,7 +428,7 @@ def _without_lines(text: str) -> str:
 def _kind_of(line: str) -> int:
     """`_OF_SUBJECT` for a line about the subject, else whether it counts towards a gallery."""
     if not is_page_line(line):
-        return _OF_SUBJECT
+        return _ROW if is_page_row(line) else _OF_SUBJECT
     return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
 
 
@@ -442,8 +448,9 @@ def _listed(lines: list[str], places: set[int]) -> set[int]:
 
 
 def _are_data(lines: list[str], page_lines: set[int], counters: set[int]) -> bool:
-    """Whether counters are what a page is about: one is between paragraphs or behind a label, or
-    they are in several places before or behind the paragraphs, as in a ranking."""
+    """Whether counters, or rows on who made something, are what a page is about: one is between
+    paragraphs or behind a label, or they are in several places before or behind the paragraphs, as
+    in a ranking."""
     places: list[int] = []  # for each group of adjacent counters, the paragraphs before it
     paragraphs, apart, labelled = 0, True, False
     for place, line in enumerate(lines):
@@ -457,7 +464,29 @@ def _are_data(lines: list[str], page_lines: set[int], counters: set[int]) -> boo
     return len(set(places)) < len(places) or not {0, paragraphs}.issuperset(places)
 
 
-def _is_link(line: str) -> bool:
+def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[int]:
+    """Rows on who made something in a list that has rows on other things, as in a catalogue."""
+    found: set[int] = set()
+    listed: set[int] = set()
+    are_facts = False
+    for place, line in enumerate([*lines, "."]):
+        if place in rows:
+            listed.add(place)
+        elif place not in page_lines and line.strip():
+            if _is_fact(line):
+                are_facts = True
+                continue
+            found |= listed if are_facts else set()
+            listed, are_facts = set(), False
+    return found
+
+
+def _is_fact(line: str) -> bool:
+    colon = line.replace("：", ":").find(":", 1, _LONGEST_LABEL + 1)
+    return colon > 0 and _is_headline(line.strip())
+
+
+def is_link(line: str) -> bool:
     """Whether a line is a label and a headline: `Read also: Ferry is late again`."""
     if len(line) > _LONGEST_LABEL + _LONGEST_HEADLINE or (":" not in line and "：" not in line):
         return False

@@ -26,7 +26,8 @@ from dedup_middleware.text.extraction.cleanup import (
     is_sentence,
     letters,
 )
-from dedup_middleware.text.pagelines import is_counter
+from dedup_middleware.text.pagelines import is_counter, is_page_line
+from dedup_middleware.text.relevant import is_link
 
 # Least weight (UTF-8 bytes) of a block of prose, and the share of links below which it is one.
 _PROSE_WEIGHT = 80
@@ -417,14 +418,17 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
 
 
 def _rows(page: Blocks, lines: list[Block]) -> list[str]:
-    """The lines; a value stands behind its label, a term or the first of two cells."""
+    """The lines; a value stands behind its label, a term or the first of two cells, unless such a
+    row would be left out as a line about the page: `Published: 4 March 2031` in a catalogue."""
     told = [block.text for block in lines[:1]]
     for label, block in pairwise(lines):
         row, cell = page.parent[label.container], block.container
         two = row == label.container - 1 == page.parent[cell] and page.last[cell] == page.last[row]
         value = (label.tag == "dt" and block.tag == "dd") or (two and block.tag == "td")
-        if value and label.weight < _LABEL and label.text[-1] not in _SENTENCE_END - {*":："}:
-            told[-1] = f"{label.text.rstrip(':： ')}: {block.text}"
+        is_label = label.weight < _LABEL and label.text[-1] not in _SENTENCE_END - {*":："}
+        line = f"{label.text.rstrip(':： ')}: {block.text}" if value and is_label else ""
+        if line and not is_page_line(line) and not is_link(line):
+            told[-1] = line
         else:
             told.append(block.text)
     return told
