@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.text import relevant
-from dedup_middleware.text.pagelines import is_page_line
+from dedup_middleware.text.pagelines import PAGE_ROWS, is_page_line, is_page_row
 from tests.text.test_pagelines import ABOUT_THE_PAGE, OF_THE_SUBJECT
 from tests.texts import article, english
 
 LINES = [*ABOUT_THE_PAGE, *OF_THE_SUBJECT]
-LABELS = sorted(relevant._LABELS)
+LABELS = sorted(relevant._LABELS | PAGE_ROWS)
 _ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…x7", max_size=3)
 
 
@@ -40,7 +40,7 @@ def test_all_lines_that_are_left_out_are_looked_at(
     found = _found(text)
     assert found == sorted(set(found))
     for place, line in enumerate(lines):
-        left_out = is_page_line(line) or relevant._is_link(line)
+        left_out = is_page_line(line) or is_page_row(line) or relevant.is_link(line)
         label = relevant._is_label(line.strip().rstrip(":：").rstrip())
         assert place in found or not (left_out or label), line
 
