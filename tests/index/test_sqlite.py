@@ -55,32 +55,6 @@ async def refusal(file: Path) -> str:
     return str(caught.value)
 
 
-async def test_a_call_that_comes_while_the_index_is_closed(
-    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As by a feed that fails then: it opened the file again, which stayed open, and the log said
-    that the index had been replaced."""
-    index, going = await opened(file), threading.Event()
-    disconnect = index._disconnect
-
-    def disconnect_slowly() -> None:
-        going.wait()
-        disconnect()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(index, "_disconnect", disconnect_slowly)
-        ending = asyncio.create_task(index.close())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        call = asyncio.create_task(index.count())
-        await asyncio.sleep(0.01)
-        going.set()
-        with pytest.raises(IndexUnavailableError, match="it is not open"):
-            await call
-        await ending
-    assert (index._db, caplog.messages) == (None, [])
-
-
 async def test_a_close_that_is_cancelled_before_the_index_is_opened_again(file: Path) -> None:
     """The thread was busy, so the connection is still open."""
     index, going = await opened(file), threading.Event()

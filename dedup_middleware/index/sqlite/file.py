@@ -185,8 +185,6 @@ class SQLiteFile(Index):
         path = Path(self._path)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
-        if self._file is None:
-            self._disconnect()  # a close may have been cancelled
         if self._db is None:
             before = _file_at(path)
             if before is None:
@@ -232,8 +230,8 @@ class SQLiteFile(Index):
     async def close(self) -> None:
         await self._batcher.join()
         if self._thread is not None:
-            self._file = None  # a call that comes from now on must not open the file again
             await self._in_thread(self._disconnect)
+            self._file = None
             self._thread.shutdown(wait=False)
             self._thread = None
 
