@@ -147,7 +147,7 @@ class Fingerprint:
 
     @property
     def payload(self) -> bytes:
-        """The bytes that an index keeps of the page beside its CONTENT record."""
+        """The bytes that an index keeps of the page in addition to its CONTENT record."""
         return self.evidence if self.signature is None else self.signature.payload
 
     @property

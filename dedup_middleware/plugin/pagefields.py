@@ -110,8 +110,8 @@ def _text_or_empty(value: Any) -> str:
 def document_of(fields: PageFields) -> Document | None:
     """Make the document, with a hash of its content as key if it has none; None if it has neither.
 
-    Beside HTML, a text without letters and digits is ignored: a dash or an invisible character that
-    a selector has found.
+    If the item has HTML as well, a text without letters and digits is ignored: a selector may have
+    found a dash or an invisible character.
     """
     text, html = fields.text, fields.html
     has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())

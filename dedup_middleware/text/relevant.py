@@ -482,6 +482,7 @@ def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[
 
 
 def _is_fact(line: str) -> bool:
+    """Whether a line is a label and a value, and no sentence: `Binding: cloth`."""
     colon = line.replace("：", ":").find(":", 1, _LONGEST_LABEL + 1)
     return colon > 0 and _is_headline(line.strip())
 
