@@ -404,7 +404,7 @@ class Deduplicator:
         other texts under the page's key (``DEDUP_VERSIONS``).
 
         :returns: the verdict to commit or release instead; that of a revisit has a claim if an
-            earlier version was forgotten and the page could take its place
+            earlier version was forgotten, or another was pending, and the page could take its place
         """
         self._check(verdict, Verdict, "supersede")
         page, document = verdict.fingerprint, verdict.document
@@ -413,12 +413,16 @@ class Deduplicator:
         if page is None or not (verdict.is_duplicate or verdict.is_revisit or is_empty):
             return verdict
         try:
-            earlier, _ = await self._versions.forget_others(page)
-            if not earlier:
+            again, earlier, claim = True, list[int](), None
+            while again:
+                found, pending = await self._versions.forget_others(page)
+                earlier += found
+                again = verdict.is_revisit and bool(found or pending)
+                if again:  # the text that the revisit is like is forgotten, or soon may be
+                    placed = await self._place(document, page)
+                    claim, again = placed.claim, placed.is_revisit
+            if not earlier and claim is None:
                 return verdict
-            claim = None
-            if verdict.is_revisit:
-                claim = (await self._place(document, page)).claim
         except IndexUnavailableError as error:
             self._outage.failed(
                 error, "The index could not record that %s is replaced", in_a_line(verdict.key)

@@ -71,6 +71,33 @@ async def test_a_close_that_is_cancelled_before_the_index_is_opened_again(file: 
     await index.close()
 
 
+async def test_a_call_that_comes_while_the_index_is_closed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is served. The file that it opened again stayed open in a thread that had ended, so the
+    index could not be opened any more."""
+    index, going = await opened(file), threading.Event()
+    disconnect = index._disconnect
+
+    def disconnect_slowly() -> None:
+        going.wait()
+        disconnect()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "_disconnect", disconnect_slowly)
+        ending = asyncio.create_task(index.close())
+        await asyncio.sleep(0.01)
+        call = asyncio.create_task(index.count())
+        await asyncio.sleep(0.01)
+        going.set()
+        assert await call == 0
+        await ending
+    assert index._db is None
+    await index.open(PARAMETERS)
+    assert await index.count() == 0
+    await index.close()
+
+
 async def test_missing_folder_is_made(tmp_path: Path) -> None:
     """The folder of the file, but none above it: then the path is refused and nothing is made."""
     index = await opened(tmp_path / "a" / "index.db")

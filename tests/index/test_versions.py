@@ -235,6 +235,28 @@ async def test_what_was_written_last_is_what_the_row_holds(
     await world.visit(NEW, OTHER)
 
 
+async def test_a_revisit_whose_stored_text_is_forgotten_before_it_goes_on(world: World) -> None:
+    """A new text has the claim of its key and is written first: the revisit, which is kept, waits
+    and claims its place. Without a claim it took the row, and copies of the new text were dropped
+    until it was committed."""
+    options = attrs.evolve(OPTIONS, pending_wait=30.0)
+    async with world.process(options=options) as one, world.process(options=options) as two:
+        await one.crawl(KEY, OLD)
+        kept = await two.dedup.decide(Document(KEY, text=OLD))
+        fresh = await one.dedup.decide(Document(KEY, text=NEW))
+        assert (kept.outcome, fresh.outcome) == ("revisit", "new")
+        going_on = asyncio.ensure_future(two.dedup.supersede(kept))
+        await asyncio.sleep(0.05)
+        world.rows.put(KEY, NEW)
+        await one.dedup.commit(fresh)
+        kept = await asyncio.wait_for(going_on, 20)
+        world.rows.put(KEY, OLD)
+        await world.check()
+        await two.dedup.commit(kept)
+    await world.check()
+    await world.visit(OLD, NEW)
+
+
 async def test_a_key_of_the_user_that_looks_like_a_hash_of_content(world: World) -> None:
     """Keys such as text:17 are names: what was stored under one is forgotten when it changes."""
     key = "text:17"

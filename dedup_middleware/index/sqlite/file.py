@@ -229,11 +229,12 @@ class SQLiteFile(Index):
 
     async def close(self) -> None:
         await self._batcher.join()
-        if self._thread is not None:
+        while (thread := self._thread) is not None:
             await self._in_thread(self._disconnect)
-            self._file = None
-            self._thread.shutdown(wait=False)
-            self._thread = None
+            await self._batcher.join()
+            if self._db is None:  # no call that came meanwhile has opened the file again
+                self._file = self._thread = None
+                thread.shutdown(wait=False)
 
     async def _do(
         self,
