@@ -20,11 +20,11 @@ from dedup_middleware.base import writing
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.transactions import use_wal
+from dedup_middleware.base.writing import write_new
 from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.sqlite.index import SQLiteIndex
-from dedup_middleware.journal.clusters import write_new
 from dedup_middleware.journal.entries import JournalError
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.files.results import JournalOutput, Output

@@ -53,8 +53,24 @@ def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> 
     """
     try:
         yield
+    except BrokenPipeError:  # as by `| head`: nobody reads the rest
+        raise
     except OSError as error:
         raise kind(f"{what}: {error.strerror or error}{fix}") from error
+
+
+@contextmanager
+def extra_needed(
+    what: str, extra: str, kind: type[DedupError] = DedupError, fix: str = ""
+) -> Iterator[None]:
+    """Turn an ImportError raised inside into one line that says which extra to install.
+
+    :param fix: what else to do, for the end of the line
+    """
+    try:
+        yield
+    except ImportError:
+        raise kind(f"{what}: pip install 'dedup-middleware[{extra}]'{fix}") from None
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Options:
         "looked up there first; see [Moving over](cluster.md#during-the-crawl). "
         "Empty: none.",
         former_index_url_check,
-        shown=lambda url: repr(hide_password(url) if url else ""),
+        shown=lambda url: repr(hide_password(url)),
     )
     former_namespace: str = option(
         "",

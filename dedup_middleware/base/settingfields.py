@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
@@ -74,25 +75,19 @@ def one_of(*choices: str) -> Check:
 
 def between(low: float, high: float, unit: str = "") -> Check:
     """Make a check for a number from ``low`` to ``high``, both included."""
-
-    def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        # `not (...)` also refuses NaN, which compares false with everything.
-        if not (is_number and low <= value <= high):
-            raise _refusal(
-                attribute, value, f"use a number from {low:g} to {high:g}{unit}", instance
-            )
-
-    return check
+    return _in_range((int, float), low, high, f"use a number from {low:g} to {high:g}{unit}")
 
 
 def whole(low: int, high: int, unit: str = "") -> Check:
     """Make a check for a whole number from ``low`` to ``high``, both included."""
+    return _in_range((int,), low, high, f"use a whole number from {low} to {high}{unit}")
 
+
+def _in_range(kinds: tuple[type, ...], low: float, high: float, fix: str) -> Check:
     def check(instance: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not (is_whole and low <= value <= high):
-            fix = f"use a whole number from {low} to {high}{unit}"
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        # `not (...)` also refuses NaN, which compares false with everything.
+        if not (is_number and low <= value <= high):
             raise _refusal(attribute, value, fix, instance)
 
     return check
@@ -133,27 +128,24 @@ def shards_check(_: Any, attribute: attrs.Attribute[int], value: int) -> None:
 
 def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check the address of an index."""
+    shown = hide_password(value)
     if any(ord(c) < 32 or ord(c) == 127 or "\ud800" <= c <= "\udfff" for c in value):
-        raise _refusal(
-            attribute, hide_password(value), "take out the characters that can't be printed"
-        )
+        raise _refusal(attribute, shown, "take out the characters that can't be printed")
     if not value.startswith(SCHEMES):
-        raise _refusal(
-            attribute, hide_password(value), f"begin it with one of {', '.join(SCHEMES)}"
-        )
+        raise _refusal(attribute, shown, f"begin it with one of {', '.join(SCHEMES)}")
     path = value.removeprefix("sqlite:")
     if path == value:
         return
     if not path.strip():
-        raise _refusal(attribute, value, "name the file, for example sqlite:dedup.db")
+        raise _refusal(attribute, shown, "name the file, for example sqlite:dedup.db")
     if re.match("(//)?~", path):  # shells do not expand it behind the colon
-        raise _refusal(attribute, hide_password(value), "write the path of the folder instead of ~")
+        raise _refusal(attribute, shown, "write the path of the folder instead of ~")
     if re.match("//([^/]|$)", path):  # it would be a file in the root
         relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))
         fix = "a file has no host: leave out the slashes, or write one for a path from the root"
         if path != "//" and relative != absolute:  # equal if both are hidden
             fix = f"a file has no host: write {relative} or, from the root, {absolute}"
-        raise _refusal(attribute, hide_password(value), fix)
+        raise _refusal(attribute, shown, fix)
 
 
 def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
@@ -226,18 +218,12 @@ def hide_password(url: str) -> str:
 
 
 def _shown_address(found: re.Match[str]) -> str:
-    user, password = found["user"], found["password"]
-    if user is None:
-        credentials = ""
-    elif password is None or password == ":":
-        credentials = "***@"  # the user part is often a password
-    else:
-        credentials = f"{user}:***@"
-    query = found["query"]
-    if query is None:
-        return f"{found['scheme']}{credentials}{found['place']}"
-    options = "&".join(map(_shown_option, query.split("&")))
-    return f"{found['scheme']}{credentials}{found['place']}?{options}"
+    user, query, credentials = found["user"], found["query"], ""
+    if user is not None:
+        # Without a password, the user part is often one.
+        credentials = "***@" if found["password"] in {None, ":"} else f"{user}:***@"
+    shown = f"{found['scheme']}{credentials}{found['place']}"
+    return shown if query is None else f"{shown}?{'&'.join(map(_shown_option, query.split('&')))}"
 
 
 def _shown_option(option: str) -> str:
@@ -334,43 +320,31 @@ def to_item_classes(value: Any) -> tuple[ItemClass, ...]:
             raise OptionsError(ITEMS, value, f"use a dict such as {_EXAMPLE}, or JSON") from None
     if not isinstance(value, Mapping):
         raise OptionsError(ITEMS, value, f"use a dict such as {_EXAMPLE}")
-    return tuple(ItemClass(_path(path), _fields(path, parts)) for path, parts in value.items())
+    return tuple(_item_class(path, parts) for path, parts in value.items())
 
 
-def _path(path: Any) -> str | type:
-    if isinstance(path, type) or (isinstance(path, str) and path.strip()):
-        return path
-    raise OptionsError(ITEMS, path, f"name a class or its import path, as in {_EXAMPLE}")
-
-
-def _fields(path: Any, parts: Any) -> tuple[tuple[str, str | None], ...] | None:
+def _item_class(path: Any, parts: Any) -> ItemClass:
+    if not (isinstance(path, type) or (isinstance(path, str) and path.strip())):
+        raise OptionsError(ITEMS, path, f"name a class or its import path, as in {_EXAMPLE}")
     if parts is None:
-        return None
+        return ItemClass(path, None)
+    refused = partial(OptionsError, ITEMS, {path: parts})
     if not isinstance(parts, Mapping):
-        raise OptionsError(
-            ITEMS, {path: parts}, f"use a dict of fields, or None for no page, as in {_EXAMPLE}"
-        )
+        raise refused(f"use a dict of fields, or None for no page, as in {_EXAMPLE}")
     for part, name in parts.items():
         if part not in PARTS:
             meant = difflib.get_close_matches(str(part), PARTS, n=1)
             hint = f"do you mean {meant[0]!r}? " if meant else ""
-            raise OptionsError(
-                ITEMS, {path: parts}, f"{part!r} is no part of a page; {hint}use {_listed()}"
-            )
+            known = f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
+            raise refused(f"{part!r} is no part of a page; {hint}use {known}")
         if name is not None and not (isinstance(name, str) and name.strip()):
-            raise OptionsError(
-                ITEMS, {path: parts}, f"name the field that holds {part!r}, or None for none"
-            )
+            raise refused(f"name the field that holds {part!r}, or None for none")
     if parts.get("text", "") is None and parts.get("html", "") is None:
-        raise OptionsError(
-            ITEMS, {path: parts}, "name the field with the text or the HTML; for items that are "
-            "no pages put None in the place of the dict",
-        )  # fmt: skip
-    return tuple(parts.items())
-
-
-def _listed() -> str:
-    return f"{', '.join(PARTS[:-1])} or {PARTS[-1]}"
+        raise refused(
+            "name the field with the text or the HTML; for items that are no pages put None in the "
+            "place of the dict"
+        )
+    return ItemClass(path, tuple(parts.items()))
 
 
 # Converters of values as people write them in settings; they raise ValueError or TypeError.

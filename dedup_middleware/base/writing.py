@@ -11,15 +11,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import secrets
 import sys
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
+
+from dedup_middleware.base.errors import DedupError, os_errors
 
 _NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 PRIVATE: Final = 0o600
 SHARED: Final = 0o666  # less the umask
+NO_OUTPUT: Final = "standard output can't be written"
 
 
 def make(path: Path, mode: int = SHARED) -> BinaryIO:
@@ -76,6 +80,32 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
         raise
 
 
+def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool = False) -> None:
+    """Write a file as :func:`write_whole` does.
+
+    :param kind: class of the error raised if the file exists or can't be written
+    """
+    with os_errors(f"{path} can't be written", kind):
+        try:
+            write_whole(path, data, replace=replace)
+        except FileExistsError:
+            raise kind(f"{path} exists: name a new file") from None
+
+
+def is_replaceable(path: Path, head: bytes) -> bool:
+    """Whether a name is free, or that of a file that is empty or begins with ``head``."""
+    if not path.is_file():
+        return not path.exists()
+    with path.open("rb") as file:
+        return file.read(len(head)) in {b"", head}
+
+
+def to_json(value: Any, *, ascii_only: bool = False) -> bytes:
+    """One line of JSON in UTF-8; lone surrogates, which UTF-8 can't encode, become escapes."""
+    text = json.dumps(value, ensure_ascii=ascii_only, default=str)
+    return text.encode("utf-8", "backslashreplace")
+
+
 def _rename_new(part: Path, path: Path) -> None:
     """Rename a file; FileExistsError if the new name exists."""
     try:
@@ -102,13 +132,14 @@ def flush_output() -> None:
 def write_output(data: bytes) -> None:
     """Write bytes to standard output and flush it.
 
-    :raises OSError: they can't be written, or there is no standard output that takes bytes
+    :raises DedupError: they can't be written, or there is no standard output that takes bytes
     """
-    stream = getattr(sys.stdout, "buffer", None)
-    if stream is None:
-        raise OSError(errno.EBADF, "There is no standard output to write to: name a file by -o")
-    stream.write(data)
-    flush_output()
+    with os_errors(NO_OUTPUT):
+        stream = getattr(sys.stdout, "buffer", None)
+        if stream is None:
+            raise OSError(errno.EBADF, "There is no standard output to write to: name a file by -o")
+        stream.write(data)
+        flush_output()
 
 
 def discard_output() -> None:

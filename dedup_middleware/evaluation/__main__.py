@@ -84,9 +84,7 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
 
     options = options_of(parsed.set)
     if parsed.out is not None:
-        output.prepare(parsed.out)
-        if not parsed.no_plots:
-            output.require_matplotlib()
+        output.prepare(parsed.out, plots=not parsed.no_plots)
     # Files and pipes have no width to fit.
     console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else 160)
     experiments[parsed.command](Run(parsed, options, console))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -67,19 +67,24 @@ SignedPage = tuple[Fingerprint, NDArray[np.void]]
 
 
 class MethodComparer(Comparer):
-    """Compares with a method that judges page records.
+    """Compares with a method that judges page records."""
 
-    :param others: the method with each threshold to be tried; or, if it decides by similarity
-        alone, only with a threshold that every page with enough shingles reaches
-    """
-
-    def __init__(self, method: Method, options: Options, others: Sequence[Method]) -> None:
+    def __init__(self, options: Options) -> None:
         self.name = name_of(options)
-        self.threshold = method.threshold
         self.options = options
-        self._method = method
-        self._others = others
+        self._method = method = choose_method(options)
+        self.threshold = method.threshold
         self._fingerprinter = Fingerprinter(options, 0)
+        # The method with each threshold to be tried; or, if it decides by similarity alone, only
+        # with a threshold that every page with enough shingles reaches.
+        self._others: list[Method]
+        if isinstance(method, Content):
+            self._others = [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
+        elif isinstance(method, SimHashMethod):
+            self._others = [attrs.evolve(method, distance=64)]
+        else:
+            assert isinstance(method, MinHashMethod)
+            self._others = [attrs.evolve(method, threshold=0.0)]
 
     def sign(self, document: Document) -> SignedPage:
         """Compute the fingerprint and the page record of a document."""
@@ -188,18 +193,7 @@ def options_for(options: Options, name: str) -> Options:
 def comparer_of(options: Options) -> Comparer:
     """Return a comparer for the method of the options."""
     signed = literature(options)
-    if signed is not None:
-        return SignatureComparer(signed, options)
-    method = choose_method(options)
-    others: list[Method]
-    if isinstance(method, Content):
-        others = [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
-    elif isinstance(method, SimHashMethod):
-        others = [attrs.evolve(method, distance=64)]
-    else:
-        assert isinstance(method, MinHashMethod)
-        others = [attrs.evolve(method, threshold=0.0)]
-    return MethodComparer(method, options, others)
+    return MethodComparer(options) if signed is None else SignatureComparer(signed, options)
 
 
 def methods_available(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from dedup_middleware.base.errors import DedupError, os_errors
+from dedup_middleware.base.errors import extra_needed, os_errors
 from dedup_middleware.base.writing import write_whole
 from dedup_middleware.evaluation.pairs import Interval
 
@@ -28,10 +28,13 @@ Record = Mapping[str, Any]
 Records = Sequence[Record]
 
 
-def prepare(folder: Path) -> None:
-    """Create the folder of the results if necessary."""
+def prepare(folder: Path, *, plots: bool) -> None:
+    """Create the folder of the results, and check that plots can be drawn, before measuring."""
     with os_errors(f"--out {folder} can't be made"):
         folder.mkdir(parents=True, exist_ok=True)
+    if plots:
+        with extra_needed("plots need matplotlib", "evaluate", fix=", or use --no-plots"):
+            import matplotlib.figure  # noqa: F401
 
 
 def flat(record: Record) -> dict[str, Cell]:
@@ -54,7 +57,7 @@ def _plain(value: Any) -> Cell:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def write(folder: Path, name: str, records: Records, shown: Records | None = None) -> list[Path]:
+def write(folder: Path, name: str, records: Records, shown: Records | None = None) -> None:
     """Write a table as ``name.csv``, ``name.json`` and ``name.md``, replacing existing files.
 
     :param shown: shorter rows for the Markdown table
@@ -72,7 +75,6 @@ def write(folder: Path, name: str, records: Records, shown: Records | None = Non
     with os_errors(f"{folder} can't be written to"):
         for path, content in contents.items():
             write_whole(path, content.encode())
-    return [*contents]
 
 
 def columns_of(records: Records) -> list[str]:
@@ -129,16 +131,6 @@ def _shown(value: Any) -> str:
 
 
 _MARKERS: Final = "osD^vPX*"
-
-
-def require_matplotlib() -> None:
-    """Check that plots can be drawn, before a long measurement."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise DedupError(
-            "plots need matplotlib: pip install 'dedup-middleware[evaluate]', or use --no-plots"
-        ) from None
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -35,7 +35,8 @@ _ON = {"on", "true", "yes", "1"}
 def choose_journal(options: Options) -> JournalStore | None:
     """The journal for ``DEDUP_JOURNAL`` (``options.journal``), not open yet; None: no journal.
 
-    An index in memory has a journal only if a file is named, as its pages end with the process.
+    An index in memory has a journal only if a file is named, as its pages end with the process. The
+    default file is next to the index: ``index.journal.db`` for ``index.db``.
     """
     chosen = options.journal.strip()
     scheme, _, rest = options.index_url.partition(":")
@@ -45,20 +46,12 @@ def choose_journal(options: Options) -> JournalStore | None:
     if is_file or scheme == "sqlite":
         from dedup_middleware.journal.sqlite import SQLiteJournal
 
-        path = Path(chosen) if is_file else path_next_to(Path(rest))
+        index = Path(rest)
+        path = Path(chosen) if is_file else index.with_name(f"{index.stem}.journal{index.suffix}")
         return SQLiteJournal(path, max_bytes=options.journal_max_bytes)
     from dedup_middleware.journal.redis import RedisJournal
 
     return RedisJournal(options, max_bytes=options.journal_max_bytes)
-
-
-def path_next_to(index: Path) -> Path:
-    """The default journal file for an index in a SQLite file.
-
-    >>> path_next_to(Path("dedup/index.db")).as_posix()
-    'dedup/index.journal.db'
-    """
-    return index.with_name(f"{index.stem}.journal{index.suffix}")
 
 
 def open_journal(options: Options) -> JournalStore:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from operator import attrgetter
@@ -17,9 +16,9 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.base.errors import DedupError, os_errors
+from dedup_middleware.base.errors import DedupError, extra_needed
 from dedup_middleware.base.settingfields import CLUSTER_SUFFIXES
-from dedup_middleware.base.writing import write_whole
+from dedup_middleware.base.writing import to_json, write_new
 from dedup_middleware.journal.entries import (
     Drop,
     JournalStore,
@@ -155,24 +154,6 @@ def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) ->
     return len(made)
 
 
-def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool = False) -> None:
-    """Write a file atomically.
-
-    :param kind: class of the error raised if the file exists or can't be written
-    :param replace: replace an existing file
-    """
-    with os_errors(f"{path} can't be written", kind):
-        try:
-            write_whole(path, data, replace=replace)
-        except FileExistsError:
-            raise kind(f"{path} exists: name a new file") from None
-
-
-def to_bytes(text: str) -> bytes:
-    """Encode JSON as UTF-8; lone surrogates, which UTF-8 can't encode, become JSON escapes."""
-    return text.encode("utf-8", "backslashreplace")
-
-
 def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
     """The function that encodes clusters for this suffix; may raise ClusterFileError."""
     suffix = path.suffix.lower()
@@ -182,12 +163,8 @@ def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
         return to_csv
     if suffix != ".parquet":
         return to_json_lines
-    try:
+    with extra_needed(f"{path} needs pyarrow", "parquet", ClusterFileError):
         import_module("pyarrow.parquet")
-    except ImportError:
-        raise ClusterFileError(
-            f"{path} needs pyarrow: pip install 'dedup-middleware[parquet]'"
-        ) from None
     return to_parquet
 
 
@@ -199,8 +176,8 @@ def to_json_lines(clusters: Iterable[Cluster]) -> bytes:
         state["mirrors"] = [_written(_row(page)) for page in cluster.mirrors]
         if cluster.near:
             state["near"] = [_written(_row(page)) for page in cluster.near]
-        lines.append(json.dumps(state, ensure_ascii=False) + "\n")
-    return to_bytes("".join(lines))
+        lines.append(to_json(state) + b"\n")
+    return b"".join(lines)
 
 
 def _row(page: Mirror) -> dict[str, Any]:

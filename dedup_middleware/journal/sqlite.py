@@ -168,7 +168,8 @@ class SQLiteJournal(JournalStore):
                 _insert_origins(db, drops)
                 _replace(db, kept_rows)
                 hours = {hour for hour, _, _ in activity}
-                begins = not all(map(partial(_has_hour, db), hours))
+                known = "SELECT 1 FROM activity WHERE hour = ?"
+                begins = any(db.execute(known, (hour,)).fetchone() is None for hour in hours)
                 db.executemany(
                     "INSERT INTO activity VALUES (?, ?, ?, ?) ON CONFLICT (hour, host, name) "
                     "DO UPDATE SET value = value + excluded.value",
@@ -333,10 +334,6 @@ def _replace(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
             db.execute(f"DELETE {chosen}", part)
             _add(db, "kept", -used)
     _insert(db, "kept", list(latest.values()))
-
-
-def _has_hour(db: sqlite3.Connection, hour: int) -> bool:
-    return db.execute("SELECT 1 FROM activity WHERE hour = ?", (hour,)).fetchone() is not None
 
 
 def _trim(db: sqlite3.Connection, table: str, limit: int) -> None:

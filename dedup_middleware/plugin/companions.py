@@ -45,7 +45,6 @@ class Companions:
     ) -> None:
         self._crawler, self._options = crawler, options
         self._reports, self._action = reports, action
-        self._origin = "", ""
         self._clusters: ClusterFile | None = None
         self._exporter: Exporter | None = None
         self.field_check: FieldCheck | None = None
@@ -59,18 +58,18 @@ class Companions:
         """
         from dedup_middleware.plugin.metrics import Exporter
 
-        options, self._origin = self._options, (spider, crawl)
+        options = self._options
         if options.clusters:
             self._clusters = ClusterFile(options, spider, crawl, self._reports)
         if options.metrics_port:
             host, port = options.metrics_host, options.metrics_port
             self._exporter = Exporter(self._reports.get_stats, spider, host, port)
 
-    async def start(self) -> None:
-        """Start the parts."""
+    async def start(self, spider: str, crawl: str) -> None:
+        """Start the parts; the parameters are those of :meth:`make`."""
         from dedup_middleware.plugin.notices import FieldCheck, warn_of_slips
 
-        settings, (spider, crawl) = self._crawler.settings, self._origin
+        settings = self._crawler.settings
         warn_of_slips(settings)
         self.field_check = FieldCheck(settings, replaces=self._options.versions == "replace")
         count, store = self._reports.count, choose_journal(self._options)
@@ -114,13 +113,12 @@ class ClusterFile:
             .replace("%(time)s", now.isoformat().replace(":", "-"))
             .replace("%(crawl)s", crawl)
         )
-        self._options, self._crawl, self._reports = options, crawl, reports
-        if choose_journal(options) is None:
-            raise OptionsError(
-                "DEDUP_CLUSTERS",
-                options.clusters,
-                "clusters are read from the journal: name its file in DEDUP_JOURNAL",
-            )
+        self._near, self._crawl, self._reports = options.clusters_near, crawl, reports
+        journal = choose_journal(options)
+        if journal is None:
+            fix = "clusters are read from the journal: name its file in DEDUP_JOURNAL"
+            raise OptionsError("DEDUP_CLUSTERS", options.clusters, fix)
+        self._journal = journal
         try:
             encoder(self._path)
         except ClusterFileError as error:
@@ -128,15 +126,13 @@ class ClusterFile:
 
     def write(self) -> None:
         """Write the file, or log why not. Blocks; the journal must be complete."""
-        journal = choose_journal(self._options)
-        assert journal is not None
         # `since`, so that a journal of months is not read from its beginning.
         query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            journal.open(create=True)
-            with journal:
-                clusters = collect_clusters(journal, query, near=self._options.clusters_near)
+            self._journal.open(create=True)
+            with self._journal:
+                clusters = collect_clusters(self._journal, query, near=self._near)
                 written = write_clusters(clusters, self._path, replace=True)
         except (DedupError, OSError) as error:
             self._reports.count("clusters/error", 1)

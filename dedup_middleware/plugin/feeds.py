@@ -254,10 +254,8 @@ class Feeds:
         if deduplicator is not None:
             return await deduplicator.forget(page_ids)
         index, _ = await open_existing(self._options)
-        try:
+        async with index:
             return await index.forget_wholly(page_ids)
-        finally:
-            await index.close()
 
 
 def _have_failed(slots: Iterable[WatchedSlot]) -> bool:

@@ -25,7 +25,8 @@ MAX_NOTES = 10_000  # beyond it the oldest are dropped: their items will not arr
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into the item's empty fields."""
     for field, value in ((names.text, document.text), (names.title, document.title)):
-        if value and field and _has_field(adapter, field) and not field_value(adapter, field):
+        has_field = field is not None and (field in adapter or field in adapter.field_names())
+        if value and has_field and not field_value(adapter, field):
             _put(adapter, field, value)
 
 
@@ -43,10 +44,6 @@ def _put(adapter: ItemAdapter, field: str | None, value: Any) -> bool:
     except Exception:  # its class may check or convert values
         return False
     return True
-
-
-def _has_field(adapter: ItemAdapter, field: str) -> bool:
-    return field in adapter or field in adapter.field_names()
 
 
 @attrs.frozen(eq=False)

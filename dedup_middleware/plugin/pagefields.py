@@ -62,6 +62,8 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
     description = field_value(adapter, names.description)
     if _is_texts(text):
         text = "\n".join(text)
+    if _is_texts(description):
+        description = " ".join(description)
     return PageFields(
         _key_of(key),
         # A title of any type counts: a short page that seems to have none could be dropped as a
@@ -72,7 +74,7 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
         charset if isinstance(charset, str) else None,
         not isinstance(text, (str, NoneType)) or not isinstance(html, (str, bytes, NoneType)),
         text is None and html is None,
-        " ".join(description) if _is_texts(description) else _text_or_empty(description),
+        description if isinstance(description, str) else "",
     )
 
 
@@ -101,10 +103,6 @@ def _names_nothing(value: Any) -> bool:
 def _is_texts(value: Any) -> bool:
     """Whether a value is a list of strings, as item loaders leave it."""
     return isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value)
-
-
-def _text_or_empty(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def document_of(fields: PageFields) -> Document | None:

@@ -166,7 +166,7 @@ class DedupPipeline:
         finally:
             self._reports.is_opening = False
         self._watch_feeds()
-        await self._companions.start()
+        await self._companions.start(spider, crawl)
         if self._is_over:  # another pipeline failed to open, and Scrapy did not wait for this one
             await self._on_closed()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +38,19 @@ def options_from_settings(settings: BaseSettings) -> Options:
     return Options.from_mapping(values)
 
 
+@contextmanager
+def _folder_errors(setting: str, value: object, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        fix = f"{what} ({error.strerror}); name a file elsewhere"
+        raise OptionsError(setting, value, fix) from None
+
+
 def _default_url() -> str:
     try:
-        path = Path(data_path(DEFAULT_INDEX, createdir=False))
-    except OSError as error:
-        fix = f"the project's data folder can't be made ({error.strerror}); name a file elsewhere"
-        raise OptionsError("DEDUP_INDEX_URL", None, fix) from None
+        with _folder_errors("DEDUP_INDEX_URL", None, "the project's data folder can't be made"):
+            path = Path(data_path(DEFAULT_INDEX, createdir=False))
     except NotConfigured:
         # There is a settings module but no scrapy.cfg, as under scrapyd.
         path = Path(".scrapy", DEFAULT_INDEX)
@@ -65,21 +74,16 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
     :raises OptionsError: it can't be made; or the journal's path is absolute and may be misspelt
     """
     folder = Path(options.journal).parent
-    try:
+    with _folder_errors("DEDUP_JOURNAL", options.journal, "its folder can't be looked into"):
         missing = folder.is_absolute() and not folder.exists() and not folder.parent.exists()
-    except OSError as error:
-        fix = f"its folder can't be looked into ({error.strerror}); name a file elsewhere"
-        raise OptionsError("DEDUP_JOURNAL", options.journal, fix) from None
     if missing:
         fix = f"there is no folder {folder.parent}; make it, or correct the path"
         raise OptionsError("DEDUP_JOURNAL", options.journal, fix)
     if settings.get("DEDUP_INDEX_URL") is None and options.index_url == _default_url():
         folder = Path(options.index_url.removeprefix("sqlite:")).parent
-        try:
+        what = f"the folder {folder} can't be made"
+        with _folder_errors("DEDUP_INDEX_URL", options.index_url, what):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            fix = f"the folder {folder} can't be made ({error.strerror}); name a file elsewhere"
-            raise OptionsError("DEDUP_INDEX_URL", options.index_url, fix) from None
 
 
 def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:

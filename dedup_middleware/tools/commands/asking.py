@@ -11,6 +11,7 @@ import numpy as np
 from dedup_middleware.base.errors import named_as_given
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import SCHEMES
+from dedup_middleware.core.deduplicator import entry_of
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.core.judge import FIRST, names_of, rank, same_keys
@@ -22,13 +23,13 @@ from dedup_middleware.index.opening import (
     options_of_other,
 )
 from dedup_middleware.index.parameters import HASH_KEY, agree, hash_key_of, window_parameter
-from dedup_middleware.methods.base import Method, content_bytes
+from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import Neighbours
 from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.documents import EMPTY, NEW
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import is_content_key, keyed_hash
+from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.model.records import State
 
 
@@ -130,11 +131,8 @@ class Reader:
         return attrs.evolve(found, match=marked(found.match), candidates=candidates)
 
     def entry(self, page: Fingerprint) -> Entry:
-        """Return the entry that this page would have in the index."""
-        keeps = self.fingerprinter.options.keep_address and not is_content_key(page.key)
-        content = content_bytes(page, sketched=self.method.keeps_sketch)
-        address = page.key if keeps else None
-        return Entry(self.method.bucket_keys(page), content, address, page.payload)
+        """Return the entry of a page that is entered whatever copies of it the index has."""
+        return attrs.evolve(entry_of(self.method, self.fingerprinter.options, page), exact=False)
 
     async def page_ids_of(self, key: str) -> list[int]:
         """Return the ids of the stored pages with this key, ascending."""
@@ -159,11 +157,9 @@ async def reading_index(options: Options) -> AsyncIterator[Reader]:
 
 def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Index | None]:
     """Open the index that the crawl migrates from (``DEDUP_FORMER_INDEX_URL``); None if not set."""
-    if options.former_index_url:
-        return existing_index(
-            former_options(options), {"DEDUP_INDEX_URL": "DEDUP_FORMER_INDEX_URL"}
-        )
-    return contextlib.nullcontext()
+    if not options.former_index_url:
+        return contextlib.nullcontext()
+    return existing_index(former_options(options), {"DEDUP_INDEX_URL": "DEDUP_FORMER_INDEX_URL"})
 
 
 def other_index(

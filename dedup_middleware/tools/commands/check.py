@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import attrs
 from scrapy.settings import BaseSettings
 
-from dedup_middleware.base.errors import os_errors
+from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.core.fingerprinter import make_shingler
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.judge import is_dropped
@@ -26,7 +26,6 @@ from dedup_middleware.tools.commands.asking import Opinion, former_index, readin
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
-    CommandError,
     Context,
     Subcommand,
     block,
@@ -36,7 +35,7 @@ from dedup_middleware.tools.commands.context import (
 from dedup_middleware.tools.files.rows import LARGEST_PAGE
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
     from rich.text import Text
 
 
@@ -52,14 +51,14 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     :param key: key of the page; None: its URL, or a hash of the content
     """
     if not place:
-        raise CommandError("no page is named: give an address, a file, or - for standard input")
+        raise DedupError("no page is named: give an address, a file, or - for standard input")
     if place.startswith(("http://", "https://")):
         raw, charset, is_html = _fetch(place, settings)
         key = key or place
     elif place == "-":
         raw, charset, is_html = _read(sys.stdin.buffer, place), None, False
     else:
-        with os_errors(f"{place} can't be read", CommandError), Path(place).open("rb") as file:
+        with os_errors(f"{place} can't be read"), Path(place).open("rb") as file:
             raw = _read(file, place)
         charset, is_html = None, Path(place).suffix.lower() in _HTML_ENDINGS
     if is_html or raw.lstrip()[:1] == b"<":
@@ -67,7 +66,7 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CommandError(
+        raise DedupError(
             f"{place} is neither HTML nor text in UTF-8 (byte {error.start}): convert it"
         ) from error
     return Document(key or content_key(text), text=text)
@@ -76,7 +75,7 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
 def _read(file: IO[bytes], place: str) -> bytes:
     raw = file.read(LARGEST_PAGE + 1)
     if len(raw) > LARGEST_PAGE:
-        raise CommandError(f"{place} has more than {LARGEST_PAGE:,} bytes: it can't be a page")
+        raise DedupError(f"{place} has more than {LARGEST_PAGE:,} bytes: it can't be a page")
     return raw
 
 
@@ -94,7 +93,7 @@ def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, boo
             error.close()
         elif isinstance(error, urllib.error.URLError):
             why = error.reason  # the cause, without urllib's wrapper
-        raise CommandError(f"{address} can't be fetched: {why}") from error
+        raise DedupError(f"{address} can't be fetched: {why}") from error
 
 
 _TOKENS = 40  # shown to people
@@ -250,30 +249,25 @@ class Compare(Subcommand):
 
 def _show(
     a: Document, b: Document, rows: list[dict[str, Any]], parts: list[Part], cut: bool
-) -> Table:
-    from rich.table import Table
+) -> Group:
+    from rich.console import Group
     from rich.text import Text
 
-    grid = Table.grid()
-    for page in (a, b):
-        name = f"{page.key}  {page.title}  ({len(page.text or ''):,} characters)"
-        grid.add_row(Text(shown(name)))
+    pages = [
+        Text(shown(f"{page.key}  {page.title}  ({len(page.text or ''):,} characters)"))
+        for page in (a, b)
+    ]
     table = plain_table("", "method", "threshold", "A, with B stored", "B, with A stored")
     for row in rows:
-        # In 80 columns no method name is broken.
-        verdicts = (_in_two_lines(row[order]) for order in ("a_in_b", "b_in_a"))
-        table.add_row(row["method"], shown(float(row["threshold"])), *verdicts)
-    grid.add_row(table)
-    grid.add_row(_marked(parts))
-    if cut:
-        grid.add_row(Text("The ends of long texts are not shown."))
-    return grid
-
-
-def _in_two_lines(compared: dict[str, Any]) -> str:
-    similarity = shown(float(compared["similarity"]))
-    outcome = "duplicate" if compared["duplicate"] else "different"
-    return f"{similarity}  {outcome}\n{compared['reason']}"
+        verdicts = [
+            # In two lines, so that in 80 columns no method name is broken.
+            f"{one['similarity']:.3f}  {'duplicate' if one['duplicate'] else 'different'}\n"
+            f"{one['reason']}"
+            for one in (row["a_in_b"], row["b_in_a"])
+        ]
+        table.add_row(row["method"], f"{row['threshold']:.3f}", *verdicts)
+    ends = ["The ends of long texts are not shown."] if cut else []
+    return Group(*pages, table, _marked(parts), *ends)
 
 
 def _marked(parts: list[Part]) -> Text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import json
 import re
 import sys
 from abc import ABC, abstractmethod
@@ -18,11 +17,12 @@ from scrapy.settings import BaseSettings
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import to_json
 from dedup_middleware.journal.access import Filters, query_of
 from dedup_middleware.journal.entries import Query
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import Progress
     from rich.table import Table
 
@@ -31,10 +31,6 @@ OK = 0
 FAILED = 1  # nothing was done, or the command stopped early; the message says why
 NOT_UNDERSTOOD = 2  # the code of argparse
 FOUND = 3  # the result of check is "duplicate", that of verify "damaged"
-
-
-class CommandError(DedupError):
-    """A subcommand can't run; the message names the fix."""
 
 
 @attrs.frozen
@@ -46,18 +42,16 @@ class Context:
     json: bool  # print JSON for machines instead of tables for people
     console: Console
 
-    def say(self, state: Any, table: Callable[[], Table | str]) -> None:
+    def say(self, state: Any, table: Callable[[], RenderableType]) -> None:
         """Print a result: ``state`` as JSON, or for people what ``table`` returns."""
+        from rich.table import Table
+
         if self.json:
             encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-            printed = json.dumps(state, ensure_ascii=False, default=str)
-            # A lone surrogate, such as half an emoji, can't be encoded as UTF-8 either.
-            if encoding not in {"utf-8", "utf8"} or _has_surrogates(printed):
-                printed = json.dumps(state, default=str)
-            print(printed)
+            print(to_json(state, ascii_only=encoding not in {"utf-8", "utf8"}).decode())
             return
         shown = table()
-        if not isinstance(shown, str) and shown.title:  # an address, not folded to be copied
+        if isinstance(shown, Table) and shown.title:  # an address, not folded to be copied
             self.console.print(shown.title, soft_wrap=True)
             shown.title = None
         # Brackets in a page's text are no markup, and a broken URL could not be copied.
@@ -78,23 +72,6 @@ class Context:
         with progress_bars(console) as progress:
             task = progress.add_task(what, total=total)
             yield lambda done, total=None: progress.update(task, completed=done, total=total)
-
-
-@contextlib.contextmanager
-def writing_output() -> Iterator[None]:
-    """Raise a :class:`CommandError` if standard output can't be written, as on a full disk."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise CommandError(
-            f"standard output can't be written: {error.strerror or error}"
-        ) from error
-
-
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class Subcommand(ABC):
@@ -194,9 +171,9 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
     """Refuse an output path that is not a regular file or, without ``overwrite``, exists."""
     if path is not None and (not path.name or (path.exists() and not path.is_file())):
-        raise CommandError(f"{path} is no file: name a file to write to")
+        raise DedupError(f"{path} is no file: name a file to write to")
     if path is not None and path.exists() and not overwrite:
-        raise CommandError(f"{path} exists: name another file, or add --overwrite")
+        raise DedupError(f"{path} exists: name another file, or add --overwrite")
 
 
 def check_format(path: Path | None, what: str, wanted: str, others: str) -> None:
@@ -207,7 +184,7 @@ def check_format(path: Path | None, what: str, wanted: str, others: str) -> None
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     if ending in others.split():
-        raise CommandError(f"{path}: {what}, not as {ending}; name a file in {wanted}")
+        raise DedupError(f"{path}: {what}, not as {ending}; name a file in {wanted}")
 
 
 def check_portable(path: Path | None) -> None:
@@ -219,7 +196,7 @@ def check_portable(path: Path | None) -> None:
 def check_stays(options: Options) -> None:
     """Refuse an index that exists only in memory."""
     if options.index_url.startswith("memory:"):
-        raise CommandError(
+        raise DedupError(
             "DEDUP_INDEX_URL='memory:' is gone when the command ends: name an index that stays"
         )
 

@@ -19,8 +19,8 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
-from dedup_middleware.base.errors import DedupError
-from dedup_middleware.base.writing import discard_output, flush_output
+from dedup_middleware.base.errors import DedupError, os_errors
+from dedup_middleware.base.writing import NO_OUTPUT, discard_output, flush_output
 from dedup_middleware.plugin.settings import options_from_settings
 from dedup_middleware.tools.commands.context import (
     FAILED,
@@ -28,7 +28,6 @@ from dedup_middleware.tools.commands.context import (
     Context,
     Subcommand,
     shown,
-    writing_output,
 )
 
 # Module in this package and class of each subcommand, imported on use.
@@ -82,7 +81,7 @@ class Command(ScrapyCommand):
         name = "dedup" if not args else f"dedup {args[0]}"
         try:
             self._dispatch(args, opts)
-            with writing_output():
+            with os_errors(NO_OUTPUT):
                 flush_output()
         except BrokenPipeError:  # as by `| head`: nobody reads the rest
             self.exitcode = FAILED

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from dedup_middleware.base.errors import named_as_given
+from dedup_middleware.base.errors import DedupError, named_as_given
 from dedup_middleware.base.writing import write_output
 from dedup_middleware.core.former import FORMER
 from dedup_middleware.journal.access import Journal, open_journal
@@ -20,7 +20,6 @@ from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query
 from dedup_middleware.model.documents import REVISIT
 from dedup_middleware.tools.commands.context import (
     OK,
-    CommandError,
     Context,
     Subcommand,
     add_selection,
@@ -29,7 +28,6 @@ from dedup_middleware.tools.commands.context import (
     moment,
     shown,
     to_query,
-    writing_output,
 )
 
 _EXCERPT = 80  # characters
@@ -59,7 +57,7 @@ class Explain(Subcommand):
             ]
             found = [list(journal.drops(query, bodies=True)) for query in queries]
             if not any(found) and not own:
-                raise CommandError(
+                raise DedupError(
                     f"the journal {journal.where} has no entry of {key}: it was not dropped, "
                     "nothing was dropped against it, or that has aged out"
                 )
@@ -126,7 +124,7 @@ class History(Subcommand):
             entries = _entries(journal.drops(Query(keys=frozenset({key})), bodies=True))
             kept = journal.kept(Drop(time=0.0, key=key, outcome="", reason="", match=key))
             if not entries and kept is None:
-                raise CommandError(
+                raise DedupError(
                     f"the journal {journal.where} has no entry of {key}: it was not seen, or that "
                     "has aged out"
                 )
@@ -198,8 +196,7 @@ class Clusters(Subcommand):
         with open_journal(context.options) as journal:
             clusters = collect_clusters(journal, to_query(arguments), near=arguments.near)
             if arguments.output == "-":
-                with writing_output():
-                    write_output(to_json_lines(clusters))
+                write_output(to_json_lines(clusters))
                 return OK
             written = write_clusters(clusters, Path(arguments.output), replace=False)
         state = {"clusters": written, "output": arguments.output}
@@ -231,9 +228,9 @@ class Report(Subcommand):
         from dedup_middleware.tools.report.htmlreport import settings_of, write
 
         if not 1 <= arguments.decisions <= _MOST:
-            raise CommandError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
+            raise DedupError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
         if not 0 <= arguments.texts <= _MOST:
-            raise CommandError(f"--texts {arguments.texts:g}: give 0 to {_MOST} megabytes")
+            raise DedupError(f"--texts {arguments.texts:g}: give 0 to {_MOST} megabytes")
         options = context.options
         with contextlib.ExitStack() as stack:
             journal = stack.enter_context(open_journal(options))

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from dedup_middleware.base.errors import named_as_given
+from dedup_middleware.base.errors import DedupError, named_as_given
 from dedup_middleware.tools.commands.context import (
     OK,
-    CommandError,
     Context,
     Subcommand,
     check_format,
@@ -85,7 +84,7 @@ class Files(Subcommand):
         outputs = [path for path in (*rows, plan.journal, plan.clusters) if path is not None]
         _check_names(plan, outputs, overwrite=arguments.overwrite)
         if plan.near and plan.clusters is None:
-            raise CommandError("--near adds to the clusters: name their file by --clusters")
+            raise DedupError("--near adds to the clusters: name their file by --clusters")
         total = sum(path.stat().st_size for path in plan.inputs if path.is_file())
         with (
             named_as_given({"DEDUP_JOURNAL": "--journal"}),
@@ -105,7 +104,7 @@ class Files(Subcommand):
 def check_rejected(rejected: int, read: int, where: object) -> None:
     """Raise if no row could be read; ``where`` is the place with the reasons, for the message."""
     if rejected and rejected == read:
-        raise CommandError(
+        raise DedupError(
             f"all {read:,} rows were rejected; the reasons are in {where}. Name the fields of your "
             "rows (DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or their --format"
         )
@@ -119,14 +118,14 @@ def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
     names = [os.path.realpath(path) for path in (*plan.inputs, *outputs)]
     for name in names[len(plan.inputs) :]:
         if names.count(name) > 1:
-            raise CommandError(f"{name} is named twice: what is written needs files of its own")
+            raise DedupError(f"{name} is named twice: what is written needs files of its own")
     names += map(_in_its_folder, (*plan.inputs, *outputs))
     for path in outputs:
         endings = JournalOutput.side_endings if path == plan.journal else ()
         for ending in (*endings, PART, *(PART + ending for ending in endings)):
             other = path.with_name(path.name + ending)
             if _in_its_folder(other) in names:
-                raise CommandError(
+                raise DedupError(
                     f"{other} is needed for {path} until the run is complete: rename the one, or "
                     "name another output"
                 )
@@ -219,7 +218,7 @@ class Spark(Subcommand):
         try:
             work = import_module("dedup_middleware.spark.__main__")
         except ImportError as error:
-            raise CommandError(
+            raise DedupError(
                 f"the package {error.name} is missing: pip install 'dedup-middleware[spark]'"
             ) from error
         state = await work.run(arguments, context.options, arguments.master, quiet=context.json)

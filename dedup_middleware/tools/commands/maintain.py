@@ -33,7 +33,6 @@ from dedup_middleware.tools.commands.context import (
     FAILED,
     FOUND,
     OK,
-    CommandError,
     Context,
     Subcommand,
     add_row,
@@ -44,6 +43,7 @@ from dedup_middleware.tools.commands.context import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 
@@ -58,27 +58,22 @@ class Verify(Subcommand):
         async with existing_index(context.options) as index:
             with context.progress("read") as done:
                 found = await verify(index, lambda _, number: done(number))
-        context.say({"sound": found.is_sound, **attrs.asdict(found)}, lambda: _table(found))
+        context.say({"sound": found.is_sound, **attrs.asdict(found)}, lambda: _tables(found))
         return OK if found.is_sound else FOUND
 
 
-def _table(found: Verification) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+def _tables(found: Verification) -> Group:
+    from rich.console import Group
 
-    grid = Table.grid()
-    grid.add_row(Text("The index is whole." if found.is_sound else "The index is damaged."))
     names = ("committed", "pending", "released", "damaged", "lacking_pages", "overflow")
     facts = fact_table("Pages", {name.replace("_", " "): getattr(found, name) for name in names})
     for line in found.counters:
         add_row(facts, "counter", line)
-    grid.add_row(facts)
     columns = ("name", "buckets", "records", "gone", "unknown", "misplaced", "junk")
     tables = plain_table("Tables", *columns)
     for one in found.tables:
         add_row(tables, *(getattr(one, name) for name in columns))
-    grid.add_row(tables)
-    return grid
+    return Group(f"The index is {'whole' if found.is_sound else 'damaged'}.", facts, tables)
 
 
 class Compact(Subcommand):
@@ -87,7 +82,7 @@ class Compact(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         if context.options.former_index_url:
-            raise CommandError(
+            raise DedupError(
                 "DEDUP_FORMER_INDEX_URL is set: pages that were given back tell which pages of the "
                 "former index may have been replaced, and must stay until the crawl has moved; "
                 "compact when that setting is out"
@@ -120,7 +115,7 @@ class Forget(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         span = arguments.since is not None or arguments.until is not None
         if sum((bool(arguments.key), bool(arguments.host), span)) != 1:
-            raise CommandError("give one of --key, --host, and --since or --until")
+            raise DedupError("give one of --key, --host, and --since or --until")
         options = context.options
         async with reading_index(options) as reader, former_index(options) as former:
             if not _confirmed(context, arguments, "these pages"):
@@ -177,7 +172,7 @@ def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> b
     if arguments.yes:
         return True
     if not sys.stdin.isatty():
-        raise CommandError("there is no terminal to confirm at: add --yes")
+        raise DedupError("there is no terminal to confirm at: add --yes")
     # Not on standard output, which may be JSON in a file.
     question = f"Forget {pages} in {context.options.safe_index_url}? [y/N] "
     print(question, end="", file=sys.stderr, flush=True)

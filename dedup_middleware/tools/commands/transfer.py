@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
-from dedup_middleware.base.errors import os_errors
+from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import FieldNames, hide_password
-from dedup_middleware.base.writing import write_output
+from dedup_middleware.base.writing import is_replaceable, to_json, write_new, write_output
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
@@ -24,7 +24,6 @@ from dedup_middleware.index.pages import Pages, pages_of
 from dedup_middleware.index.parameters import hash_key_of
 from dedup_middleware.index.verification import verify
 from dedup_middleware.journal.access import open_journal
-from dedup_middleware.journal.clusters import to_bytes, write_new
 from dedup_middleware.journal.entries import DROPS, Drop, Query
 from dedup_middleware.model.claims import EVERYTHING, Claimed
 from dedup_middleware.model.documents import Document
@@ -41,7 +40,6 @@ from dedup_middleware.tools.commands.asking import (
 from dedup_middleware.tools.commands.context import (
     FOUND,
     OK,
-    CommandError,
     Context,
     Subcommand,
     add_selection,
@@ -50,7 +48,6 @@ from dedup_middleware.tools.commands.context import (
     check_stays,
     left_out_lines,
     to_query,
-    writing_output,
 )
 from dedup_middleware.tools.commands.files import check_rejected
 from dedup_middleware.tools.files.rows import FORMATS, Row, formats_of, read_rows
@@ -75,8 +72,8 @@ class Export(Subcommand):
         path = arguments.file
         check_portable(path)
         check_output(path, overwrite=arguments.overwrite)
-        if path.exists() and not _is_exported(path):  # such as the index itself
-            raise CommandError(f"{path} is no exported file and is not replaced: name another one")
+        if not is_replaceable(path, b"PAR1"):  # such as the index itself
+            raise DedupError(f"{path} is no exported file and is not replaced: name another one")
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, done)
@@ -85,12 +82,6 @@ class Export(Subcommand):
             lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
         )
         return OK
-
-
-def _is_exported(path: Path) -> bool:
-    """Whether a file is empty or begins like a Parquet file."""
-    with path.open("rb") as file:
-        return file.read(4) in (b"", b"PAR1")
 
 
 class Import(Subcommand):
@@ -123,7 +114,7 @@ class Import(Subcommand):
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
                 else:
-                    raise CommandError(
+                    raise DedupError(
                         f"{arguments.source!r} is no file, and no address of an index: name a file "
                         "that `scrapy dedup export` has written, or an index as in DEDUP_INDEX_URL"
                     )
@@ -175,7 +166,7 @@ class Rebuild(Subcommand):
         options = context.options
         check_stays(options)
         if arguments.old is not None and not is_address(arguments.old):  # before an index is made
-            raise CommandError(
+            raise DedupError(
                 f"--old {hide_password(arguments.old)} is no address of an index that stays: write "
                 "it as DEDUP_INDEX_URL, such as sqlite:old.db"
             )
@@ -293,7 +284,7 @@ class Restore(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         query = to_query(arguments)
         if query == Query() and not arguments.all and arguments.keys is None:
-            raise CommandError(
+            raise DedupError(
                 "choose pages: --key, --keys, --host, --since, --until, --reason, --spider, "
                 "--crawl or --all"
             )
@@ -302,20 +293,19 @@ class Restore(Subcommand):
         keys = None if arguments.keys is None else read_keys(arguments.keys)
         drops = newest(context.options, attrs.evolve(query, outcomes=DROPS), keys)
         if not drops:
-            raise CommandError("the journal holds no such drop")
+            raise DedupError("the journal holds no such drop")
         left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
         items = (item_of(drop, context.options) for drop in drops)
-        data = to_bytes("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in items))
+        data = b"".join(to_json(item) + b"\n" for item in items)
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
             if not arguments.no_index:  # before the file is written, as the index may not exist
                 reader = await stack.enter_async_context(reading_index(context.options))
             if arguments.output == "-":
-                with writing_output():
-                    write_output(data)
+                write_output(data)
             else:
-                write_new(Path(arguments.output), data, CommandError)
+                write_new(Path(arguments.output), data, DedupError)
             if reader is not None:
                 # After the file, since a page that the index calls stored must exist somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
@@ -339,7 +329,7 @@ class Restore(Subcommand):
 def read_keys(path: Path) -> frozenset[str]:
     """Read keys from a file: a JSON list of decisions or keys, or one key per line."""
     try:
-        with os_errors(f"{path} can't be read", CommandError):
+        with os_errors(f"{path} can't be read"):
             text = path.read_text(encoding="utf-8-sig")
         if not text.strip():
             raise ValueError("it is empty")
@@ -347,7 +337,7 @@ def read_keys(path: Path) -> frozenset[str]:
             return frozenset(filter(None, map(str.strip, text.split("\n"))))
         return frozenset(one if isinstance(one, str) else one["key"] for one in json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CommandError(
+        raise DedupError(
             f"{path} holds no keys: export the decisions of the report as JSON"
         ) from error
 

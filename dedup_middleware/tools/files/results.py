@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -14,7 +13,7 @@ import attrs
 
 from dedup_middleware.base.errors import os_errors
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.writing import PRIVATE, SHARED, lock, make
+from dedup_middleware.base.writing import PRIVATE, SHARED, lock, make, to_json
 from dedup_middleware.index.base import Index
 from dedup_middleware.journal.clusters import Clusters, encoder
 from dedup_middleware.journal.entries import (
@@ -257,13 +256,13 @@ class Lines:
         """Return a kept row: its line of JSON unchanged, or its fields as JSON."""
         if isinstance(row.raw, bytes):
             return row.raw
-        return _line(self._plain(row.raw, signed))
+        return to_json(self._plain(row.raw, signed))
 
     def dropped(self, row: Row, signed: Signed, verdict: Verdict) -> bytes:
         """Return a dropped row, with the verdict in the field ``DEDUP_MARK_FIELD``."""
         fields, mark = self._plain(fields_of(row), signed), self._options.mark_field
         self.left_out.update({mark} & fields.keys())
-        return _line({**fields, mark: as_dict(verdict)})
+        return to_json({**fields, mark: as_dict(verdict)})
 
     def _plain(self, raw: dict[str, Any], signed: Signed) -> dict[str, Any]:
         """Convert fields to JSON values; HTML given as bytes is replaced by the page's text."""
@@ -287,8 +286,4 @@ class Lines:
 
 def rejected_line(path: Path, row: Row, error: str) -> bytes:
     """Return a line of JSON with a row that could not be read, its place, and the reason."""
-    return _line({"file": str(path), "row": row.number, "error": error, "raw": row.shown})
-
-
-def _line(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return to_json({"file": str(path), "row": row.number, "error": error, "raw": row.shown})

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 
 import attrs
 
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, extra_needed
 from dedup_middleware.text.decode import codec_of, decode
 from dedup_middleware.tools.portable.parquetpages import BYTE_ARRAY, read_groups
 
@@ -306,13 +306,9 @@ def read_parquet(path: Path) -> Iterator[Row]:
 
     :raises BatchError: pyarrow is missing, or the file is damaged or would need too much memory
     """
-    try:
+    with extra_needed(f"{path}: reading Parquet needs pyarrow", "parquet", BatchError):
         parquet = import_module("pyarrow.parquet")
         pyarrow = import_module("pyarrow")
-    except ImportError:
-        raise BatchError(
-            f"{path}: reading Parquet needs pyarrow: pip install 'dedup-middleware[parquet]'"
-        ) from None
     faults = (
         pyarrow.ArrowException, OSError, ValueError, MemoryError, RecursionError, OverflowError,
         LookupError,
@@ -435,13 +431,9 @@ def read_warc(path: Path) -> Iterator[Row]:
 
     :raises BatchError: warcio is missing, or the file is no WARC
     """
-    try:
+    with extra_needed(f"{path}: reading WARC needs warcio", "warc", BatchError):
         archive = import_module("warcio.archiveiterator")
         failure = import_module("warcio.exceptions").ArchiveLoadFailed
-    except ImportError:
-        raise BatchError(
-            f"{path}: reading WARC needs warcio: pip install 'dedup-middleware[warc]'"
-        ) from None
     number = 0
     with path.open("rb") as raw:
         try:

@@ -68,7 +68,7 @@ class Imported:
 
 
 async def export_index(
-    index: Index, path: str | Path, progress: Progress | None = None
+    index: Index, path: str | Path, progress: Progress = lambda *_: None
 ) -> Exported:
     """Write all committed pages of an index to one file.
 
@@ -95,7 +95,7 @@ async def export_index(
 
 
 async def _stored(
-    index: Index, parameters: Parameters, folder: Path, progress: Progress | None
+    index: Index, parameters: Parameters, folder: Path, progress: Progress
 ) -> AsyncIterator[tuple[Pages, int]]:
     """Yield all committed pages that have a record in a bucket, in parts, each with its number of
     pages including those without a record."""
@@ -118,8 +118,7 @@ async def _stored(
             left_out += len(part) - len(pages)
             yield pages, len(part)
             done += len(part)
-            if progress is not None:
-                progress(done, total)
+            progress(done, total)
     # With a window, all buckets may have expired before the page records.
     if done and left_out == done and not index.window:
         raise DedupError(
@@ -177,7 +176,7 @@ async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> P
 
 
 async def import_index(
-    index: Index, path: str | Path, progress: Progress | None = None
+    index: Index, path: str | Path, progress: Progress = lambda *_: None
 ) -> Imported:
     """Enter all pages of a portable file into an index.
 
@@ -203,8 +202,7 @@ async def import_index(
         while (part := await asyncio.to_thread(next, pages, None)) is not None:
             yield part
             done += len(part)
-            if progress is not None:
-                progress(done, file.rows)
+            progress(done, file.rows)
 
     return await enter_pages(index, parts(), lambda content: _names(record.pack(content)))
 
@@ -214,7 +212,7 @@ async def copy_index(
     target: Index,
     name: str,
     names: Mapping[str, str],
-    progress: Progress | None = None,
+    progress: Progress = lambda *_: None,
 ) -> Imported:
     """Enter all committed pages of an index into another one, which may have another window.
 

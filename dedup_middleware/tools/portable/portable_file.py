@@ -45,7 +45,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import DedupError, IndexRefusedError, os_errors
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, extra_needed, os_errors
 from dedup_middleware.base.writing import PRIVATE, make
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import differences, hash_key_of
@@ -61,17 +61,13 @@ _COLUMNS = 8
 
 
 def arrow() -> Any:
-    """Return the package pyarrow, with its Parquet module; imported nowhere else.
+    """Return the package pyarrow, with its Parquet module.
 
     :raises DedupError: it is not installed; names the extra
     """
-    try:
+    with extra_needed("portable files need the package pyarrow", "parquet"):
         import_module("pyarrow.parquet")
         return import_module("pyarrow")
-    except ImportError as error:
-        raise DedupError(
-            "portable files need the package pyarrow: pip install 'dedup-middleware[parquet]'"
-        ) from error
 
 
 def fingerprint_of(value: Any) -> str:
@@ -88,16 +84,6 @@ def content_layout() -> dict[str, str]:
     """Return the names and types of the fields of CONTENT."""
     fields = {name: CONTENT[name] for name in CONTENT.names or ()}
     return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in fields.items()}
-
-
-def metadata_of(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata that are known before the pages are."""
-    return {
-        PREFIX + "format": FORMAT,
-        PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
-        PREFIX + "fingerprint": fingerprint_of(dict(parameters)),
-        PREFIX + "content": json.dumps(content_layout()),
-    }
 
 
 def schema() -> Any:
@@ -378,7 +364,14 @@ class PortableWriter:
         pa = arrow()
         self._path = Path(path)
         self._checksum = Checksum()
-        columns = schema().with_metadata(metadata_of(parameters))
+        columns = schema().with_metadata(
+            {
+                PREFIX + "format": FORMAT,
+                PREFIX + "parameters": json.dumps(dict(parameters), sort_keys=True),
+                PREFIX + "fingerprint": fingerprint_of(dict(parameters)),
+                PREFIX + "content": json.dumps(content_layout()),
+            }
+        )
         # Hashes are all different, so a dictionary of them would only cost time.
         how = {"compression": "zstd", "use_dictionary": ["size", "time"]}
         try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.writing import write_whole
+from dedup_middleware.base.writing import is_replaceable, write_whole
 from dedup_middleware.journal.access import Filters, Journal, query_of
 from dedup_middleware.journal.entries import JournalStore
 from dedup_middleware.methods.choose import choose_method
@@ -56,16 +56,6 @@ def render(contents: dict[str, Any]) -> str:
     )
 
 
-def check_replaceable(path: Path) -> None:
-    """Refuse to overwrite anything but a report, such as a feed or the journal."""
-    head = None
-    if path.is_file():
-        with path.open("rb") as file:
-            head = file.read(len(_HEAD)).lower()
-    if path.exists() and head not in {b"", _HEAD}:
-        raise DedupError(f"{path} exists and is no report: name another file by -o")
-
-
 def write(contents: dict[str, Any], path: Path) -> int:
     """Write the report atomically; an earlier one with this name is replaced.
 
@@ -74,7 +64,8 @@ def write(contents: dict[str, Any], path: Path) -> int:
     """
     page = render(contents).encode()
     with os_errors(f"{path} can't be written", fix="; name another file by -o"):
-        check_replaceable(path)
+        if not is_replaceable(path, _HEAD):  # such as a feed or the journal
+            raise DedupError(f"{path} exists and is no report: name another file by -o")
         write_whole(path, page)
     return len(page)
 
