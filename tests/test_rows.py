@@ -119,3 +119,47 @@ async def test_no_row_of_a_table_becomes_a_line_about_the_page(
 ) -> None:
     """Though the same line in a text would be left out."""
     assert (await verdict_of(_catalogue(label, one), _catalogue(label, other))).outcome == NEW
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (JOB, "Category:\nPolitics", "Category:\nBusiness"),
+        (JOB, "Author:\n\nJane Holloway", "Author:\n\nPeter Quill"),
+        (JOB, "Genre: News", "Genre: Report"),
+        (JOB, "Next: Ferry is late", "Next: Mill burns down"),
+        (JOB, "Previous:\nFerry is late\nNext:\nRain until May", "Previous:\nMill burns down"),
+        (JOB, "Copyright: Valley Gazette", "Copyright: Harbour Courier"),
+        (JOB, "Photo:\nJane Holloway", "Photo:\nPeter Quill"),
+        (JOB, "Contact the newsroom:\nJane Holloway", "Contact the newsroom:\nPeter Quill"),
+        (FLAT, "Thema: Wohnen", "Thema: Leben"),
+        (CHAIR, "上一篇：渡船又晚点", "上一篇：老磨坊起火"),
+        (DRIVER, "Рубрика:\nРабота", "Рубрика:\nОбщество"),
+        (CLERK, "다음 기사: 배가 늦었다", "다음 기사: 방앗간 화재"),
+    ],
+)
+async def test_rows_of_a_site_make_no_other_page(text: str, one: str, other: str) -> None:
+    """At the head or the foot, also with the value on the next line."""
+    assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).is_duplicate
+    assert (await verdict_of(f"{text}\n{one}", f"{text}\n{other}")).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other"),
+    [
+        (JOB, "Title:\nReeds\nAuthor:\nAnn Lee", "Title:\nReeds\nAuthor:\nJo Quill"),
+        (JOB, "Title: Reeds\nGenre:\nCrime", "Title: Reeds\nGenre:\nRomance"),
+        (JOB, "Line:\nRed\nNext: Ludlow", "Line:\nRed\nNext: Hereford"),
+        (JOB, "Topics:\nBees\nWasps", "Topics:\nAnts\nWasps"),
+        (JOB, "Topic: Bees", "Topic: Mills"),
+        (JOB, "Genre: Jazz", "Genre: Blues"),
+        (JOB, "Previous: Ludlow\nNext: Hereford", "Previous: Church Stretton\nNext: Leominster"),
+        (CHAIR, "材质：\n榉木\n主题：\n家居", "材质：\n榉木\n主题：\n生活"),
+        (DRIVER, "Комментарии: 12", "Комментарии: 340"),
+    ],
+)
+async def test_other_rows_are_facts(text: str, one: str, other: str) -> None:
+    """Labels on lines of their own in a catalogue, a list below a label, the topic of a talk, the
+    next stop, and counted comments."""
+    assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).outcome == NEW
+    assert (await verdict_of(f"{text}\n{one}", f"{text}\n{other}")).outcome == NEW

@@ -128,7 +128,6 @@ _FORMS: Final = (
         rf"{_WORDS}{{0,60}}\b(?:(?:при|на|со|по)?(?:пиш|шл|сыл|общ|звон)\w*те (?:\w+ ){{0,3}}"
         rf"(?:нам|в редакцию)|ctrl)\b{_WORDS}{{0,40}}(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
     ),
-    ("комментари", r"комментари\w+:? ?\(?\d{1,4}\)?"),
     (
         "views likes retweets aufrufe vues просмотр 阅读 閱讀 浏览 瀏覽 点击 點擊 点赞 點贊 转发 "
         "收藏 閲覧 조회 vor_ il_y hace",
@@ -175,7 +174,11 @@ _CREDIT: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
-PAGE_ROWS: Final = frozenset(word_lists()["page-rows"])
+_LINKS: Final = frozenset(word_lists()["page-links"])
+_TOPICS: Final = frozenset(word_lists()["page-topics"])
+_SECTIONS: Final = frozenset(word_lists()["sections"])
+PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS | _TOPICS
+_LEAST_HEADLINE: Final = 3  # words; less are the next stop of a line
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
@@ -286,17 +289,26 @@ def _is_names(words: str) -> bool:
 
 
 def is_page_row(line: str) -> bool:
-    """Whether a line is the label of who made the page, or of where it is from, with names.
+    """Whether a line is the label of who made the page, or of where it is from, with names; of its
+    topic, with a section of the site; or of another page, with a headline.
 
-    >>> lines = "Source: Valley Gazette", "Source: unwashed lettuce", "Editor: Never!"
+    >>> lines = "Source: Valley Gazette", "Topic: Politics", "Next: Ferry is late"
     >>> [is_page_row(line) for line in lines]
-    [True, False, False]
+    [True, True, True]
+    >>> lines = "Source: unwashed lettuce", "Editor: Never!", "Topic: Bees", "Next: Ludlow"
+    >>> [is_page_row(line) for line in lines]
+    [False, False, False, False]
     """
     label, _, value = line.strip().replace("：", ":").partition(":")
     longest = _LONGEST_VALUE if value != value.lower() else _LONGEST_WITHOUT_CAPITALS
     is_value = 0 < len(value) <= longest and not any(map(str.isdigit, value))
     says = value.endswith((".", "!", "?", *_SENTENCE_ENDS))  # as in an interview
-    return is_value and not says and label.rstrip().lower() in PAGE_ROWS and _is_names(value)
+    label = label.rstrip().lower()
+    if not is_value or says or label not in PAGE_ROWS:
+        return False
+    if label in _TOPICS:
+        return value.strip().lower() in _SECTIONS
+    return len(value.split()) >= _LEAST_HEADLINE if label in _LINKS else _is_names(value)
 
 
 def _invites(words: str) -> bool:

@@ -10,7 +10,8 @@ import pytest
 from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.text.chineselines import is_chinese_line, is_chinese_notice
 from dedup_middleware.text.pagelines import is_page_line
-from dedup_middleware.text.relevant import relevant, suspects
+from dedup_middleware.text.relevant import relevant
+from dedup_middleware.text.suspects import suspects
 
 ABOUT_THE_PAGE = """
 点击上方“湖畔晚报”关注我们

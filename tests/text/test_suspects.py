@@ -6,17 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dedup_middleware.text import relevant
-from dedup_middleware.text.pagelines import PAGE_ROWS, is_page_line, is_page_row
+from dedup_middleware.text.pagelines import BUTTONS, PAGE_ROWS, is_page_line, is_page_row
+from dedup_middleware.text.suspects import LABELS as LINKS
+from dedup_middleware.text.suspects import suspects
 from tests.text.test_pagelines import ABOUT_THE_PAGE, OF_THE_SUBJECT
 from tests.texts import article, english
 
 LINES = [*ABOUT_THE_PAGE, *OF_THE_SUBJECT]
-LABELS = sorted(relevant._LABELS | PAGE_ROWS)
+LABELS = sorted(LINKS | PAGE_ROWS)
 _ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…x7", max_size=3)
 
 
 def _found(text: str) -> list[int]:
-    return relevant.suspects(text)
+    return suspects(text)
 
 
 @given(
@@ -47,7 +49,7 @@ def test_all_lines_that_are_left_out_are_looked_at(
 
 def test_each_label_and_form_is_looked_at() -> None:
     """None depends on what hypothesis draws."""
-    known = [line for line in [*LINES, *LABELS, *relevant.BUTTONS] if is_page_line(line)]
+    known = [line for line in [*LINES, *LABELS, *BUTTONS] if is_page_line(line)]
     credited = "THE FERRY WAS SUNK. CREDIT: THE COMMANDER Ann Shepherd"
     assert is_page_line(credited)
     for line in [*known, credited, *LABELS, *(f"{label}: x" for label in LABELS)]:

@@ -1,0 +1,226 @@
+"""Finds the lines that may say nothing of a page's subject, by their first and last characters.
+
+Lines are judged in Python, a microsecond each, which would take a third of a page's time for all of
+them. So one kernel finds the few suspects. It may find too many, but misses none that `pagelines`
+and `relevant` know, except lines with the kelvin sign in place of a k, and labels with more than a
+hundred blanks: these stay.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import I32, R32, int64
+from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
+from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
+from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
+from dedup_middleware.text.numerals import among
+from dedup_middleware.text.pagelines import (
+    AGENCIES,
+    AROUND,
+    BEGINNINGS,
+    BUTTONS,
+    CREDIT_ENDS,
+    LONGEST,
+    LONGEST_NUMBERS,
+    NUMBERED,
+    OPENING,
+    PAGE_ROWS,
+)
+
+_FORM, _NUMBERED, _LABEL, _END = 1, 2, 4, 8
+_BITS: Final = 16  # bits of an index into the table
+_BASE: Final = 0x9E3779B97F4A7C15
+_FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
+_SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
+_LINE, _SPACE, _AT, _POINT, _SLASH, _COLON, _WIDE_COLON, _CLOSED = map(ord, "\n @./:：)")
+_I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
+_BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
+_OPENINGS: Final = code_set(OPENING)
+_AROUNDS: Final = code_set(AROUND)
+_SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
+_IDEOGRAPHS: Final = (0x4E00, 0xA000)
+_STOP: Final = ord("。")
+_TAKEN: Final = code_set(TAKEN)
+_CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video", "via"
+
+
+def _pairs() -> NDArray[np.bool_]:
+    """Hash table of the pairs of characters of which each Chinese line about the page has one."""
+    table = np.zeros(1 << 16, np.bool_)
+    for first, second in map(tuple, PAIRS):
+        table[(ord(first) << 5 ^ ord(second)) % table.size] = True
+    return table
+
+
+_PAIRS: Final = _pairs()
+
+
+def _hash(codes: Iterable[int], value: int = 0) -> int:
+    for code in codes:
+        value = (value + code) * _BASE & (1 << 64) - 1
+    return value >> (64 - _BITS)
+
+
+def _in_any_case(word: str) -> Iterable[str]:
+    """All words with the lower case of a lower-case word; ASCII letters stay lower case."""
+    letters = ((one,) if one.isascii() else {one, one.upper()} for one in word)
+    return map("".join, itertools.product(*letters))
+
+
+def _make_table() -> NDArray[np.uint8]:
+    """Table, by hash, of what lines begin and end with, in lower case. Four characters of a word
+    count, _ is a space; labels are whole lines, or the part before a colon."""
+    kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
+    kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
+    kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
+    table = np.zeros(1 << _BITS, np.uint8)
+    for kind, word in kinds:
+        for one in _in_any_case(word[:_LONGEST_BEGINNING]):
+            table[_hash(map(ord, one))] |= kind
+    for ending in AGENCIES:
+        table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
+    return table
+
+
+LABELS: Final = frozenset(word_lists()["labels"])
+LONGEST_LABEL: Final = max(map(len, LABELS))
+_LONGEST_SUSPECT: Final = max(LONGEST_LABEL, *map(len, BUTTONS))
+_TABLE: Final = _make_table()
+
+
+@subkernel
+def _small(code: np.uint32) -> np.uint64:
+    """An ASCII letter in lower case."""
+    capital = code - np.uint32(65) < np.uint32(26)
+    return np.uint64(code) + np.uint64(32 * capital)
+
+
+@subkernel
+def _is_blank(code: int) -> bool:
+    """Whether `str.strip` removes a character."""
+    return 9 <= code <= 13 or 28 <= code <= 32 or (code > 32 and among(code, _BLANKS))
+
+
+@subkernel
+def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
+    """Kinds in the table of all prefixes of raw[first:last], hashed from the value `begin` on."""
+    value, found = np.uint64(begin), 0
+    for i in range(first, last):
+        value = (value + _small(raw[i])) * np.uint64(_BASE)
+        if i - first + 1 >= _SHORTEST:
+            found |= np.int64(_TABLE[value >> np.uint64(64 - _BITS)])
+    return found
+
+
+@subkernel
+def _has_credit(raw: Codes, first: int, last: int) -> bool:
+    """Whether a line may be a caption with its credit in brackets, or begins with a number."""
+    if last - first <= LONGEST_NUMBERS and raw[first] - np.uint32(48) < np.uint32(10):
+        return True
+    closed = False
+    for i in range(max(first, last - CREDIT_ENDS), last):
+        closed |= raw[i] == _CLOSED
+    if closed:
+        for i in range(first, last):
+            if among(np.int64(raw[i]), _CREDITED):
+                return True
+    return False
+
+
+@subkernel
+def _may_be_address(raw: Codes, first: int, last: int) -> bool:
+    point = False
+    for i in range(first, last):
+        if raw[i] >= 128 or raw[i] == _SPACE:
+            return False
+        point |= raw[i] == _SLASH or (raw[i] == _POINT and i + 1 < last)
+    return point
+
+
+@subkernel
+def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
+    """Whether a line is short, has an ideograph and a pair of `_pairs`, and no sentence unless
+    it is a caption. `end` is the end of the line without surrounding characters."""
+    if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
+        return False
+    ideograph, pair, stop, before = False, False, False, np.uint32(0)
+    for i in range(first, last):
+        code = raw[i]
+        ideograph |= np.uint32(_IDEOGRAPHS[0]) <= code < np.uint32(_IDEOGRAPHS[1])
+        pair |= _PAIRS[(before << np.uint32(5) ^ code) & np.uint32(_PAIRS.size - 1)]
+        stop |= code == _STOP
+        before = code
+    return ideograph and pair and not (stop and not among(np.int64(raw[end - 1]), _TAKEN))
+
+
+@subkernel
+def _colon(raw: Codes, first: int, last: int) -> int:
+    """Index of the first colon, or the end."""
+    while first < last and raw[first] != _COLON and raw[first] != _WIDE_COLON:
+        first += 1
+    return first
+
+
+@subkernel
+def _is_suspect(raw: Codes, first: int, last: int) -> bool:
+    """Whether the line raw[first:last] has to be examined."""
+    while first < last and _is_blank(np.int64(raw[first])):
+        first += 1
+    while first < last and _is_blank(np.int64(raw[last - 1])):
+        last -= 1
+    if first == last or last - first > LONGEST:
+        return False
+    end = last
+    while first < end and among(np.int64(raw[end - 1]), _AROUNDS):
+        end -= 1
+    credited = _has_credit(raw, first, last) or (end > first and _may_be_row(raw, first, last, end))
+    if among(np.int64(raw[first]), _OPENINGS):
+        last = end
+        while first < last and among(np.int64(raw[first]), _AROUNDS):
+            first += 1
+    found = _kinds(raw, first, min(first + _LONGEST_BEGINNING, last), 0)
+    longest = first + _LONGEST_SUSPECT
+    digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
+    return (
+        credited
+        or found & _FORM != 0
+        or (found & _NUMBERED != 0 and digit)
+        or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
+        or _kinds(raw, max(first, last - _ENDING), last, _FIRST_END) & _END != 0
+        or _may_be_address(raw, first, last)
+    )
+
+
+# All arrays are made in `suspects`.
+@kernel(int64(R32, I32), check=False)
+def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
+    """Write the numbers of the lines to examine; return how many there are."""
+    found, line, i = 0, 0, 0
+    while i <= raw.size:
+        first, names = i, False
+        while i < raw.size and raw[i] != _LINE:
+            names |= raw[i] == _AT
+            names |= raw[i] == _COLON and i > first and _small(raw[i - 1]) == np.uint64(_T)
+            if raw[i] == _U and i - first > 1:
+                names |= raw[i - 1] == _B and raw[i - 2] == _I
+            i += 1
+        if names or _is_suspect(raw, first, i):
+            lines[found] = line
+            found += 1
+        line += 1
+        i += 1
+    return found
+
+
+def suspects(text: str) -> list[int]:
+    """The numbers of the lines to examine, ascending."""
+    lines = np.empty(text.count("\n") + 1, np.int32)
+    found = _find(code_points(text), lines)
+    return lines[:found].tolist()
