@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, IndexUnavailableError, Options
 from dedup_middleware.core.availability import Breaker
-from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.model.claims import Candidates, Claim, Claimed
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Seen, Wanted
 from dedup_middleware.model.documents import NEW, Document
 from dedup_middleware.model.records import PageRecords
 

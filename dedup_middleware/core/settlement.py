@@ -16,9 +16,8 @@ import attrs
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
 from dedup_middleware.core.versions import Versions
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import STORED_LEASE, Index
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.forgetting import STORED_LEASE
 from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
 from dedup_middleware.model.documents import (

@@ -8,22 +8,24 @@ the candidates that the index returns. Pages enter it by one atomic operation, `
     made = await index.propose(entry, distance, lease, known=Known(made.pages))
     ... stored:      await index.commit(made.claim)
     ... not stored:  await index.release(made.claim)
+
+A page may be refreshed under a new id while it is being forgotten (:meth:`.Index.refresh`); it is
+then forgotten under the new id as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from enum import IntEnum
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.index.batching import forget_outcome
-from dedup_middleware.index.forgetting import STORED_LEASE, Forgetting
 from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import (
     WHOLE,
@@ -46,8 +48,11 @@ from dedup_middleware.model.claims import (
     Claim,
     Claimed,
     Entry,
+    IndexStats,
     Known,
     Proposed,
+    Seen,
+    Wanted,
 )
 from dedup_middleware.model.records import PageRecords, State, chosen
 
@@ -55,65 +60,15 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MOST_JUDGED = 2048  # maximum number of candidates judged for a page
+STORED_LEASE = 10.0  # seconds; lease of a claim for a page that is stored already
+_SETTLED, _POLL = STORED_LEASE, 0.02  # seconds to wait for such claims, and between two polls
+_ASKED = 1_000  # pages whose addresses are read at once; some indexes read payloads with them
 _LAST = 256  # number of most recent page ids that ``last_page_ids`` returns
 #: progress callback: what is being read ("pages", "buckets"), and how many so far
 Progress = Callable[[str, int], None]
 
 
-@attrs.frozen(kw_only=True)
-class IndexStats:
-    """Statistics of an index at one moment.
-
-    ``committed``, ``pending`` and ``released`` are page counts (a pending page whose lease has
-    expired counts as released), ``buckets`` the number of non-empty buckets, ``bytes`` the memory
-    or disk space used (estimated from samples on Redis), ``corrupt`` the number of page records
-    that this process found damaged, ``overflow`` the number of records not written because their
-    bucket was full.
-    """
-
-    committed: int
-    pending: int
-    released: int
-    buckets: int
-    bytes: int
-    corrupt: int
-    overflow: int
-    parameters: Mapping[str, str]
-
-
-class Wanted(IntEnum):
-    """Which texts ``Index.look`` returns; the values are arguments of the ``look`` scripts."""
-
-    NOTHING = 0
-    ALL = 1
-    ADDRESSES = 2
-
-
-@attrs.frozen(eq=False)
-class Seen:
-    """Page records with the addresses (None: not stored) and payloads of the same pages."""
-
-    records: PageRecords
-    addresses: list[str | None]
-    payloads: list[bytes]
-
-    def chosen(self, rows: Sequence[int]) -> Seen:
-        """The subset of pages at these positions."""
-        return Seen(
-            chosen(self.records, np.array(rows, np.intp)),
-            [self.addresses[row] for row in rows],
-            [self.payloads[row] for row in rows],
-        )
-
-    def texts(self) -> tuple[dict[int, str | None], dict[int, bytes]]:
-        """Dictionaries from page id to address, and from page id to payload."""
-        ids = self.records.page_ids.tolist()
-        return dict(zip(ids, self.addresses, strict=True)), dict(
-            zip(ids, self.payloads, strict=True)
-        )
-
-
-class Index(Forgetting):
+class Index(ABC):
     """Buckets, page records and claims, shared by all processes that open the same address.
 
     Every coroutine may raise :class:`~dedup_middleware.base.errors.IndexUnavailableError` (try
@@ -220,6 +175,10 @@ class Index(Forgetting):
         :returns: pairs of the bucket (``table << 16 | prefix``) and its bytes in all live
             generations, the oldest first
         """
+
+    @abstractmethod
+    def pages(self) -> AsyncIterator[PageRecords]:
+        """Iterate over all pages in batches, by ascending page id; FREE ids are left out."""
 
     @abstractmethod
     async def page_ids(self) -> range:
@@ -393,6 +352,89 @@ class Index(Forgetting):
         return claim
 
     @abstractmethod
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        """Mark committed pages as released, so that similar ones are stored; returns how many."""
+
+    async def forget_wholly(self, page_ids: Sequence[int]) -> int:
+        """Forget pages, including the copies that concurrent refreshes make (:meth:`refresh`).
+
+        A caller with a claim of the pages' key needs only :meth:`forget`: it blocks refreshes.
+
+        :returns: how many of the pages were committed, not counting refreshed copies
+        """
+        forgotten = await self.forget(page_ids)
+        for start in range(0, len(page_ids) if self.window else 0, _ASKED):
+            gone = await self.fetch(np.array(page_ids[start : start + _ASKED], np.uint64))
+            contents = gone.content[gone.states == State.RELEASED]
+            await asyncio.gather(*map(self._forget_renewed, contents))
+        return forgotten
+
+    async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
+        """Forget all pages with the content of a forgotten one, and wait for pending ones to end.
+
+        A process may have read the page before it was forgotten, to refresh it, and die before its
+        check.
+
+        :param since: keep pages that were committed before this time
+        """
+        ends = time.monotonic() + _SETTLED
+        while True:
+            there = await self.of_key(int(content["key"]))
+            there = chosen(there, there.content == content)
+            await self.forget(there.page_ids[_committed_in(there, since, math.inf)].tolist())
+            if not (there.states == State.PENDING).any() or time.monotonic() > ends:
+                return
+            await asyncio.sleep(_POLL)
+
+    async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
+        """Forget all committed pages whose address satisfies ``wanted``; returns how many."""
+        forgotten = 0
+        asked: list[int] = []
+        async for pages in self.pages():
+            asked += pages.page_ids[pages.states == State.COMMITTED].tolist()
+            if len(asked) >= _ASKED:
+                forgotten += await self._forget_named(asked, wanted)
+                asked = []
+        return forgotten + await self._forget_named(asked, wanted)
+
+    async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
+        named = zip(page_ids, await self.addresses(page_ids), strict=True)
+        return await self.forget_wholly([one for one, at in named if at and wanted(at)])
+
+    async def forget_span(self, since: float, until: float) -> int:
+        """Forget all pages committed in a span of time, including copies made by refreshes.
+
+        :param since: seconds since 1970 by the index's own clock
+        :param until: end of the span, exclusive; times are stored in whole seconds
+        :returns: how many pages were forgotten, not counting refreshed copies
+        """
+        if not self.window:
+            return await self._forget_span(since, until)
+        meant = [np.empty(0, np.uint64)]
+        async for pages in self.pages():
+            meant.append(_names(pages.content)[_committed_in(pages, since, until)])
+        forgotten = await self._forget_span(since, until)
+        names = np.unique(np.concatenate(meant))
+        # Pages forgotten by now can't start a refresh, so every refresh under way has its id.
+        async for pages in self.pages():
+            # Copies of pages in the span were committed after its start.
+            later = (pages.states == State.PENDING) | _committed_in(pages, since, math.inf)
+            renewed = pages.content[later]
+            renewed = renewed[_among(_names(renewed), names)]
+            for start in range(0, len(renewed), _ASKED):
+                part = renewed[start : start + _ASKED]
+                await asyncio.gather(*(self._forget_renewed(one, since) for one in part))
+        return forgotten
+
+    async def _forget_span(self, since: float, until: float) -> int:
+        """Forget pages committed in the span; copies made by concurrent refreshes may remain."""
+        forgotten = 0
+        async for pages in self.pages():
+            page_ids = pages.page_ids[_committed_in(pages, since, until)]
+            forgotten += await self.forget(page_ids.tolist())
+        return forgotten
+
+    @abstractmethod
     async def compact(self, progress: Progress | None = None) -> int:
         """Remove the records of dead pages, while others may write; returns how many records."""
 
@@ -420,3 +462,24 @@ class Index(Forgetting):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _committed_in(pages: PageRecords, since: float, until: float) -> NDArray[np.bool_]:
+    wanted: NDArray[np.bool_] = pages.states == State.COMMITTED
+    wanted &= (pages.times >= since) & (pages.times < until)
+    return wanted
+
+
+def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
+    """uint64[n], a hash of key and text of each page."""
+    names: NDArray[np.uint64] = content["key"] ^ content["exact"]
+    return names
+
+
+def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Mask of the names in a sorted array; ``np.isin`` would sort it again for each batch."""
+    at = np.searchsorted(ascending, names)
+    found = np.zeros(len(names), np.bool_)
+    inside = at < len(ascending)
+    found[inside] = ascending[at[inside]] == names[inside]
+    return found

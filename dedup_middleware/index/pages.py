@@ -69,9 +69,8 @@ class Pages:
         count = len(self.content)
         if self.content.dtype != CONTENT:
             raise ValueError(f"content has dtype {self.content.dtype}, an index keeps {CONTENT}")
-        for name, length in (("addresses", count), ("payloads", count), ("times", count)):
-            if len(getattr(self, name)) != length:
-                found = len(getattr(self, name))
+        for name in ("addresses", "payloads", "times"):
+            if (found := len(getattr(self, name))) != count:
                 raise ValueError(f"{name} has {found} values for {count} pages; give each page one")
         starts = self.starts
         if len(starts) != count + 1 or starts[0] != 0 or starts[-1] != len(self.bucket_keys):
@@ -275,6 +274,7 @@ def fitting(length: int, records: bytes, width: int) -> bytes:
 
 
 BLOCK = 250_000  # pages loaded together, at about 1 KB of memory each
+_LEAST, _MOST = 500, 50_000  # items in a step whose size is adapted
 LEASE = 300.0  # maximum seconds between two steps of a load
 
 
@@ -288,8 +288,6 @@ class Pace:
 
     size: int
     seconds: float = 0.0
-    lowest: int = 500
-    highest: int = 50_000
 
     def parts(self, count: int) -> Iterator[tuple[int, int]]:
         """Yield (start, stop) of consecutive steps that cover ``count`` items."""
@@ -300,7 +298,7 @@ class Pace:
             if self.seconds:
                 spent = max(time.perf_counter() - began, 1e-6)
                 wanted = int(self.size * min(2.0, self.seconds / spent))
-                self.size = max(self.lowest, min(self.highest, wanted))
+                self.size = max(_LEAST, min(_MOST, wanted))
             start = stop
 
 

@@ -1,8 +1,9 @@
-"""Arguments and results of an index: entries, claims, candidates."""
+"""Arguments and results of an index: entries, claims, candidates, page records with their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 
 import attrs
 import numpy as np
@@ -15,7 +16,7 @@ from dedup_middleware.model.buckets import (
     BucketKeys,
     Neighbours,
 )
-from dedup_middleware.model.records import NO_PAGES, PAGE_ID_MASK, PageRecords, State
+from dedup_middleware.model.records import NO_PAGES, PAGE_ID_MASK, PageRecords, State, chosen
 
 MOST_KNOWN = 4096  # pages that one proposal can name
 
@@ -156,3 +157,56 @@ class Proposed:
     def bucket_keys(self) -> Sequence[BucketKey]:
         """All buckets to read; those of the entry come first."""
         return (*self.entry.bucket_keys, *self.probes) if self.probes else self.entry.bucket_keys
+
+
+@attrs.frozen(kw_only=True)
+class IndexStats:
+    """Statistics of an index at one moment.
+
+    ``committed``, ``pending`` and ``released`` are page counts (a pending page whose lease has
+    expired counts as released), ``buckets`` the number of non-empty buckets, ``bytes`` the memory
+    or disk space used (estimated from samples on Redis), ``corrupt`` the number of page records
+    that this process found damaged, ``overflow`` the number of records not written because their
+    bucket was full.
+    """
+
+    committed: int
+    pending: int
+    released: int
+    buckets: int
+    bytes: int
+    corrupt: int
+    overflow: int
+    parameters: Mapping[str, str]
+
+
+class Wanted(IntEnum):
+    """Which texts ``Index.look`` returns; the values are arguments of the ``look`` scripts."""
+
+    NOTHING = 0
+    ALL = 1
+    ADDRESSES = 2
+
+
+@attrs.frozen(eq=False)
+class Seen:
+    """Page records with the addresses (None: not stored) and payloads of the same pages."""
+
+    records: PageRecords
+    addresses: list[str | None]
+    payloads: list[bytes]
+
+    def chosen(self, rows: Sequence[int]) -> Seen:
+        """The subset of pages at these positions."""
+        return Seen(
+            chosen(self.records, np.array(rows, np.intp)),
+            [self.addresses[row] for row in rows],
+            [self.payloads[row] for row in rows],
+        )
+
+    def texts(self) -> tuple[dict[int, str | None], dict[int, bytes]]:
+        """Dictionaries from page id to address, and from page id to payload."""
+        ids = self.records.page_ids.tolist()
+        return dict(zip(ids, self.addresses, strict=True)), dict(
+            zip(ids, self.payloads, strict=True)
+        )

@@ -99,7 +99,7 @@ def matches(
     del pages  # frees most of its memory before pages are judged
     page, candidate = (orders[rows] for rows in found.T)
     edges = parts(
-        lambda given: judge_pairs(options)(_to_judge(source, given)),
+        lambda given: judge_pairs(_to_judge(source, given), options),
         pa.table({"page": page, "candidate": candidate}),
         EDGES,
     )
@@ -112,7 +112,7 @@ def matches(
     same = (keys[rows] == keys[firsts[rows]]).astype(np.int64)
     copied = _rows(TO_MATCH, page=of_first, kind=COPY, candidate=of_copy, flags=same)
     return parts(
-        lambda given: match_pages(options)(_with_own(source, given)),
+        lambda given: match_pages(_with_own(source, given), options),
         _to_match(edges, kept_at, copied),
         MATCHES,
     )

@@ -13,6 +13,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -46,10 +47,8 @@ from dedup_middleware.spark.columns import flat, to_content
 from dedup_middleware.spark.filesystem import file_states, local_copy
 from dedup_middleware.spark.signing import (
     PREFIX,
-    InArrow,
     Source,
     Task,
-    quoted,
     sign,
 )
 from dedup_middleware.spark.stages import (
@@ -125,18 +124,19 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     stages = Stages(rows.sparkSession, job.output, note or (lambda _: None))
     stages.begin(_fingerprint(source, options, job))
     numbers = {name: i for i, name in enumerate(source.files)}
-    task = Task(names, options, job.keep, job.date_field, numbers, source.counts)
     # Spark would read a column name with a dot as a field of a struct.
-    given, work = rows.toDF(*map(str, range(len(names)))), sign(task)
-    if source.given is not None and source.read is not None and job.order_by is None:
-        given, work = source.given, _behind(source.read, work)
+    given, read = rows.toDF(*map(str, range(len(names)))), None
+    if source.given is not None and job.order_by is None:
+        # Read and sign in one worker: as two steps all texts would pass through Java.
+        given, read = source.given, source.read
+    task = Task(names, options, job.keep, job.date_field, numbers, source.counts, read)
 
     is_read = False
 
     def signed() -> DataFrame:
         nonlocal is_read
         is_read = True
-        return given.mapInArrow(work, _signed_schema(rows))
+        return given.mapInArrow(partial(sign, task=task), _signed_schema(rows))
 
     try:
         pages = stages.table("work/pages", signed, _adapted(source, job))
@@ -149,11 +149,6 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
         check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
-
-
-def _behind(read: InArrow, work: InArrow) -> InArrow:
-    """Chain reading and signing in one worker: as two steps all texts would pass through Java."""
-    return lambda batches: work(read(batches))
 
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
@@ -197,7 +192,7 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
             f"order_by={job.order_by!r} can't be used: the input has no such column, but "
             f"{', '.join(kinds)}"
         )
-    column = F.col(quoted(job.order_by))
+    column = F.col("`" + job.order_by.replace("`", "``") + "`")
     if kind in {"timestamp", "date", "timestamp_ntz"}:
         column = F.unix_micros(column.cast("timestamp"))
     elif kind not in {"tinyint", "smallint", "int", "bigint"}:

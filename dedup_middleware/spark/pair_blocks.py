@@ -11,7 +11,8 @@ candidates only, and pairs that the sieve rules out (:func:`.make_sieve`) are no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,22 +181,20 @@ def candidate_pairs(
     )
     chunks = -(-2 * max(hot.values(), default=0) // job.hot)
     most = (job.most, max(1, job.most // max(1, chunks)))
-    return blocks.mapInArrow(_finder(distance, most, limit), from_arrow_schema(PAIRS))
+    return blocks.mapInArrow(
+        partial(_found, distance=distance, most=most, limit=limit), from_arrow_schema(PAIRS)
+    )
 
 
-def _finder(
-    distance: int, most: tuple[int, int], limit: float
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow`` that finds the pairs in sorted records."""
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        for columns in whole_blocks(batches):
-            blocks = blocks_of(columns)
-            for found in pairs(blocks, distance, most, limit):
-                orders = [pa.array(blocks.orders[rows]) for rows in found]
-                yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
-
-    return work
+def _found(
+    batches: Iterable[Any], distance: int, most: tuple[int, int], limit: float
+) -> Iterator[Any]:
+    """Find the pairs in sorted records; for ``mapInArrow``."""
+    for columns in whole_blocks(batches):
+        blocks = blocks_of(columns)
+        for found in pairs(blocks, distance, most, limit):
+            orders = [pa.array(blocks.orders[rows]) for rows in found]
+            yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
 
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -39,7 +39,6 @@ from dedup_middleware.spark.signing import (
     FILE,
     FILE_SHIFT,
     LINE,
-    InArrow,
     Source,
     check_names,
 )
@@ -66,6 +65,8 @@ _ROWS = 64  # rows of a file in memory at once, if Python reads it
 _PAGES = 1024  # fingerprints of a job in memory at once
 _MOST_RUNS = 4  # per file on average, since the pages before a run are read as well
 _MOST_FILES = 1 << 63 - FILE_SHIFT
+
+Run = tuple[Path, int, int]  # rows of one file that are in the order of the job: first, end
 
 
 def read_files(
@@ -156,17 +157,21 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source
         for end in sorted(set(ends.values()))
     ]
     given = {_as_spark_names_it(session, file): (file, end) for file, end in ends.items()}
-    read = _rows_of_lines(given, names, separator, schema)
+    read = partial(_rows_of_lines, files=given, names=names, separator=separator, schema=schema)
     return Source.made_by(read, reduce(DataFrame.unionAll, lines), schema, whole=True)
 
 
 def _rows_of_lines(
-    files: Mapping[str, tuple[str, str]], names: list[str], separator: str, schema: Any
-) -> InArrow:
-    """Return a function for ``mapInArrow`` that parses lines of CSV to rows.
+    batches: Iterable[Any],
+    files: Mapping[str, tuple[str, str]],
+    names: list[str],
+    separator: str,
+    schema: Any,
+) -> Iterator[Any]:
+    """Parse lines of CSV to rows; for ``mapInArrow``.
 
     :param files: by Spark's name of each file: its name in messages, and its line ending
-    :raises BatchError: from the returned function, if a quote is never closed
+    :raises BatchError: a quote is never closed
     """
 
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
@@ -182,13 +187,10 @@ def _rows_of_lines(
                 values = [value.decode("utf-8", "replace") for value in raw]
             yield (*values, file, row.number, row.error or None, row.doubtful)
 
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        parts = (part for batch in batches for part in _by_file(*batch.columns))
-        for file, some in groupby(parts, key=itemgetter(0)):
-            rows = rows_of(file, (lines for _, lines in some))
-            yield from batches_of(rows, _ROWS, schema)
-
-    return work
+    parts = (part for batch in batches for part in _by_file(*batch.columns))
+    for file, some in groupby(parts, key=itemgetter(0)):
+        rows = rows_of(file, (lines for _, lines in some))
+        yield from batches_of(rows, _ROWS, schema)
 
 
 def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
@@ -275,16 +277,13 @@ def _warc(session: SparkSession, files: list[str], options: Options, job: Job) -
     ])  # fmt: skip
     # One task per file, since a WARC file can only be read from its start.
     paths = session.createDataFrame(pa.table({"path": names}))
-    return Source.made_by(_pages_of(schema), paths.repartition(len(names)), schema)
+    return Source.made_by(partial(_pages_of, schema=schema), paths.repartition(len(names)), schema)
 
 
-def _pages_of(schema: Any) -> InArrow:
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for path in batch.column(0).to_pylist():
-                yield from batches_of(_warc_rows(path), _ROWS, schema)
-
-    return work
+def _pages_of(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
+    for batch in batches:
+        for path in batch.column(0).to_pylist():
+            yield from batches_of(_warc_rows(path), _ROWS, schema)
 
 
 def _warc_rows(path: str) -> Iterator[tuple[Any, ...]]:
@@ -334,7 +333,7 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
     table = session.read.parquet(literal(path)).select(
         *names, F.col("_metadata.row_index").alias(_ROW)
     )
-    found = table.mapInArrow(_with_content(rows), from_arrow_schema(_STORED))
+    found = table.mapInArrow(partial(_with_content, rows=rows), from_arrow_schema(_STORED))
     return found.select(
         "*",
         F.col("order").alias("last"),
@@ -345,60 +344,43 @@ def stored_pages(session: SparkSession, path: str) -> DataFrame:
     )
 
 
-def _with_content(rows: int) -> InArrow:
+def _with_content(batches: Iterable[Any], rows: int) -> Iterator[Any]:
     wanted = schema()
 
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            # Spark changes the unit of times.
-            columns = [batch.column(field.name).cast(field.type) for field in wanted]
-            content = from_arrow(pa.RecordBatch.from_arrays(columns, schema=wanted)).content
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(words(batch.column(_ROW)) - rows),
-                    pa.array(content["key"].astype(np.int64)),
-                    pa.array(content["simhash"].astype(np.int64)),
-                    to_binary(content),
-                    batch.column("address"),
-                    batch.column("slots"),
-                    batch.column("payload"),
-                ],
-                names=_STORED.names,
-            )
-
-    return work
-
-
-@attrs.frozen
-class Run:
-    """Consecutive rows of one file in the order of the job.
-
-    ``first`` and ``last``: orders of the rows ``start`` and ``stop - 1``
-    """
-
-    first: int
-    last: int
-    file: Path
-    start: int
-    stop: int
+    for batch in batches:
+        # Spark changes the unit of times.
+        columns = [batch.column(field.name).cast(field.type) for field in wanted]
+        content = from_arrow(pa.RecordBatch.from_arrays(columns, schema=wanted)).content
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(words(batch.column(_ROW)) - rows),
+                pa.array(content["key"].astype(np.int64)),
+                pa.array(content["simhash"].astype(np.int64)),
+                to_binary(content),
+                batch.column("address"),
+                batch.column("slots"),
+                batch.column("payload"),
+            ],
+            names=_STORED.names,
+        )
 
 
 def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | None:
     """Return all rows of files in ascending order; None: that would take too many passes."""
-    found: list[Run] = []
+    found: list[tuple[int, int, Run]] = []  # orders of the first and the last row
     for path in files:
         with pq.ParquetFile(path) as file:
             orders = words(file.read([names["order"]]).column(0))
         cuts = [0, *(np.flatnonzero(np.diff(orders) <= 0) + 1).tolist(), len(orders)]
         found += [
-            Run(int(orders[start]), int(orders[stop - 1]), path, start, stop)
+            (int(orders[start]), int(orders[stop - 1]), (path, start, stop))
             for start, stop in pairwise(cuts)
             if start < stop
         ]
-    found.sort(key=lambda run: run.first)
-    overlap = any(one.last >= other.first for one, other in pairwise(found))
+    found.sort()
+    overlap = any(last >= first for (_, last, _), (first, _, _) in pairwise(found))
     few = 0 < len(found) <= _MOST_RUNS * len(files)
-    return Ordered(found, names) if few and not overlap else None
+    return Ordered([run for *_, run in found], names) if few and not overlap else None
 
 
 @attrs.frozen
@@ -424,25 +406,25 @@ class Ordered:
         """Yield Arrow batches of the columns, renamed to ``columns``."""
         stored = [self.names[column] for column in columns]
         for run in self.runs:
-            for batch in _rows_of(run, stored):
+            for batch in _rows_of(*run, stored):
                 yield batch.select(stored).rename_columns(list(columns))
 
 
-def _rows_of(run: Run, columns: list[str]) -> Iterator[Any]:
+def _rows_of(path: Path, start: int, stop: int, columns: list[str]) -> Iterator[Any]:
     # Without a buffer size, the whole row group would be in memory.
-    with pq.ParquetFile(run.file, buffer_size=1 << 20) as file:
+    with pq.ParquetFile(path, buffer_size=1 << 20) as file:
         at = 0
         for group in range(file.num_row_groups):
             count = file.metadata.row_group(group).num_rows
-            if at + count <= run.start:
+            if at + count <= start:
                 at += count
                 continue
             for batch in file.iter_batches(
                 _PAGES, row_groups=[group], columns=columns, use_threads=False
             ):
-                low, high = max(0, run.start - at), min(batch.num_rows, run.stop - at)
+                low, high = max(0, start - at), min(batch.num_rows, stop - at)
                 if low < high:
                     yield batch.slice(low, high - low)
                 at += batch.num_rows
-                if at >= run.stop:
+                if at >= stop:
                     return

@@ -67,11 +67,6 @@ def check_names(names: Sequence[str]) -> None:
             )
 
 
-def quoted(name: str) -> str:
-    """Quote a column name for a Spark expression."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 @attrs.frozen(kw_only=True)
 class Source:
     """An input: rows with the columns that :func:`sign` reads, and the identity of the input.
@@ -103,7 +98,8 @@ class Source:
 class Task:
     """The parameters of a worker.
 
-    ``columns``: names of input columns; ``files``: file numbers; ``counts``: see :class:`Source`.
+    ``columns``: names of input columns; ``files``: file numbers; ``counts`` and ``read``: see
+    :class:`Source`.
     """
 
     columns: tuple[str, ...]
@@ -112,30 +108,25 @@ class Task:
     date_field: str
     files: Mapping[str, int]
     counts: bool
+    read: InArrow | None = None
 
 
-def sign(task: Task) -> InArrow:
-    """Return a function for ``mapInArrow`` that appends :data:`FIELDS` to the input columns."""
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        signer = signer_of_worker(task.options, task.keep == "longest")
-        method = choose_method(task.options)
-        counts: Counter[tuple[str, int]] = Counter()
-        for unnamed in batches:
-            batch = unnamed.rename_columns(task.columns)
-            found = [_row(signer, method, task, row) for row in _rows(batch, task)]
-            kept = [name for name in batch.schema.names if name not in READ]
-            columns = [batch.column(name) for name in kept]
-            positions = _positions(batch, task, counts)
-            for i, kind in enumerate(FIELDS.types):
-                values: list[Any] = positions if i == 0 else [values[i - 1] for values in found]
-                columns.append(
-                    to_places(values) if pa.types.is_list(kind) else pa.array(values, kind)
-                )
-            names = [*kept, *(PREFIX + name for name in FIELDS.names)]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
-
-    return work
+def sign(batches: Iterable[Any], task: Task) -> Iterator[Any]:
+    """Append :data:`FIELDS` to the input columns; for ``mapInArrow``."""
+    signer = signer_of_worker(task.options, task.keep == "longest")
+    method = choose_method(task.options)
+    counts: Counter[tuple[str, int]] = Counter()
+    for unnamed in batches if task.read is None else task.read(batches):
+        batch = unnamed.rename_columns(task.columns)
+        found = [_row(signer, method, task, row) for row in _rows(batch, task)]
+        kept = [name for name in batch.schema.names if name not in READ]
+        columns = [batch.column(name) for name in kept]
+        positions = _positions(batch, task, counts)
+        for i, kind in enumerate(FIELDS.types):
+            values: list[Any] = positions if i == 0 else [values[i - 1] for values in found]
+            columns.append(to_places(values) if pa.types.is_list(kind) else pa.array(values, kind))
+        names = [*kept, *(PREFIX + name for name in FIELDS.names)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def _positions(batch: Any, task: Task, counts: Counter[tuple[str, int]]) -> list[int]:

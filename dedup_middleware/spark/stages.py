@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -312,7 +313,8 @@ def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema
         part = table.slice(start, stop - start)
         _write(f"{place}/given-{number}.arrow", part.to_batches(), table.schema)
     numbers = session.range(0, count, 1, count)
-    numbers.mapInArrow(_task(place, work, schema), from_arrow_schema(_PART)).collect()
+    make = partial(_make_parts, folder=place, work=work, schema=schema)
+    numbers.mapInArrow(make, from_arrow_schema(_PART)).collect()
     return pa.concat_tables(_mapped(f"{place}/made-{number}.arrow") for number in range(count))
 
 
@@ -337,14 +339,10 @@ def _mapped(path: str) -> Any:
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
-def _task(folder: str, work: Work, schema: Any) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow`` over part numbers."""
-
-    def run(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                given = _mapped(f"{folder}/given-{number}.arrow")
-                _write(f"{folder}/made-{number}.arrow", work(given), schema)
-            yield batch.rename_columns(_PART.names)
-
-    return run
+def _make_parts(batches: Iterable[Any], folder: str, work: Work, schema: Any) -> Iterator[Any]:
+    """Apply ``work`` to the parts with these numbers; for ``mapInArrow``."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            given = _mapped(f"{folder}/given-{number}.arrow")
+            _write(f"{folder}/made-{number}.arrow", work(given), schema)
+        yield batch.rename_columns(_PART.names)

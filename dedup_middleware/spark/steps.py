@@ -194,7 +194,7 @@ class Steps:
     def edges(self) -> DataFrame:
         """Contested pages and the candidates that matter to them, by :func:`.judge_pairs`."""
         return self._to_judge(self._pairs).mapInArrow(
-            judge_pairs(self.options), from_arrow_schema(EDGES)
+            partial(judge_pairs, options=self.options), from_arrow_schema(EDGES)
         )
 
     def _by_page(self, rows: DataFrame) -> DataFrame:
@@ -219,7 +219,7 @@ class Steps:
         if found is not None:
             return self.stages.session.createDataFrame(found)
         return self._by_page(self._to_match()).mapInArrow(
-            match_pages(self.options), from_arrow_schema(MATCHES)
+            partial(match_pages, options=self.options), from_arrow_schema(MATCHES)
         )
 
     @cached_property
@@ -376,7 +376,9 @@ class Steps:
             .select("page", "candidate")
         )
         rows = self._to_judge(pairs, "named")
-        found = rows.mapInArrow(near_pages(self.options), from_arrow_schema(NEAR_MISSES))
+        found = rows.mapInArrow(
+            partial(near_pages, options=self.options), from_arrow_schema(NEAR_MISSES)
+        )
         return (
             found.join(pages, "page")
             .join(candidates, "candidate")

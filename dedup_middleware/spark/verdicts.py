@@ -8,7 +8,7 @@ crawl (:func:`~dedup_middleware.core.judge.rank`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -73,33 +73,28 @@ class Candidates:
         )
 
 
-def judge_pairs(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow`` over rows (page, kind, candidate, places, content,
-    payload).
+def judge_pairs(batches: Iterable[Any], options: Options) -> Iterator[Any]:
+    """Judge rows (page, kind, candidate, places, content, payload); for ``mapInArrow``.
 
     Rows are sorted by page, kind and candidate. The own row of a page comes first; its places are
     the buckets that it searches. Contested pages yield edges and an own row without a candidate.
     """
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        method = choose_method(options)
-        for rows in whole_groups(batches, "page"):
-            content = to_content(rows.column("content"))
-            parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
-            found = [part for part in parts if part is not None]
-            if found:
-                *columns, payloads = zip(*found, strict=True)
-                page, candidate, *numbers, judged = map(np.concatenate, columns)
-                arrays = [
-                    pa.array(page),
-                    pa.array(candidate, mask=candidate == _NO_CANDIDATE),
-                    *map(pa.array, numbers),
-                    to_binary(judged),
-                    pa.array([payload for part in payloads for payload in part], pa.binary()),
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=EDGES)
-
-    return work
+    method = choose_method(options)
+    for rows in whole_groups(batches, "page"):
+        content = to_content(rows.column("content"))
+        parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
+        found = [part for part in parts if part is not None]
+        if found:
+            *columns, payloads = zip(*found, strict=True)
+            page, candidate, *numbers, judged = map(np.concatenate, columns)
+            arrays = [
+                pa.array(page),
+                pa.array(candidate, mask=candidate == _NO_CANDIDATE),
+                *map(pa.array, numbers),
+                to_binary(judged),
+                pa.array([payload for part in payloads for payload in part], pa.binary()),
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=EDGES)
 
 
 _NO_CANDIDATE = -(1 << 63)
@@ -188,20 +183,16 @@ class Page:
     same: NDArray[np.bool_]
 
 
-def match_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow`` over rows of pages, sorted by page, kind and candidate.
+def match_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
+    """Match the rows of pages, sorted by page, kind and candidate; for ``mapInArrow``.
 
     Own rows have ``tables``, ``kept_at`` and ``flags``: 1 if the key is not a hash of the content.
     A candidate's ``candidate`` is its ``kept_at``. A copy's ``flags`` are 1 if its key is the same.
     """
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        method = choose_method(options)
-        for rows in whole_groups(batches, "page"):
-            found = (one for page in _pages(rows) for one in matches(method, page))
-            yield from batches_of(found, _ROWS, MATCHES)
-
-    return work
+    method = choose_method(options)
+    for rows in whole_groups(batches, "page"):
+        found = (one for page in _pages(rows) for one in matches(method, page))
+        yield from batches_of(found, _ROWS, MATCHES)
 
 
 def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
@@ -296,37 +287,33 @@ NEAR_MISSES = pa.schema(
 )
 
 
-def near_pages(options: Options) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function for ``mapInArrow`` over rows of kept pages and candidates kept before them.
+def near_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
+    """Find near misses in rows of kept pages and candidates kept before them; for ``mapInArrow``.
 
     Columns are those of :func:`.judge_pairs` and ``named``, whether a page's key is not a hash of
-    its content. Returned is at most one row of :data:`NEAR_MISSES` per page.
+    its content. Yields at most one row of :data:`NEAR_MISSES` per page.
     """
-
-    def work(batches: Iterable[Any]) -> Iterator[Any]:
-        method = choose_method(options)
-        for rows in whole_groups(batches, "page"):
-            # It is null in rows of candidates.
-            given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
-            named = {page for page, value in zip(*given, strict=True) if value}
-            found = []
-            pages = with_candidates(rows, to_content(rows.column("content")), method)
-            for page, own, payload, candidates in pages:
-                if not len(candidates):
-                    continue
-                judged, ranking = ranked(method, own, payload, candidates, page in named)
-                if ranking.match is not None:
-                    continue
-                nearest, reason = ranking.nearest, ranking.reason
-                if ranking.supersedes:
-                    nearest, reason = ranking.supersedes[0], SUPERSEDES
-                elif nearest is None or judged.similarity[nearest] < NEAR:
-                    continue
-                similarity = float(judged.similarity[nearest])
-                found.append((page, int(candidates.orders[nearest]), reason, similarity))
-            yield from batches_of(found, _ROWS, NEAR_MISSES)
-
-    return work
+    method = choose_method(options)
+    for rows in whole_groups(batches, "page"):
+        # It is null in rows of candidates.
+        given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
+        named = {page for page, value in zip(*given, strict=True) if value}
+        found = []
+        pages = with_candidates(rows, to_content(rows.column("content")), method)
+        for page, own, payload, candidates in pages:
+            if not len(candidates):
+                continue
+            judged, ranking = ranked(method, own, payload, candidates, page in named)
+            if ranking.match is not None:
+                continue
+            nearest, reason = ranking.nearest, ranking.reason
+            if ranking.supersedes:
+                nearest, reason = ranking.supersedes[0], SUPERSEDES
+            elif nearest is None or judged.similarity[nearest] < NEAR:
+                continue
+            similarity = float(judged.similarity[nearest])
+            found.append((page, int(candidates.orders[nearest]), reason, similarity))
+        yield from batches_of(found, _ROWS, NEAR_MISSES)
 
 
 CLUSTERS = pa.schema({

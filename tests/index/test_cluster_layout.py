@@ -11,7 +11,6 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Wanted
 from dedup_middleware.index.cluster.spread import (
     GROUPS,
     chunk_keys,
@@ -22,6 +21,7 @@ from dedup_middleware.index.cluster.spread import (
 from dedup_middleware.index.cluster.visits import Visit
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.expiry import end_of
+from dedup_middleware.index.redis.link import Call
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     EXACT_TABLE,
@@ -29,7 +29,7 @@ from dedup_middleware.model.buckets import (
     SIMHASH_TABLES,
     BucketKey,
 )
-from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known, Wanted
 from dedup_middleware.model.records import (
     BAND_RECORD,
     NO_PAGES,
@@ -67,11 +67,9 @@ async def test_buckets_read_whole_and_by_a_script(
             )
             (shard,) = index.spread.of_buckets(np.array([bucket], np.uint64)).tolist()
             (group,) = groups_of(np.array([bucket >> 16])).tolist()
-            name = group_hash(group, end)
-            key = index.spread.prefix(shard) + name
+            key = index.spread.prefix(shard) + group_hash(group, end)
             raw += bytes(int(odd))
-            words = b"HSET", key, field_of(bucket), raw
-            calls.append(index.script_call("command", shard, (name,), *words))
+            calls.append(Call(("HSET", key, field_of(bucket), raw)))
     await index.together(calls, ())
     keys: list[Sequence[BucketKey]] = [
         [BucketKey(int(one), int(rng.integers(0, 3))) for one in rng.choice(buckets, 12, False)]

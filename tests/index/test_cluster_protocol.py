@@ -12,7 +12,6 @@ import pytest
 
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.deduplicator import Deduplicator
-from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster import propose
 from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
 from dedup_middleware.index.cluster.spread import chunk_keys
@@ -26,7 +25,7 @@ from dedup_middleware.model.buckets import (
     BucketKey,
     hash_bucket_key,
 )
-from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claimed, Entry, Known
+from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claimed, Entry, Known, Seen
 from dedup_middleware.model.documents import DUPLICATE, Document
 from dedup_middleware.model.records import (
     CONTENT,

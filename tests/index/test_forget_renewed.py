@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.index.base import Index
-from dedup_middleware.index.forgetting import _among
+from dedup_middleware.index.base import Index, _among
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import PageRecords, State

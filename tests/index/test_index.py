@@ -10,12 +10,12 @@ import pytest
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.index.base import Index, Wanted
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.cluster.spread import SHARDS
 from dedup_middleware.index.parameters import RECORD, WHOLE, RecordLayout
 from dedup_middleware.index.redis.server_index import ServerIndex
 from dedup_middleware.model.buckets import ADDRESS_LIMIT, PAYLOAD_LIMIT, BucketKey, record
-from dedup_middleware.model.claims import Candidates, Claimed, Entry
+from dedup_middleware.model.claims import Candidates, Claimed, Entry, Wanted
 from dedup_middleware.model.records import CONTENT, State
 from tests.index.claiming import BUCKET_KEYS, LEASE, claimed, entered, states
 from tests.index.harness import (

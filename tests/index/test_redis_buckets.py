@@ -215,8 +215,8 @@ async def test_bucket_that_shrinks_while_it_is_read(
     ask = index.ask
     small = bytes(SIMHASH_RECORD)
 
-    async def compacted_before(*command: bytes | int) -> object:
-        if command[0] == b"MGET" and b"b" in bytes(command[1]):
+    async def compacted_before(*command: bytes | str | int) -> object:
+        if command[0] == "MGET" and isinstance(command[1], bytes) and b"b" in command[1]:
             harness.put_bucket(SHARED.bucket, small)
         return await ask(*command)
 

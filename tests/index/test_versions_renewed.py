@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document
-from dedup_middleware.index import forgetting
+from dedup_middleware.index import base
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKey
 from dedup_middleware.model.claims import NOTHING_KNOWN, Candidates, Claim, Claimed, Entry, Known
@@ -24,7 +24,7 @@ from tests.index.versions import KEY, NEW, OLD, OPTIONS, OTHER, KilledError, Ste
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """What forgets a page here is called by the very task that enters it anew."""
-    monkeypatch.setattr(forgetting, "_SETTLED", 0.0)
+    monkeypatch.setattr(base, "_SETTLED", 0.0)
 
 
 class Interrupted(MemoryIndex):

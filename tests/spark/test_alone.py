@@ -40,7 +40,7 @@ def signed(folder: Path, rows: Sequence[Row], options: Options, parts: Sequence[
     for number, part in enumerate(parts):
         given = [{**rows[i], BASE: i} for i in part]
         columns = {name: [row[name] for row in given] for name in PLACED}
-        batches = list(sign(task)([pa.RecordBatch.from_pydict(columns)]))
+        batches = list(sign([pa.RecordBatch.from_pydict(columns)], task))
         pq.write_table(pa.Table.from_batches(batches), folder / f"part-{number}.parquet")
     return sorted(folder.glob("part-*.parquet"))
 
@@ -183,12 +183,9 @@ def test_a_worker_that_dies_ends_the_job(
     table(spark, rows).write.parquet(str(tmp_path / "pages"))
     pages = spark.read.parquet(str(tmp_path / "pages"))
 
-    def dying(*_: Any) -> Work:
-        def work(_: Any) -> Iterator[Any]:
-            yield from ()
-            os._exit(3)
-
-        return work
+    def dying(*_: Any) -> Iterator[Any]:
+        yield from ()
+        os._exit(3)
 
     with monkeypatch.context() as patch:
         patch.setattr(alone, step, dying)

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from itertools import groupby, pairwise
+from typing import Any
 
+import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Wanted
+from dedup_middleware.index.base import Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster.propose import TURNS, propose
-from dedup_middleware.index.cluster.shards import Announced, Reserved, text_of
-from dedup_middleware.index.cluster.upkeep import ClusterUpkeep
+from dedup_middleware.index.cluster.shards import Announced, ClusterShards, Reserved, ids, text_of
+from dedup_middleware.index.cluster.spread import FIELD, GROUPS, chunk_keys, group_hash
 from dedup_middleware.index.cluster.visits import Visit
-from dedup_middleware.index.pages import LEASE, Pages, lapsed, suffixes_of
+from dedup_middleware.index.pages import LEASE, Living, Pages, lapsed, suffixes_of
+from dedup_middleware.index.redis.expiry import counters_of, drop
+from dedup_middleware.index.redis.link import Call
 from dedup_middleware.index.redis.propose import BUCKETS, batches
-from dedup_middleware.index.redis.scripts import FIRST_SECOND
+from dedup_middleware.index.redis.scripts import FIRST_SECOND, RowLayout
+from dedup_middleware.index.redis.servers import Reply
+from dedup_middleware.index.redis.upkeep import (
+    compact_all,
+    compact_some,
+    forget_page_ids,
+    forget_stamps,
+    pages_of,
+)
 from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, BucketKeys, hash_bucket_key
-from dedup_middleware.model.claims import Candidates, Claimed, Proposed
-from dedup_middleware.model.records import PageRecords, State, chosen
+from dedup_middleware.model.claims import Candidates, Claimed, IndexStats, Proposed, Wanted
+from dedup_middleware.model.records import PageRecords, State, chosen, joined
 
 _PROPOSED = 128  # pages per batch; more than on one server, as every shard touched costs a call
 _LANES = 2
@@ -32,6 +46,10 @@ _CROWD = 20
 _BUCKETS = 2 * BUCKETS
 _LOADED = 512  # maximum pages loaded together
 _LOADED_OF_SHARD = 64  # the same per shard: fields and values must fit on Lua's stack
+_READ = 512  # buckets read per call
+_SAMPLES = 20  # fields of a hash sampled by MEMORY USAGE
+_SAMPLED = 200  # about as many text keys are sampled for their size
+_LAST = 8192  # number of most recent page ids; with 64 shards two reserved blocks of each
 
 
 def most_buckets(shards: int) -> int:
@@ -39,7 +57,50 @@ def most_buckets(shards: int) -> int:
     return min(_BUCKETS, BUCKETS * shards)
 
 
-class ClusterIndex(ClusterUpkeep):
+@attrs.frozen(eq=False)
+class Shard:
+    """One shard as a :class:`.Server` for the maintenance functions; page ids are local ids."""
+
+    index: ClusterShards
+    number: int
+
+    @property
+    def prefix(self) -> bytes:
+        return self.index.spread.prefix(self.number)
+
+    @property
+    def layout(self) -> RowLayout:
+        return self.index.layout
+
+    async def ask(self, *command: bytes | str | int) -> Reply:
+        return (await self.index._link.submit(Call(command))).reply
+
+    async def run(
+        self, name: str, *arguments: bytes | int, more_keys: Sequence[bytes] = ()
+    ) -> Reply:
+        keys = (b"counters", b"committed", *(key[len(self.prefix) :] for key in more_keys))
+        call = self.index.script_call(name, self.number, keys, *arguments)
+        return (await self.index._link.submit(call)).reply
+
+
+class ShardState:
+    """The reply of the script ``state``; ``firsts``: first local id of each generation; ``sizes``:
+    number of buckets in each requested hash."""
+
+    def __init__(self, reply: Any) -> None:
+        counters, committed, pending, firsts, sizes = reply
+        self.counters = counters_of(counters)
+        self.committed: bytes = committed
+        self.pending = int(pending)
+        self.firsts = {
+            int(generation): int.from_bytes(raw[:6], "little")
+            for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
+            if generation.isdigit()
+        }
+        self.sizes: list[int] = sizes
+
+
+class ClusterIndex(ClusterShards):
     """Buckets and page records spread over hash tags; pages are entered by announcements.
 
     :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
@@ -86,6 +147,214 @@ class ClusterIndex(ClusterUpkeep):
             ]
             self._expiring = oldest, later
         return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
+
+    # Maintenance
+
+    async def states(self, hashes: Sequence[bytes] = ()) -> list[ShardState]:
+        """States of all shards, after ending expired leases."""
+        keys = (b"counters", b"committed", b"generations", *hashes)
+        calls = [self.script_call("state", shard, keys) for shard in range(self.spread.shards)]
+        return list(map(ShardState, await self._link.replies(calls)))
+
+    async def _asked_of(self, shards: Iterable[int], command: str, name: bytes) -> list[Reply]:
+        """Replies of shards to a command on the key ``name``, given without prefix."""
+        every = [Shard(self, number) for number in shards]
+        return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
+
+    def _bucket_hashes(self, generations: Iterable[int]) -> list[bytes]:
+        """Names of all bucket hashes of the generations, without a shard's prefix."""
+        return [group_hash(group, end) for group in GROUPS for end in self.ends(generations)]
+
+    async def count(self) -> int:
+        return sum([self._committed(one.committed) for one in await self.states()])
+
+    async def pages(self) -> AsyncIterator[PageRecords]:
+        # One chunk of every shard at a time.
+        async for _, parts in self._chunks_of_all():
+            found = joined(parts)
+            order = np.argsort(found.page_ids)
+            if len(order):
+                yield chosen(found, order)
+
+    async def _chunks_of_all(
+        self, free: list[NDArray[np.uint64]] | None = None
+    ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
+        """Yield each chunk number with the page records in that chunk of every shard; appends the
+        page ids of FREE rows to ``free``."""
+        found = await self.states()
+        rows, row, spread = self.layout.rows, self.layout.row, self.spread
+        starts = [min(one.firsts.values(), default=1) for one in found]
+        lasts = [one.counters[0] for one in found]
+        for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
+            own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
+            replies = await self._asked_of(own, "GET", chunk_keys([chunk])[0])
+            parts = []
+            for shard, raw in zip(own, replies, strict=True):
+                # Rows after the end of a chunk, or of a missing chunk, are FREE: their ids were
+                # not announced, but some may have records in buckets.
+                data = (raw or b"").ljust(rows * row.itemsize, b"\0")
+                some = np.frombuffer(data, row, count=rows)
+                part = pages_of((chunk * rows, some), self.layout)
+                if free is not None and (raw or chunk >= starts[shard] // rows):
+                    locals_ = np.flatnonzero(some["stamp"] == State.FREE) + chunk * rows
+                    locals_ = locals_[(locals_ > 0) & (locals_ <= lasts[shard])].astype(np.uint64)
+                    free.append(locals_ << np.uint64(spread.bits) | np.uint64(shard))
+                page_ids = part.page_ids << np.uint64(spread.bits) | np.uint64(shard)
+                parts.append(attrs.evolve(part, page_ids=page_ids))
+            yield chunk, parts
+
+    async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
+        every: set[int] = set()
+        for name in self._bucket_hashes(self.moment().live):
+            for fields in await self._asked_of(range(self.spread.shards), "HKEYS", name):
+                every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
+        ordered = sorted(every)
+        for start in range(0, len(ordered), _READ):
+            part = ordered[start : start + _READ]
+            for bucket, raw in zip(part, await self.read_all(part), strict=True):
+                if raw:
+                    yield bucket, raw
+
+    async def page_ids(self) -> range:
+        found = await self.states()
+        first = min([first for one in found for first in one.firsts.values()], default=1)
+        last = max(one.counters[0] for one in found)
+        return range(self.spread.page_id(first, 0), self.spread.page_id(last + 1, 0))
+
+    async def last_page_ids(self) -> NDArray[np.uint64]:
+        count = max(1, _LAST // self.spread.shards)
+        every = [
+            self.spread.page_id(local, shard)
+            for shard, one in enumerate(await self.states())
+            for local in range(max(1, one.counters[0] - count + 1), one.counters[0] + 1)
+        ]
+        return np.array(every, np.uint64)
+
+    async def forget(self, page_ids: Sequence[int]) -> int:
+        forgotten = 0
+        wanted = list(map(int, page_ids))
+        for part in self.spread.by_home(wanted):
+            shard = Shard(self, self.spread.home_of(wanted[part[0]]))
+            own = [self.spread.local(wanted[at]) for at in part]
+            forgotten += await forget_page_ids(shard, own)
+        return forgotten
+
+    async def _forget_span(self, since: float, until: float) -> int:
+        shards = [Shard(self, shard) for shard in range(self.spread.shards)]
+        return sum([await forget_stamps(shard, since, until) for shard in shards])
+
+    async def compact(self, progress: Progress | None = None) -> int:
+        """See :meth:`.Index.compact`; unused ids and partial announcements are settled first."""
+        report = progress or (lambda _what, _done: None)
+        free: list[NDArray[np.uint64]] = []
+        async for _ in self._chunks_of_all(free):
+            pass
+        if free:
+            await self.look(np.concatenate(free), settles=True)
+        last = max(one.counters[0] for one in await self.states())
+        living = Living(self.spread.page_id(last + 1, 0), on_way=self.spread.page_id(1, 0))
+        empty: list[tuple[int, int]] = []
+        done = 0
+        async for chunk, parts in self._chunks_of_all():
+            for part in parts:
+                gone = part.states == State.RELEASED
+                done += len(part)
+                living.add(part)
+                if self.record.text and gone.any():
+                    await self._erase(chunk, part.page_ids[gone].tolist())
+                if len(part) >= self.layout.rows - (chunk == 0) and gone.all():
+                    empty.append((self.spread.home_of(int(part.page_ids[0])), chunk))
+            report("pages", done)
+        removed = await self._compact_buckets(living, report)
+        for shard, chunk in empty:
+            await _drop_chunks(Shard(self, shard), [chunk])
+        return removed
+
+    async def _erase(self, chunk: int, page_ids: Sequence[int]) -> None:
+        """Remove the texts of pages of one chunk."""
+        keys = (b"counters", *chunk_keys([chunk]))
+        shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
+        await self._link.submit(self.script_call("erase", shard, keys, own))
+
+    async def _compact_buckets(self, living: Living, report: Progress) -> int:
+        names = self._bucket_hashes(self.moment().live)
+        found = await self.states(names)
+
+        async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
+            for number, one in enumerate(found):
+                shard = Shard(self, number)
+                for at, size in enumerate(one.sizes):
+                    if not size:
+                        continue
+                    name = shard.prefix + names[at]
+                    every = await shard.ask("HKEYS", name)
+                    fields = sorted(one for one in every if len(one) == FIELD)
+                    for table, some in groupby(fields, lambda field: field[0]):
+                        held = list(some)
+                        for start in range(0, len(held), _READ):
+                            part = held[start : start + _READ]
+                            yield compact_some(shard, living, name, table, part)
+
+        return await compact_all(calls(), report)
+
+    async def _remove_expired(self, oldest: int) -> None:
+        """Remove all generations before ``oldest``; if a node is down, a later call does it."""
+        with contextlib.suppress(IndexUnavailableError):
+            for shard, one in enumerate(await self.states()):
+                dead = sorted(generation for generation in one.firsts if generation < oldest)
+                if not dead:
+                    continue
+                living = [first for generation, first in one.firsts.items() if generation >= oldest]
+                rows = self.layout.rows
+                first, end = one.firsts[dead[0]], min(living, default=one.counters[0] + 1)
+                own = Shard(self, shard)
+                # The chunk with the first live page stays until that page expires.
+                await _drop_chunks(own, range(first // rows, end // rows))
+                await drop(own, hashes=[own.prefix + name for name in self._bucket_hashes(dead)])
+                await drop(own, generations=dead)
+
+    async def stats(self) -> IndexStats:
+        hashes = self._bucket_hashes(self.moment().live)
+        found = await self.states(hashes)
+        committed = sum([self._committed(one.committed) for one in found])
+        pending = sum(one.pending for one in found)
+        rows = sum(one.counters[1] - one.counters[4] for one in found)
+        return IndexStats(
+            committed=committed,
+            pending=pending,
+            released=max(0, rows - committed - pending),
+            buckets=sum(sum(one.sizes) for one in found),
+            bytes=await self._estimate_bytes(found, hashes),
+            corrupt=self.corrupt,
+            overflow=sum(one.counters[3] for one in found),
+            parameters=dict(self._parameters),
+        )
+
+    async def _estimate_bytes(self, found: Sequence[ShardState], hashes: Sequence[bytes]) -> int:
+        """Estimated bytes of memory, including keys; texts are extrapolated from a sample."""
+        rows = self.layout.rows
+        size = rows * self.layout.row.itemsize
+        total = 0
+        texts: list[tuple[int, bytes]] = []
+        looks: list[Coroutine[Any, Any, int]] = []
+        for shard, one in enumerate(found):
+            last = one.counters[0]
+            own = range(one.counters[4] // rows, last // rows + 1) if last else ()
+            total += max(0, len(own) - 1) * size  # the last chunk is not full; it is looked up
+            texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
+            held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
+            held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
+            looks += [_weighed(Shard(self, shard), name) for name in held]
+        step = max(1, len(texts) // _SAMPLED)
+        sampled = [_weighed(Shard(self, shard), name) for shard, name in texts[::step]]
+        try:
+            sizes = await asyncio.gather(*looks, *sampled)
+        except IndexUnavailableError:  # the user lacks the right
+            return total
+        text = sum(sizes[len(looks) :])
+        return total + sum(sizes[: len(looks)]) + round(text * len(texts) / max(1, len(sampled)))
+
+    # Loading
 
     async def _load(self, pages: Pages) -> None:
         count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
@@ -161,3 +430,17 @@ class ClusterIndex(ClusterUpkeep):
                 self._claimed.pop(claim, None)
         if not all(map(all, flags)):
             raise lapsed(self._where)
+
+
+async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
+    await drop(
+        shard,
+        rows=(shard.prefix + chunk_keys([chunk])[0] for chunk in chunks),
+        large=(shard.prefix + chunk_keys([chunk])[1] for chunk in chunks),
+    )
+
+
+async def _weighed(shard: Shard, name: bytes) -> int:
+    """Bytes of memory of a key, 0 if it does not exist."""
+    size = await shard.ask("MEMORY", "USAGE", shard.prefix + name, "SAMPLES", _SAMPLES)
+    return int(size or 0)

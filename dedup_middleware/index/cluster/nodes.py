@@ -68,7 +68,7 @@ class _Keys:
 
     async def get_keys(self, *words: Any) -> Sequence[Any]:
         """The key of a command with one key; the index sends no others, except scripts."""
-        return words[1:2]
+        return words[2:3] if words[0] == "MEMORY" else words[1:2]
 
 
 @attrs.define(eq=False)

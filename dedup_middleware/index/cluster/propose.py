@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.index.base import Seen
 from dedup_middleware.index.cluster.shards import Announced, ClusterShards
 from dedup_middleware.index.cluster.spread import FIRST, FIRST_TABLES, REST
 from dedup_middleware.index.cluster.visits import Visit
@@ -39,7 +38,15 @@ from dedup_middleware.model.buckets import (
     most_met,
     united,
 )
-from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Known, Proposed
+from dedup_middleware.model.claims import (
+    NO_CANDIDATES,
+    Candidates,
+    Claim,
+    Claimed,
+    Known,
+    Proposed,
+    Seen,
+)
 from dedup_middleware.model.records import CONTENT, NO_PAGES, State, chosen, joined
 
 MOST = 64  # maximum candidates whose records are returned

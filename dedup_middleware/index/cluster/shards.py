@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import MOST_SHARDS
-from dedup_middleware.index.base import Seen, Wanted
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.cluster.spread import (
@@ -33,7 +32,7 @@ from dedup_middleware.index.redis.link import Call, Session
 from dedup_middleware.index.redis.scripts import RowLayout, script
 from dedup_middleware.index.redis.server_index import OWN_SCHEMA, Opened, ServerIndex, milliseconds
 from dedup_middleware.model.buckets import cut_address, width_of
-from dedup_middleware.model.claims import Claim, Entry
+from dedup_middleware.model.claims import Claim, Entry, Seen, Wanted
 from dedup_middleware.model.records import PAGE_ID_MASK, State, joined_records
 
 logger = logging.getLogger(__name__)
@@ -312,9 +311,8 @@ class ClusterShards(ServerIndex):
             shard, group = shards[part[0]], groups[part[0]]
             fields = [field_of(buckets[at]) for at in part]
             for i, end in enumerate(ends):
-                name = group_hash(group, end)
-                key = self.spread.prefix(shard) + name
-                calls.append(self.script_call("command", shard, (name,), b"HMGET", key, *fields))
+                key = self.spread.prefix(shard) + group_hash(group, end)
+                calls.append(Call(("HMGET", key, *fields)))
                 parts.append((part, i))
         for (part, i), reply in zip(parts, await self._link.replies(calls), strict=True):
             for at, raw in zip(part, reply, strict=True):

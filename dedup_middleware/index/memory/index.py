@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import Index, IndexStats, Progress, Seen, Wanted
+from dedup_middleware.index.base import Index, Progress
 from dedup_middleware.index.memory.texts import Texts
 from dedup_middleware.index.pages import Living, Pages, compacted, records_of
 from dedup_middleware.index.parameters import (
@@ -37,8 +37,11 @@ from dedup_middleware.model.claims import (
     Claim,
     Claimed,
     Entry,
+    IndexStats,
     Known,
     Proposed,
+    Seen,
+    Wanted,
 )
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 

@@ -80,7 +80,7 @@ class Server(Protocol):
     def layout(self) -> RowLayout:
         """Layout of the rows of pages."""
 
-    def ask(self, *command: bytes | int) -> Coroutine[Any, Any, Reply]:
+    def ask(self, *command: bytes | str | int) -> Coroutine[Any, Any, Reply]:
         """Send one command."""
 
     def run(
@@ -91,7 +91,7 @@ class Server(Protocol):
 
 async def counters(server: Server) -> tuple[int, ...]:
     """Page ids issued, bytes of text, buckets, records left out of full buckets, pages removed."""
-    return counters_of(await server.ask(b"GET", server.prefix + b"counters") or b"")
+    return counters_of(await server.ask("GET", server.prefix + b"counters") or b"")
 
 
 def counters_of(raw: bytes) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ async def first_numbers(server: Server) -> dict[int, tuple[int, int]]:
     """First page id and first text offset of each generation that has pages."""
     return {
         int(generation): (int.from_bytes(raw[:6], "little"), int.from_bytes(raw[6:], "little"))
-        for generation, raw in pairs(await server.ask(b"HGETALL", server.prefix + b"generations"))
+        for generation, raw in pairs(await server.ask("HGETALL", server.prefix + b"generations"))
         if generation.isdigit()
     }
 
@@ -123,7 +123,7 @@ async def scan(server: Server) -> AsyncIterator[list[bytes]]:
     cursor: bytes | int = 0
     while True:
         cursor, names = await server.ask(
-            b"SCAN", cursor, b"MATCH", glob(server.prefix), b"COUNT", _SCAN
+            "SCAN", cursor, "MATCH", glob(server.prefix), "COUNT", _SCAN
         )
         yield names
         if int(cursor) == 0:
@@ -240,15 +240,15 @@ async def estimate_bytes(server: Server, pages: int, text: int) -> int:
 async def _bucket_bytes(server: Server, name: bytes) -> int:
     """Estimated bytes of a hash's buckets, including large ones with their own key."""
     own, (_, pairs) = await asyncio.gather(
-        server.ask(b"MEMORY", b"USAGE", name, b"SAMPLES", _SAMPLE),
-        server.ask(b"HSCAN", name, 0, b"COUNT", _SAMPLE),
+        server.ask("MEMORY", "USAGE", name, "SAMPLES", _SAMPLE),
+        server.ask("HSCAN", name, 0, "COUNT", _SAMPLE),
     )
     fields = list(zip(pairs[::2], pairs[1::2], strict=True))
     large = [name + field for field, value in fields if not value]
     if not large:
         return int(own or 0)
     count, *sizes = await asyncio.gather(
-        server.ask(b"HLEN", name), *(server.ask(b"MEMORY", b"USAGE", key) for key in large)
+        server.ask("HLEN", name), *(server.ask("MEMORY", "USAGE", key) for key in large)
     )
     total = sum(int(size or 0) for size in sizes)
     return int(own or 0) + round(total * int(count) / len(fields))

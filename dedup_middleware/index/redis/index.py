@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
+from dedup_middleware.index.base import Progress
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.pages import LEASE, Pace, Pages, Records, Steps, lapsed, load
 from dedup_middleware.index.parameters import EMPTIED, Parameters, replaced
@@ -43,7 +43,15 @@ from dedup_middleware.index.redis.scripts import (
 from dedup_middleware.index.redis.server_index import Opened, ServerIndex, milliseconds
 from dedup_middleware.index.redis.servers import Reply
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
+from dedup_middleware.model.claims import (
+    Candidates,
+    Claim,
+    Claimed,
+    IndexStats,
+    Proposed,
+    Seen,
+    Wanted,
+)
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State, joined_records
 
 logger = logging.getLogger(__name__)
@@ -123,7 +131,7 @@ class RedisIndex(ServerIndex):
         call = self._script(name, names, *arguments, more_keys=more_keys, session=session)
         return (await self._link.submit(call)).reply
 
-    async def ask(self, *command: bytes | int) -> Reply:
+    async def ask(self, *command: bytes | str | int) -> Reply:
         return (await self._link.submit(Call(command))).reply
 
     def _script(
@@ -245,7 +253,7 @@ class RedisIndex(ServerIndex):
         return [bool(flag) for flag in result.reply]
 
     async def count(self) -> int:
-        return self._committed(await self.ask(b"GET", self._key("committed")) or b"0")
+        return self._committed(await self.ask("GET", self._key("committed")) or b"0")
 
     async def pages(self) -> AsyncIterator[PageRecords]:
         async for found in upkeep.rows(self):
@@ -318,8 +326,6 @@ class RedisSteps(Steps):
         return np.concatenate(page_ids)
 
     async def add(self, records: Records) -> None:
-        if not records.buckets:
-            return
         (end,) = self._index.ends([self._generation])
         hashes = [expiry.hash_of(self._index.prefix, records.buckets[0] >> 16, end)]
         sizes = np.diff(records.cuts)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
-from dedup_middleware.index.base import Index, Seen
+from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher, forget_outcome
 from dedup_middleware.index.parameters import (
     HASH_KEY,
@@ -33,7 +33,7 @@ from dedup_middleware.index.parameters import (
 from dedup_middleware.index.redis.expiry import end_of
 from dedup_middleware.index.redis.link import Call, Link, Session
 from dedup_middleware.index.redis.scripts import EPOCH, RowLayout, read_rows, script, text_or_none
-from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
+from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed, Seen
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, split_stamps
 
 logger = logging.getLogger(__name__)

@@ -87,7 +87,7 @@ async def rows(server: Server) -> AsyncIterator[Rows]:
     async def calls() -> AsyncIterator[Coroutine[Any, Any, list[bytes | None]]]:
         for start in range(0, last // size + 1, _CHUNKS):
             part = range(start, min(start + _CHUNKS, last // size + 1))
-            yield server.ask(b"MGET", *expiry.chunk_names(server, b"s", part))
+            yield server.ask("MGET", *expiry.chunk_names(server, b"s", part))
 
     chunk = -1
     async for reply in in_order(calls(), _AHEAD):
@@ -184,21 +184,21 @@ async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Se
 
 async def fields_of(server: Server, name: bytes) -> Sequence[int]:
     """The prefixes of the buckets that may exist in a hash, ascending."""
-    if int(await server.ask(b"HLEN", name)) > _FEW:
+    if int(await server.ask("HLEN", name)) > _FEW:
         return range(_PREFIXES)
-    names = await server.ask(b"HKEYS", name)
+    names = await server.ask("HKEYS", name)
     return sorted(int.from_bytes(one, "big") for one in names if len(one) == 2)
 
 
 async def held_in(server: Server, name: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
     """Values of fields of a bucket hash; a large bucket (empty field) is read from its own key."""
-    values: list[bytes | None] = list(await server.ask(b"HMGET", name, *fields))
+    values: list[bytes | None] = list(await server.ask("HMGET", name, *fields))
     large = [i for i, value in enumerate(values) if value == b""]
     if large:
-        found = await server.ask(b"MGET", *[name + fields[i] for i in large])
+        found = await server.ask("MGET", *[name + fields[i] for i in large])
         for i, value in zip(large, found, strict=True):
             # A large bucket compacted since the first read is a field again.
-            values[i] = value or await server.ask(b"HGET", name, fields[i])
+            values[i] = value or await server.ask("HGET", name, fields[i])
     return values
 
 
@@ -215,13 +215,13 @@ async def _read_buckets(server: Server, buckets: Sequence[int], hashes: Sequence
 async def settled(server: Server, last: int) -> int:
     """``last``, or the page id before the first one of any load in progress if that is lower;
     removes entries of loads whose lease has expired."""
-    seconds, microseconds = await server.ask(b"TIME")
+    seconds, microseconds = await server.ask("TIME")
     now = int(seconds) * 1000 + int(microseconds) // 1000
-    for token, raw in pairs(await server.ask(b"HGETALL", server.prefix + LOADS)):
+    for token, raw in pairs(await server.ask("HGETALL", server.prefix + LOADS)):
         if int.from_bytes(raw[5:11], "little") > now:
             last = min(last, int.from_bytes(raw[:5], "little") - 1)
         else:
-            await server.ask(b"HDEL", server.prefix + LOADS, token)
+            await server.ask("HDEL", server.prefix + LOADS, token)
     return last
 
 

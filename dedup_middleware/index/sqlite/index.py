@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.base import IndexStats, Progress, Seen, Wanted
+from dedup_middleware.index.base import Progress
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import (
     LEASE,
@@ -31,7 +31,15 @@ from dedup_middleware.index.sqlite import tables
 from dedup_middleware.index.sqlite.file import SQLiteFile, Step
 from dedup_middleware.index.sqlite.propose import propose
 from dedup_middleware.model.buckets import BucketKey
-from dedup_middleware.model.claims import Candidates, Claim, Claimed, Proposed
+from dedup_middleware.model.claims import (
+    Candidates,
+    Claim,
+    Claimed,
+    IndexStats,
+    Proposed,
+    Seen,
+    Wanted,
+)
 from dedup_middleware.model.records import PAGE_ID_MASK, PageRecords, State
 
 
