@@ -11,7 +11,7 @@ from parsel import Selector
 from crawler.discovery import Link, feeds, is_front, links, names_an_article, names_an_index
 from crawler.metadata import Metadata, find_date, read_metadata, stated_title
 from dedup_middleware.text.decode import decode
-from dedup_middleware.text.extract import clean, extract, survey
+from dedup_middleware.text.extract import clean, extract, is_ordinary
 
 # An unmarked page counts as an article if it has this many letters in lines of at least this
 # length; headlines in lists are shorter. A Chinese character counts twice.
@@ -22,6 +22,8 @@ _SENTENCE_ENDS = "。！？；"
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 # More <article> elements than this are teasers.
 MAX_TEASERS = 3
+# With more tags no tree is built.
+_MAX_TAGS = 200_000
 
 _NO_TEXT = frozenset({"script", "style", "noscript", "template", "title"})
 
@@ -50,9 +52,8 @@ def read_page(
     Takes 10 to 40 ms: call it in a thread.
     """
     html = clean(decode(body, charset).text)
-    shape = survey(html)
     # Crafted pages can make a parser quadratic: neither links nor metadata are read from them.
-    tree = Selector(text=html if shape.has_tree else "", type="html").root
+    tree = Selector(text=html if is_ordinary(html, _MAX_TAGS) else "", type="html").root
     metadata = read_metadata(tree, url)
     title = text = ""
     is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
@@ -61,7 +62,7 @@ def read_page(
         page = extract(html, url=url)
         title, text = page.title, page.text
         is_article = is_article or prose(text) >= PROSE
-    if is_article and metadata.published is None and shape.is_ordinary:
+    if is_article and metadata.published is None and is_ordinary(html):
         metadata = attrs.evolve(metadata, published=find_date(html, url))
     return ReadPage(
         html=html,

@@ -18,7 +18,6 @@ the filter; the page has years.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from dedup_middleware.base.kerneltypes import R8, R64, RI64, U8
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.exchanged import (
     TRIPLE,
+    Compared,
     count_denied,
     count_exchanged,
     count_of_other_word,
@@ -43,24 +43,24 @@ from dedup_middleware.signature.held import (
     VALUE,
     filter_bytes,
     holds_twice,
-    holds_value,
     is_sampled,
+    joined,
     mark_common,
     mark_sure,
 )
 from dedup_middleware.signature.ribbon import (
     BITS_EACH,
     MISTAKEN,
-    PADDING,
     SLACK,
     TURNS,
+    Filter,
     count_bytes,
     enter,
     equation,
     is_filter,
     solve,
 )
-from dedup_middleware.signature.titles import count_new_subject
+from dedup_middleware.signature.titles import Values, count_new_subject
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.stamps import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
@@ -152,11 +152,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     common shingle cancels half a word. Without evidence, or with evidence of an impossible size,
     everything is new.
     """
-    ends = list(accumulate(map(len, evidence), initial=0))
     found: NDArray[np.int64] = _examine(
         wording.order, wording.words, wording.values, wording.positions, wording.sorts,
-        wording.title, wording.word_hashes, wording.begins, wording.seeds,
-        np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
+        wording.title, wording.word_hashes, wording.begins, wording.seeds, *joined(evidence),
     )  # fmt: skip
     return found
 
@@ -197,27 +195,24 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
 
 
 @subkernel
-def _knows_words(values: Any, sorts: Any, data: Any, start: Any, size: Any) -> Any:
+def _knows_words(values: Any, other: Any) -> Any:
     """Whether the other page's words were entered: most words of this short page are held."""
     words, held = 0, 0
-    for i in range(values.size):
-        if sorts[i] >= NAME:
+    for i in range(values.hashes.size):
+        if values.sorts[i] >= NAME:
             words += 1
-            held += np.int64(holds_value(data, start, size, values[i]))
+            held += np.int64(holds_twice(other, values.hashes[i], VALUE))
     return 2 * held > words
 
 
 @subkernel
-def _unmark_unsaid(
-    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, width: Any,
-    common: Any,
-) -> Any:  # fmt: skip
+def _unmark_unsaid(values: Any, other: Any, width: Any, common: Any) -> Any:
     """Unmark common shingles with a word that the other page lacks; return how many were marked."""
     mistakes = 0
-    for i in range(values.size):
-        if sorts[i] < NAME or holds_value(data, start, size, values[i]):
+    for i in range(values.hashes.size):
+        if values.sorts[i] < NAME or holds_twice(other, values.hashes[i], VALUE):
             continue
-        last = np.int64(positions[i])
+        last = np.int64(values.positions[i])
         for shingle in range(max(0, last - width + 1), min(last + 1, common.size)):
             mistakes += np.int64(common[shingle])
             common[shingle] = np.uint8(0)
@@ -238,11 +233,11 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 
 @subkernel
-def _is_of_date_line(values: Any, sorts: Any, value: Any) -> Any:
+def _is_of_date_line(values: Any, value: Any) -> Any:
     """Whether the date line has this numeral too: the text may repeat the day of the report."""
     said = False
-    for i in range(values.size):
-        said |= sorts[i] == DATED and values[i] == value
+    for i in range(values.hashes.size):
+        said |= values.sorts[i] == DATED and values.hashes[i] == value
     return said
 
 
@@ -259,14 +254,14 @@ def _places_of_date(positions: Any, sorts: Any, i: Any) -> Any:
 
 @subkernel
 def _count_values(
-    values: Any, positions: Any, sorts: Any, data: Any, start: Any, size: Any, head: Any,
-    is_new: Any, lead: Any, tail: Any, common: Any, word_hashes: Any, seeds: Any, found: Any,
-) -> None:  # fmt: skip
+    values: Any, page: Any, head: Any, is_new: Any, lead: Any, tail: Any, found: Any
+) -> None:
     """Count numerals and names that the filter lacks, and new numerals that replace something."""
-    for i in range(values.size):
+    positions, sorts = values.positions, values.sorts
+    for i in range(sorts.size):
         if sorts[i] < NAME and is_new[positions[i]]:
             is_new[positions[i]] |= _NUMERAL
-    for i in range(values.size):
+    for i in range(sorts.size):
         word = np.int64(positions[i])
         inside = lead <= word < tail
         # A year counts only if the other page has years, so that it may replace one of them.
@@ -278,17 +273,17 @@ def _count_values(
         if sorts[i] == WORD or (sorts[i] == NAME and not is_new[word]):
             continue
         put_in, of_date = False, i > 0 and sorts[i - 1] < NAME and positions[i - 1] == word - 1
-        if (sorts[i] == BRACKETED or (sorts[i] == YEAR and of_date)) and seeds.size:
+        if (sorts[i] == BRACKETED or (sorts[i] == YEAR and of_date)) and page.seeds.size:
             first, last = word, word
             if sorts[i] == BRACKETED:
                 first, last = _places_of_date(positions, sorts, i)
-            put_in = is_put_in(common, word_hashes, seeds, data, start, size, first, last)
+            put_in = is_put_in(page, first, last)
         column = PUT_IN if put_in else NEW_VALUES
-        found[column] += np.int64(holds_value(data, start, size, values[i]) == 0)
+        found[column] += np.int64(holds_twice(page.other, values.hashes[i], VALUE) == 0)
         if sorts[i] == NAME or put_in:
             continue
         if inside and _is_replaced(is_new, word):
-            found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, sorts, values[i]))
+            found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, values.hashes[i]))
 
 
 @allocating_subkernel
@@ -397,10 +392,10 @@ def _count_new(
 
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R8, RI64))
 def _examine(
-    order: Any, words: Any, values: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
+    order: Any, words: Any, hashes: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
     begins: Any, seeds: Any, data: Any, ends: Any,
 ) -> Any:  # fmt: skip
-    count = ends.size - 1
+    count, values = ends.size - 1, Values(hashes, positions, sorts)
     found = np.zeros((count, COLUMNS), np.int64)
     shingles = np.int64(order.size)
     common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
@@ -415,55 +410,37 @@ def _examine(
     width = words - shingles + 1
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
-        start = np.uint64(ends[row]) + _ONE
         size = filter_bytes(data, ends[row], ends[row + 1])
+        other = Filter(data, np.uint64(ends[row]) + _ONE, size)
         if not is_filter(size):
             found[row, NEW], found[row, LONGEST] = 2 * words, 2 * words
-            found[row, NEW_VALUES], found[row, NEW_TITLE] = values.size, -1
+            found[row, NEW_VALUES], found[row, NEW_TITLE] = hashes.size, -1
             continue
-        head = data[start - _ONE]
+        head = data[ends[row]]
         level = np.int64(head & LEVEL)
-        found[row, COMMON] = mark_common(order, data, start, size, level, common)
-        is_known = _knows_words(values, sorts, data, start, size)
+        found[row, COMMON] = mark_common(order, other, level, common)
+        is_known = _knows_words(values, other)
         if is_known:
-            found[row, COMMON] -= _unmark_unsaid(
-                values, positions, sorts, data, start, size, width, common
-            )
+            found[row, COMMON] -= _unmark_unsaid(values, other, width, common)
         found[row, FALSE_POSITIVES] = _MISTAKEN
+        in_order = width == TRIPLE and level == 0
+        page = Compared(common, word_hashes, begins, seeds if in_order else seeds[:0], other)
         # Not worth the time if the pages share little.
-        if (
-            begins.size == words
-            and width == TRIPLE
-            and level == 0
-            and (2 * found[row, COMMON] > shingles)
-        ):
-            found[row, EXCHANGED] = count_exchanged(
-                common, word_hashes, begins, seeds, data, start, size
-            )
+        if in_order and begins.size == words and 2 * found[row, COMMON] > shingles:
+            found[row, EXCHANGED] = count_exchanged(page)
             if not repeats:
-                found[row, EXCHANGED] += count_swapped(
-                    common, word_hashes, begins, seeds, data, start, size
-                ) + count_denied(common, word_hashes, begins, seeds, data, start, size)
-                found[row, OTHER_WORD] = count_of_other_word(
-                    common, word_hashes, begins, seeds, data, start, size
-                )
-                found[row, RENAMED] = count_renamed(
-                    common, firsts, word_hashes, begins, seeds, data, start, size
-                )
+                found[row, EXCHANGED] += count_swapped(page) + count_denied(page)
+                found[row, OTHER_WORD] = count_of_other_word(page)
+                found[row, RENAMED] = count_renamed(page, firsts)
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
-        _count_values(
-            values, positions, sorts, data, start, size, head, is_new, lead, tail, common,
-            word_hashes, seeds if width == TRIPLE and level == 0 else seeds[:0], found[row],
-        )  # fmt: skip
+        _count_values(values, page, head, is_new, lead, tail, found[row])
         if title.size:
-            found[row, NEW_SUBJECT] = count_new_subject(
-                values, positions, title, data, start, size, common, width, is_known
-            )
+            found[row, NEW_SUBJECT] = count_new_subject(values, page, title, width, is_known)
         found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
-                held = holds_twice(data, start, size, title[i], TITLE)
+                held = holds_twice(other, title[i], TITLE)
                 found[row, NEW_TITLE] += np.int64(held == 0)
     return found

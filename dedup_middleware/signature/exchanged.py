@@ -16,7 +16,7 @@ new, it may be what was corrected (imposed, proposed).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -35,19 +35,35 @@ _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the
 _NEGATIONS, _ASKED = 2, 3
 
 
+class Compared(NamedTuple):
+    """A page as it is compared with another one: ``common`` marks the shingles that the `Filter` of
+    the other page holds, and the rest is from :class:`.Wording`."""
+
+    common: Any
+    words: Any
+    begins: Any
+    seeds: Any
+    other: Any
+
+
 @subkernel
-def _continues(
-    word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, a: Any, b: Any
-) -> Any:
+def _holds_between(page: Any, before: Any, behind: Any, said: Any) -> Any:
+    """Whether the other page has `said` between the words up to `before` and from `behind` on."""
+    base, start = page.seeds[0], page.seeds[1]
+    two, one = page.words[before - 1], page.words[before]
+    for i in range(said.size + 2):
+        then = said[i] if i < said.size else page.words[behind + i - said.size]
+        if not holds(page.other, mix((two * base + one) * base + then ^ start)):
+            return False
+        two, one = one, then
+    return True
+
+
+@subkernel
+def _continues(page: Any, a: Any, b: Any) -> Any:
     """Whether the other page has the words behind `b` after those up to `a`, by two shingles."""
-    base = seeds[0]
-    two, one = word_hashes[a - 1], word_hashes[a]
-    then, last = word_hashes[b + 1], word_hashes[b + 2]
-    return (
-        then != word_hashes[a + 1]
-        and holds(data, start, size, mix((two * base + one) * base + then ^ seeds[1]))
-        and holds(data, start, size, mix((one * base + then) * base + last ^ seeds[1]))
-    )
+    differs = page.words[b + 1] != page.words[a + 1]
+    return differs and _holds_between(page, a, b + 1, page.words[:0])
 
 
 @subkernel
@@ -71,37 +87,34 @@ def _says(word_hashes: Any, one: Any, then: Any) -> Any:
 
 
 @subkernel
-def is_put_in(
-    common: Any, word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, first: Any,
-    last: Any,
-) -> Any:  # fmt: skip
+def is_put_in(page: Any, first: Any, last: Any) -> Any:
     """Whether the words from `first` to `last`, or up to three new words around them, were
     inserted: the other page has the words before and behind them side by side. If this page has
     those side by side elsewhere, too, nothing was inserted: the other page may say that, and
     something else here (`Flower show` above `Flower show 2031`)."""
     before, behind = first - 1, last
-    inside = before > 0 and behind < word_hashes.size - TRIPLE + 1
-    found = inside and _continues(word_hashes, seeds, data, start, size, before, behind)
-    for word in range(max(0, last - TRIPLE + 1), min(first + 1, common.size)):
-        end = -1 if found else _end_of_new(common, word, TRIPLE)
+    inside = before > 0 and behind < page.words.size - TRIPLE + 1
+    found = inside and _continues(page, before, behind)
+    for word in range(max(0, last - TRIPLE + 1), min(first + 1, page.common.size)):
+        end = -1 if found else _end_of_new(page.common, word, TRIPLE)
         if end >= last:
             before, behind = word - 1, end
-            found = _continues(word_hashes, seeds, data, start, size, before, behind)
-    return found and not _says(word_hashes, word_hashes[before], word_hashes[behind + 1])
+            found = _continues(page, before, behind)
+    return found and not _says(page.words, page.words[before], page.words[behind + 1])
 
 
 @subkernel
-def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any:
+def _find_joints(page: Any, joints: Any) -> Any:
     """Write the index of the last word before each joint to `joints`; return their number, 0 if
     there are more than `_JOINTS`."""
     found = 0
-    for word in range(1, word_hashes.size - TRIPLE):
-        if common[word] or not common[word + 1]:
+    for word in range(1, page.words.size - TRIPLE):
+        if page.common[word] or not page.common[word + 1]:
             continue
-        is_inside, is_news = True, word_hashes[word - 1] != np.uint64(NO_NEWS)
+        is_inside, is_news = True, page.words[word - 1] != np.uint64(NO_NEWS)
         for i in range(word, word + TRIPLE):
-            is_inside &= begins[i] & BEGINS == 0
-            is_news &= word_hashes[i] != np.uint64(NO_NEWS)
+            is_inside &= page.begins[i] & BEGINS == 0
+            is_news &= page.words[i] != np.uint64(NO_NEWS)
         if is_inside and is_news:
             if found == _JOINTS:
                 return 0
@@ -111,19 +124,17 @@ def _find_joints(common: Any, word_hashes: Any, begins: Any, joints: Any) -> Any
 
 
 @allocating_subkernel
-def count_exchanged(
-    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
-) -> Any:
+def count_exchanged(page: Any) -> Any:
     """Count passages that have changed places: joints on a circle, on which the other page has the
     passage behind each joint after the words before another."""
     joints = np.empty(_JOINTS, np.int32)
-    count = _find_joints(common, word_hashes, begins, joints)
+    count = _find_joints(page, joints)
     if count <= 1:
         return 0
     follows = np.zeros((count, count), np.uint8)
     for i in range(count):
         for k in range(count):
-            if i != k and _continues(word_hashes, seeds, data, start, size, joints[i], joints[k]):
+            if i != k and _continues(page, joints[i], joints[k]):
                 follows[i, k] = np.uint8(1)
     left, before = np.ones(count, np.uint8), count + 1
     exchanged = count
@@ -140,20 +151,18 @@ def count_exchanged(
 
 
 @allocating_subkernel
-def count_renamed(
-    common: Any, firsts: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any,
-    size: Any,
-) -> Any:  # fmt: skip
+def count_renamed(page: Any, firsts: Any) -> Any:
     """How often a page says a name, alone or with one more word, in place of something else, less
     how often it says that name where the other page does; the maximum over all names, which are
     words that it never writes without a capital letter."""
-    times, alone = np.zeros(word_hashes.size, np.int64), np.zeros(word_hashes.size, np.uint8)
+    common, begins = page.common, page.begins
+    times, alone = np.zeros(page.words.size, np.int64), np.zeros(page.words.size, np.uint8)
     for word in range(TRIPLE, common.size):
         name = firsts[word]
         if name >= 0:
             times[name] -= common[word - 2] + common[word - 1] + common[word] > 1
         last = _end_of_new(common, word, 2)
-        if last < 0 or _continues(word_hashes, seeds, data, start, size, word - 1, last):
+        if last < 0 or _continues(page, word - 1, last):
             continue
         neighbours = (begins[word - 1] | begins[last + 1]) & CAPITAL
         for i in range(word, last + 1):
@@ -170,36 +179,19 @@ def count_renamed(
     return most
 
 
-@subkernel
-def _holds_between(
-    word_hashes: Any, seeds: Any, data: Any, start: Any, size: Any, before: Any, behind: Any,
-    said: Any,
-) -> Any:  # fmt: skip
-    """Whether the other page has `said` between the words up to `before` and from `behind` on."""
-    two, one = word_hashes[before - 1], word_hashes[before]
-    for i in range(said.size + 2):
-        then = said[i] if i < said.size else word_hashes[behind + i - said.size]
-        if not holds(data, start, size, mix((two * seeds[0] + one) * seeds[0] + then ^ seeds[1])):
-            return False
-        two, one = one, then
-    return True
-
-
 @allocating_subkernel
-def count_swapped(
-    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
-) -> Any:
+def count_swapped(page: Any) -> Any:
     """Count names and numerals, up to three words long, that have changed places in the other
     page: with other words between them in one clause (A beat B), or anywhere."""
     places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
-    for word in range(TRIPLE, common.size):
-        end = _end_of_new(common, word, _MOST_TURNED) + 1
+    for word in range(TRIPLE, page.common.size):
+        end = _end_of_new(page.common, word, _MOST_TURNED) + 1
         if end == 0:
             continue
-        words, inside = word_hashes[word:end], True
+        words, inside = page.words[word:end], True
         said = np.empty(words.size, np.uint64)
         for i in range(word + 1, end):
-            inside &= begins[i] & BEGINS == 0
+            inside &= page.begins[i] & BEGINS == 0
         for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
             for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
                 place = 0
@@ -207,29 +199,24 @@ def count_swapped(
                     for i in range(first, behind):
                         said[place] = words[i]
                         place += 1
-                found += inside and _holds_between(
-                    word_hashes, seeds, data, start, size, word - 1, end, said
-                )
+                found += inside and _holds_between(page, word - 1, end, said)
         if words.size > _MOST_SWAPPED or count == _JOINTS:
             continue
         for i in range(count):
             first, last = places[i]
-            found += _holds_between(
-                word_hashes, seeds, data, start, size, word - 1, end, word_hashes[first:last]
-            ) and _holds_between(word_hashes, seeds, data, start, size, first - 1, last, words)
+            swapped = _holds_between(page, word - 1, end, page.words[first:last])
+            found += swapped and _holds_between(page, first - 1, last, words)
         places[count, 0], places[count, 1] = word, end
         count += 1
     return found
 
 
 @subkernel
-def count_denied(
-    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
-) -> Any:
+def count_denied(page: Any) -> Any:
     """Count places where one page has a negation and the other nothing. A negation in place of
     another word does not count (would not say, declined to say), nor one at the beginning of a
     clause, where other words may have been left out."""
-    found = 0
+    common, begins, seeds, found = page.common, page.begins, page.seeds, 0
     for word in range(TRIPLE, common.size):
         if not common[word - TRIPLE] or common[word - TRIPLE + 1] or common[word - 1]:
             continue
@@ -237,24 +224,20 @@ def count_denied(
         if common[word]:
             asked = _ASKED if begins[word] & BEGINS == 0 else 0
             for i in range(_NEGATIONS, min(seeds.size, _NEGATIONS + asked)):
-                denies |= _holds_between(
-                    word_hashes, seeds, data, start, size, last, word, seeds[i : i + 1]
-                )
+                denies |= _holds_between(page, last, word, seeds[i : i + 1])
         else:
             last = _end_of_new(common, word, 2)
             for i in range(word, last + 1):
                 for k in range(_NEGATIONS, seeds.size):
-                    denies |= word_hashes[i] == seeds[k]
+                    denies |= page.words[i] == seeds[k]
             denies &= (begins[word] & begins[last + 1]) & BEGINS == 0  # no clause of its own
-            denies &= _continues(word_hashes, seeds, data, start, size, word - 1, last)
+            denies &= _continues(page, word - 1, last)
         found += denies
     return found
 
 
 @subkernel
-def count_of_other_word(
-    common: Any, word_hashes: Any, begins: Any, seeds: Any, data: Any, start: Any, size: Any
-) -> Any:
+def count_of_other_word(page: Any) -> Any:
     """Number of shingles that the other page lacks, if all of them contain one word that replaces
     another; else 0. It is -1 if editors put that word in place of others, or if it is a name (which
     may be a slip or a title), and 0 where names can't be told by their capitals.
@@ -264,6 +247,7 @@ def count_of_other_word(
     in the other page was inserted. Otherwise the numbers of shingles tell: inserted or deleted
     words change them, a replaced word does not.
     """
+    common, words, begins = page.common, page.words, page.begins
     begin, end = 0, common.size
     while begin < end and not common[begin]:
         begin += 1
@@ -275,14 +259,14 @@ def count_of_other_word(
     if first == end or max(begin, common.size - end) >= TRIPLE:
         return 0
     found, last = 0, first + TRIPLE - 1
-    if _continues(word_hashes, seeds, data, start, size, last - 1, last):
+    if _continues(page, last - 1, last):
         return 0
     for word in range(first, last + 1):
-        said, others, inside = word_hashes[word], 0, 0
+        said, others, inside = words[word], 0, 0
         for i in range(common.size):
             if not common[i]:
-                has = word_hashes[i] == said or word_hashes[i + 1] == said
-                others += not (has or word_hashes[i + 2] == said)
+                has = words[i] == said or words[i + 1] == said
+                others += not (has or words[i + 2] == said)
                 inside += begin < i < end
         if others == 0 and inside > 1:
             found = -1 if found < 0 or begins[word] & (CAPITAL | RESTYLED) else inside

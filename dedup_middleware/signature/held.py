@@ -6,12 +6,15 @@ The evidence has false positives, and of a long page only a sample of the shingl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
-from dedup_middleware.signature.ribbon import holds
+from dedup_middleware.signature.ribbon import PADDING, holds
 from dedup_middleware.text.hashing import mix
 
 _SAMPLED: Final = 4  # fewer sampled shingles of a page do not represent all of them
@@ -36,16 +39,9 @@ def filter_bytes(data: Any, first: Any, end: Any) -> Any:
 
 
 @subkernel
-def holds_twice(data: Any, start: Any, size: Any, value: Any, places: Any) -> Any:
+def holds_twice(other: Any, value: Any, places: Any) -> Any:
     """Whether both entries of a value, which was hashed with each of `places`, are held."""
-    held = holds(data, start, size, mix(value ^ places[0]))
-    return held & holds(data, start, size, mix(value ^ places[1]))
-
-
-@subkernel
-def holds_value(data: Any, start: Any, size: Any, value: Any) -> Any:
-    """Whether a numeral or word, given by its hash, is held."""
-    return holds_twice(data, start, size, value, VALUE)
+    return holds(other, mix(value ^ places[0])) & holds(other, mix(value ^ places[1]))
 
 
 @subkernel
@@ -55,7 +51,7 @@ def is_sampled(value: Any, level: Any) -> Any:
 
 
 @subkernel
-def mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common: Any) -> Any:
+def mark_common(order: Any, other: Any, level: Any, common: Any) -> Any:
     """Mark in `common` the shingles that the other page holds; return their number.
 
     A shingle outside the sample gets the mark of the sampled one before it, or else of the first
@@ -71,7 +67,7 @@ def mark_common(order: Any, data: Any, start: Any, size: Any, level: Any, common
             return 0
     for i in range(np.uint64(order.size)):
         if level == 0 or is_sampled(order[i], level):
-            held = holds(data, start, size, order[i])
+            held = holds(other, order[i])
             if not begun:
                 begun = True
                 for k in range(i):
@@ -98,3 +94,19 @@ def mark_sure(common: Any, width: Any, sure: Any) -> None:
         if i + far < size:
             others |= common[i + far]
         sure[i] = common[i] & others
+
+
+@subkernel
+def shingles_around(common: Any, word: Any, width: Any) -> Any:
+    """How many shingles with the word at this place are common, and how many there are."""
+    first, end = max(0, word - width + 1), min(word + 1, common.size)
+    held = 0
+    for shingle in range(first, end):
+        held += np.int64(common[shingle])
+    return held, end - first
+
+
+def joined(evidence: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The evidence of n pages as kernels read it: all bytes, and int64[n + 1], where each ends."""
+    ends = list(accumulate(map(len, evidence), initial=0))
+    return np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64)

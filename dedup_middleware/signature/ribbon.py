@@ -13,7 +13,7 @@ pattern, so that a filter of zero bytes holds no more hashes than a random one.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,14 @@ _PATTERNS: Final = (
 _LOW, _ONE, _EIGHT, _HALF = np.uint64(0xFFFFFFFF), np.uint64(1), np.uint64(8), np.uint64(32)
 _HIGHEST: Final = np.uint64(1 << 63)
 _THREE, _SEVEN, _BYTE = np.uint64(3), np.uint64(7), np.uint64(0xFF)
+
+
+class Filter(NamedTuple):
+    """A filter of ``size`` bytes that begins at byte ``start`` of ``data``."""
+
+    data: Any
+    start: Any
+    size: Any
 
 
 def filter_size(hashes: int) -> int:
@@ -149,13 +157,13 @@ def solve(rows: Any, out: Any) -> None:
 
 
 @subkernel
-def holds(data: Any, first: Any, size: Any, value: Any) -> Any:
-    """Whether a filter of `size` bytes from byte `first` of `data` on holds a hash: 1 or 0."""
-    stride = size // BITS_EACH
+def holds(entered: Any, value: Any) -> Any:
+    """Whether a `Filter` holds a hash: 1 or 0."""
+    stride = entered.size // BITS_EACH
     at, wanted = np.uint64(_start(value, 8 * stride)), _coefficients(value)
-    byte, shift, odd = np.uint64(first) + (at >> _THREE), at & _SEVEN, np.uint64(0)
+    byte, shift, odd = np.uint64(entered.start) + (at >> _THREE), at & _SEVEN, np.uint64(0)
     for column in range(BITS_EACH):
-        word = load_word(data, byte) ^ _PATTERNS[column]
+        word = load_word(entered.data, byte) ^ _PATTERNS[column]
         odd |= parity(word >> shift & wanted)
         byte += np.uint64(stride)
     return np.uint8(odd ^ _ONE)

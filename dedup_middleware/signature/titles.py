@@ -8,8 +8,7 @@ than 60 words :func:`.examine` counts such words; on longer pages, where they ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,14 @@ from dedup_middleware.signature.held import (
     COUNT,
     LEVEL,
     TITLE_BEHIND,
+    VALUE,
     filter_bytes,
-    holds_value,
+    holds_twice,
+    joined,
     mark_common,
+    shingles_around,
 )
-from dedup_middleware.signature.ribbon import PADDING, is_filter
+from dedup_middleware.signature.ribbon import Filter, is_filter
 
 MOST_OF_TITLE: Final = 16  # words of a title that are entered
 NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG = range(4)
@@ -35,27 +37,27 @@ _HIGH: Final = np.uint64(48)  # shift that leaves 16 bits
 _TITLED: Final = 5  # shift of the bits above `COUNT` in the last byte
 
 
+class Values(NamedTuple):
+    """``values``, ``positions`` and ``sorts`` of a page's :class:`.Wording`."""
+
+    hashes: Any
+    positions: Any
+    sorts: Any
+
+
 @subkernel
-def count_new_subject(
-    values: Any, positions: Any, title: Any, data: Any, start: Any, size: Any, common: Any,
-    width: Any, is_known: Any,
-) -> Any:  # fmt: skip
+def count_new_subject(values: Any, page: Any, title: Any, width: Any, is_known: Any) -> Any:
     """Count words of the title that the page says and the other page lacks, or may lack."""
     found = 0
     for k in range(title.size):
         is_said, is_held = False, False
-        for i in range(values.size):
-            if values[i] != title[k]:
-                continue
-            last = np.int64(positions[i])
-            first, end = max(0, last - width + 1), min(last + 1, common.size)
-            held = 0
-            for shingle in range(first, end):
-                held += np.int64(common[shingle])
-            is_said = True
-            is_held |= (held > 1) | (held == end - first)
+        for i in range(values.hashes.size):
+            if values.hashes[i] == title[k]:
+                held, all_of = shingles_around(page.common, np.int64(values.positions[i]), width)
+                is_said = True
+                is_held |= (held > 1) | (held == all_of)
         if is_known:
-            is_held = holds_value(data, start, size, title[k]) != 0
+            is_held = holds_twice(page.other, title[k], VALUE) != 0
         found += np.int64(is_said & (not is_held))
     return found
 
@@ -102,12 +104,8 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
       than two held shingles, so that the other page may say something else there
     * ``AS_LONG``: 1 if both titles have equally many words
     """
-    ends = list(accumulate(map(len, evidence), initial=0))
-    found: NDArray[np.int64] = _compare_title(
-        wording.order, wording.headline, wording.word_hashes,
-        np.frombuffer(b"".join((*evidence, bytes(PADDING))), np.uint8), np.array(ends, np.int64),
-        wording.titled,
-    )  # fmt: skip
+    words = wording.order, wording.headline, wording.word_hashes
+    found: NDArray[np.int64] = _compare_title(*words, *joined(evidence), wording.titled)
     return found
 
 
@@ -131,22 +129,18 @@ def _compare_title(
     common = np.empty(shingles, np.uint8)
     width = words - shingles + 1
     for row in range(count):
-        size = filter_bytes(data, ends[row], ends[row + 1])
-        head = np.uint8(0)
+        size, head = filter_bytes(data, ends[row], ends[row + 1]), np.uint8(0)
         common[:] = np.uint8(0)
         if is_filter(size):
-            head, start = data[ends[row]], np.uint64(ends[row]) + np.uint64(1)
-            mark_common(order, data, start, size, np.int64(head & LEVEL), common)
+            head, other = data[ends[row]], Filter(data, np.uint64(ends[row]) + np.uint64(1), size)
+            mark_common(order, other, np.int64(head & LEVEL), common)
         for k in range(headline.size):
             is_said, is_held, least = False, False, shingles
             for word in range(words):
                 if word_hashes[word] == headline[k]:
+                    held, all_of = shingles_around(common, word, width)
                     is_said = True
-                    first, end = max(0, word - width + 1), min(word + 1, shingles)
-                    held = 0
-                    for shingle in range(first, end):
-                        held += np.int64(common[shingle])
-                    is_held |= held == end - first
+                    is_held |= held == all_of
                     least = min(least, held)
             if not is_held:
                 is_titled = head & TITLE_BEHIND != 0

@@ -102,6 +102,15 @@ def _some(raw: Codes) -> bool:
 
 
 @subkernel
+def _shift_at(shifts: Places, k: int, i: int) -> tuple[int, np.uint64]:
+    """What to add to place i of the normal form to get its place in the raw text, and the number of
+    rows of `shifts` up to it, which is `k` for an earlier place."""
+    while k < shifts.shape[0] and shifts[k, 0] <= i:
+        k += 1
+    return k, np.uint64(shifts[k - 1, 1] if k else 0)
+
+
+@subkernel
 def mark_capitals(
     raw: Codes, shifts: Places, codes: Codes, flags: Flags, starts: Places, ends: Places,
     words: Flags,
@@ -110,9 +119,7 @@ def mark_capitals(
     Gov.), which sites write in several ways, are left out. For the other arguments see `mark`."""
     k = 0
     for word in range(words.size):
-        while k < shifts.shape[0] and shifts[k, 0] <= starts[word]:
-            k += 1
-        shift = np.uint64(shifts[k - 1, 1] if k else 0)
+        k, shift = _shift_at(shifts, k, np.int64(starts[word]))
         capital = _is_capital(raw, codes, flags, np.uint64(starts[word]), shift)
         words[word] |= np.uint8(CAPITAL * (capital and ends[word] - starts[word] > _SHORT))
 
@@ -178,24 +185,19 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
     if not _some(raw):
         return False
     count = marks.size
-    total, token, begin = np.uint64(0), np.uint64(0), np.uint64(0)
-    for k in range(shifts.shape[0] + 1):
-        shift = np.uint64(shifts[k - 1, 1] if k else 0)
-        limit = np.uint64(shifts[k, 0] if k < shifts.shape[0] else text.codes.size)
-        while token < np.uint64(count):
-            begin = np.uint64(text.starts[token])
-            if begin >= limit:
-                break
-            capital = _is_capital(raw, text.codes, text.flags, begin, shift)
-            marks[token] = np.uint8(ONE if capital else NONE)
-            total += np.uint64(capital)
-            token += np.uint64(1)
+    total, k = np.uint64(0), 0
+    for token in range(np.uint64(count)):
+        k, shift = _shift_at(shifts, k, np.int64(text.starts[token]))
+        begin = np.uint64(text.starts[token])
+        capital = _is_capital(raw, text.codes, text.flags, begin, shift)
+        marks[token] = np.uint8(ONE if capital else NONE)
+        total += np.uint64(capital)
     nouns = total > count * MOST
     if total == 0 or (nouns and (total > count * NOUNS or not has_articles(text))):
         return False
     if nouns:
         _unmark_beginnings(text, marks)
-    alone, joined, k = total <= np.uint64(MANY) and not nouns, False, 0
+    alone, joined, k = total <= np.uint64(MANY) and not nouns, False, np.int64(0)
     for token in range(count):
         if not marks[token]:
             continue
@@ -205,9 +207,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
             marks[token] = NONE
             continue
         for i in range(text.starts[token] + 1, text.ends[token]):
-            while k < shifts.shape[0] and shifts[k, 0] <= i:
-                k += 1
-            shift = np.uint64(shifts[k - 1, 1] if k else 0)
+            k, shift = _shift_at(shifts, k, np.int64(i))
             if _is_capital(raw, text.codes, text.flags, np.uint64(i), shift):
                 marks[token] = SEVERAL
     return True

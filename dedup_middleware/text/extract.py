@@ -6,9 +6,9 @@ package's own rules read the tree that a parser makes of the page; trafilatura d
 are unsure, and the page's own JSON-LD where they find nothing. `docs/decisions.md` has the measured
 F1 and time of these ways.
 
-On some pages the time of parsers and extractors is quadratic: they compare the attributes of a tag
-with each other, and walk siblings and ancestors again from every node. `survey` finds such pages in
-one linear pass, so that `extract` can choose an extractor whose time is bounded.
+On some pages trafilatura's time is quadratic: it compares the attributes of a tag with each other,
+and walks siblings and ancestors again from every node. `is_ordinary` finds such pages in one linear
+pass; they are left to the package's own rules, whose time is bounded.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from dedup_middleware.text.extraction.metadata import article_body
 MAX_SIZE = 4_000_000
 # Embedded pictures and fonts, which are left out of a page that is longer.
 _EMBEDDED = re.compile(r"(\bdata:[\w.+/;=-]{0,100},)[^\s\"'<>()\\\x80-\U0010ffff]{1000,}")
-# With more tags no extractor is used whose time may be quadratic.
+# With more tags, or more attributes in one tag, no extractor is used whose time may be quadratic.
 MAX_TAGS = 20_000
-# With more tags, or more attributes in one tag, no tree is built.
-MAX_TREE_TAGS = 200_000
 MAX_ATTRIBUTES = 1_000
 
 _LONG_TAG = 4_096
@@ -46,24 +44,6 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 _MARKUP = re.compile(r"<[a-zA-Z!?/]")
 _CDATA = "<![CDATA["
 _BINARY_SHARE = 0.1
-
-
-@attrs.frozen
-class Survey:
-    """Number of tags of a page, and of attributes of its fullest tag if that is a long one."""
-
-    tags: int
-    attributes: int
-
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether any extractor is safe on the page."""
-        return self.has_tree and self.tags <= MAX_TAGS
-
-    @property
-    def has_tree(self) -> bool:
-        """Whether a parser and one walk over its tree are safe on the page."""
-        return self.tags <= MAX_TREE_TAGS and self.attributes <= MAX_ATTRIBUTES
 
 
 def clean(text: str) -> str:
@@ -109,13 +89,13 @@ def is_markup(text: str) -> bool:
     return _MARKUP.search(text) is not None
 
 
-def survey(html: str) -> Survey:
-    """Count tags, and attributes of long ones, in time linear in the page."""
-    attributes = 0
-    for tag in _START_TAG.findall(html):
-        if len(tag) > _LONG_TAG:
-            attributes = max(attributes, len(_ANY_ATTRIBUTE.findall(tag)))
-    return Survey(html.count("<"), attributes)
+def is_ordinary(html: str, most_tags: int = MAX_TAGS) -> bool:
+    """Whether any extractor is safe on a page, by its tags and the attributes of long ones."""
+    return html.count("<") <= most_tags and not any(
+        len(_ANY_ATTRIBUTE.findall(tag)) > MAX_ATTRIBUTES
+        for tag in _START_TAG.findall(html)
+        if len(tag) > _LONG_TAG
+    )
 
 
 HEAD: Final = 1 << 16  # first bytes or characters of a page, which are searched for metadata
@@ -217,7 +197,7 @@ def _read(html: str, codec: str, url: str | None, extractor: Mode) -> Page:
     text, used = found.text, "quick"
     if not text and (stated := _stated(html)):
         text, used = stated, "json-ld"
-    elif not found.sure and extractor != "fast" and survey(html).is_ordinary:
+    elif not found.sure and extractor != "fast" and is_ordinary(html):
         body = thorough_body(html, url=url, comments=found.discussion, fast=extractor != "best")
         if body := vetted(body, page):
             text, used = body, "thorough"

@@ -112,9 +112,8 @@ def _part_number(codes: Codes, i: int) -> int:
 
 
 @allocating_subkernel
-def _candidates(codes: Codes, flags: Flags) -> tuple[Places, int]:
-    """Indexes at which a figure or a run of symbols may begin (a numeral, one of `PARTS`, or a
-    symbol), and their number."""
+def _candidates(codes: Codes, flags: Flags) -> Places:
+    """Indexes at which a figure or a run of symbols may begin: of numerals, `PARTS` and symbols."""
     some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
     for i in range(np.uint64(codes.size)):
         code = codes[i]
@@ -126,7 +125,7 @@ def _candidates(codes: Codes, flags: Flags) -> tuple[Places, int]:
     for i in range(np.uint64(codes.size)):
         where[capacity] = i  # overwritten unless counted: avoids a branch
         capacity += np.uint64(some[i])
-    return where, np.int64(capacity)
+    return where[:capacity]
 
 
 @subkernel
@@ -146,10 +145,8 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 
 @subkernel
 def _single_counts(codes: Codes, i: int) -> bool:
-    """Whether a single Chinese numeral at i is a figure."""
+    """Whether a single Chinese numeral at i, which is no formal one, is a figure."""
     code, after = np.int64(codes[i]), at(codes, i + 1)
-    if numerals.is_formal(code):
-        return False
     counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
     if code == _ONE:
         counts = after in (_MONTH, _DAY, _NUMBER, _NUMBER_TRADITIONAL)
@@ -330,11 +327,9 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 
 
 @subkernel
-def _read_figures(
-    codes: Codes, flags: Flags, where: Places, capacity: int, rows: NDArray[np.int64]
-) -> int:
+def _write_figures(codes: Codes, flags: Flags, where: Places, rows: NDArray[np.int64]) -> int:
     count, i, done = 0, 0, 0
-    for candidate in range(capacity):
+    for candidate in range(where.size):
         if where[candidate] < done:
             continue
         i = np.int64(where[candidate])
@@ -370,13 +365,18 @@ def _read_figures(
     return count
 
 
+@allocating_subkernel
+def _read_figures(codes: Codes, flags: Flags, where: Places) -> NDArray[np.int64]:
+    """The rows of `find_figures` that begin at the indexes `where`."""
+    rows = np.empty((2 * where.size, 5), np.int64)
+    return rows[: _write_figures(codes, flags, where, rows)]
+
+
 @kernel(I64_2(U32, U8))
 def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
     """All figures in text order: rows of mantissa (without trailing zeros), exponent, kind,
     begin and end, signs and units included. A month's name comes before the number next to it."""
-    where, capacity = _candidates(codes, flags)
-    rows = np.empty((2 * capacity, 5), np.int64)
-    return rows[: _read_figures(codes, flags, where, capacity, rows)]
+    return _read_figures(codes, flags, _candidates(codes, flags))
 
 
 @allocating_subkernel
@@ -386,20 +386,18 @@ def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, F
     `STAMP` or another one of `stamps`); and the end of the date line that begins the text. The
     flags of names of months are changed."""
     codes, flags = text.codes, text.flags
-    where, capacity = _candidates(codes, flags)
-    rows = np.empty((2 * capacity, 5), np.int64)
-    rows = rows[: _read_figures(codes, flags, where, capacity, rows)]
-    hashes = np.empty(rows.shape[0], np.uint64)
+    where = _candidates(codes, flags)
+    rows = _read_figures(codes, flags, where)
+    hashes, kinds = np.empty(rows.shape[0], np.uint64), np.empty(rows.shape[0], np.uint8)
+    spans = np.empty((rows.shape[0], 2), np.int32)
     for row in range(rows.shape[0]):
         kind = np.uint64(rows[row, 2])
         unit = np.uint64(rows[row, 1]) * np.uint64(4) + (kind & np.uint64(KIND))
         unit += (kind >> np.uint64(2)) << np.uint64(32)
         value = text.keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
         hashes[row] = mix(value)
-    kinds, spans = np.empty(hashes.size, np.uint8), np.empty((hashes.size, 2), np.int32)
-    for row in range(hashes.size):
         kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]
-    entries = locate(text, where[:capacity], rows, hashes, kinds)
+    entries = locate(text, where, rows, hashes, kinds)
     line = mark_dates(codes, rows, hashes, kinds)
     return entries, hashes, spans, kinds, line
 

@@ -134,13 +134,22 @@ def _beside(
 
 
 @subkernel
+def _around(
+    text: NamedText, first: int, last: int, before: int, behind: int
+) -> tuple[np.uint64, bool]:
+    """Hash of the letters on both sides of codes[first:last], and whether there are any. Names up
+    to row `before` and from row `behind` on count as one letter each; -1: none does."""
+    place, left = _beside(text, first - 1, -1, text.keys[FIGURE_START], before)
+    place = place * text.keys[TEXT_BASE] + np.uint64(_SIDE)
+    place, right = _beside(text, last, 1, place, behind)
+    return place, left or right
+
+
+@subkernel
 def _around_name(text: NamedText, name: int) -> tuple[np.uint64, bool]:
     """Hash of the letters on both sides of a row of `names`, and whether there are any."""
     first, last = np.int64(text.names[name, 0]), np.int64(text.names[name, 1])
-    place, left = _beside(text, first - 1, -1, text.keys[FIGURE_START], name - 1)
-    place = place * text.keys[TEXT_BASE] + np.uint64(_SIDE)
-    place, right = _beside(text, last, 1, place, name + 1)
-    return place, left or right
+    return _around(text, first, last, name - 1, name + 1)
 
 
 @subkernel
@@ -246,7 +255,7 @@ def _locate_symbols(
     text: NamedText, where: Places, rows: NDArray[np.int64], entries: Codes, count: int
 ) -> int:
     """Write the entries of the runs of symbols outside figures; return the new `count`."""
-    base, start = text.keys[TEXT_BASE], text.keys[FIGURE_START]
+    nothing = text.keys[FIGURE_START] * text.keys[TEXT_BASE] + np.uint64(_SIDE)
     row, done = 0, 0
     for candidate in range(where.size):
         i = np.int64(where[candidate])
@@ -259,11 +268,8 @@ def _locate_symbols(
         has_place, value, done = read_symbols(text, i)
         if not has_place:
             continue
-        place, _ = _beside(text, i - 1, -1, start, -1)
-        alone = place == start
-        before = place * base + np.uint64(_SIDE)
-        place, _ = _beside(text, done, 1, before, -1)
-        if alone and place == before:
+        place, _ = _around(text, i, done, -1, -1)
+        if place == nothing:  # neither letter nor numeral
             continue
         place = mix(place)
         lowest = np.uint64(SYMBOLS) | place >> np.uint64(52)
@@ -301,7 +307,6 @@ def locate(
     for row in range(rows.shape[0]):
         for i in range(rows[row, 3], rows[row, 4]):
             flags[i] |= np.uint8(0 if flags[i] & SEPARATES else NUMERAL)
-    base, start = text.keys[TEXT_BASE], text.keys[FIGURE_START]
     entries = np.empty(2 * (rows.shape[0] + where.size) + names.shape[0], np.uint32)
     count, state, begin = 0, _NO_LINE, 0
     for row in range(rows.shape[0] - 1, -1, -1):
@@ -317,9 +322,7 @@ def locate(
             state = _NO_LINE
             dated[row] = np.uint8(0)
             placed = _placed_as(rows, row)
-            place, _ = _beside(text, rows[placed, 3] - 1, -1, start, -1)
-            place = place * base + np.uint64(_SIDE)
-            place = mix(_beside(text, rows[placed, 4], 1, place, -1)[0])
+            place = mix(_around(text, rows[placed, 3], rows[placed, 4], -1, -1)[0])
             value = values[row] >> np.uint64(48)
             lowest = (place >> np.uint64(32)) * np.uint64(SYMBOLS) >> np.uint64(32)
             entries[count] = _entry(lowest, value >> np.uint64(8))

@@ -216,7 +216,7 @@ def open_dictionary(
     *,
     main: Path | None = None,
     user: Path | None = None,
-    fold: Callable[[str], str] | None = None,
+    fold: Callable[[str], str] = str,
     fold_name: str = "",
 ) -> tuple[str, Callable[[], Trie]]:
     """Return the digest of a dictionary (8 hexadecimal digits), and a function that loads its trie.
@@ -245,9 +245,7 @@ def open_dictionary(
         dictionary = parse(data, str(path))
         if user is not None:
             dictionary = add_user_words(dictionary, extra, str(user))
-        if fold is not None:
-            dictionary = fold_words(dictionary, fold)
-        return build_arrays(dictionary)
+        return build_arrays(fold_words(dictionary, fold))
 
     name = digest.hexdigest()
     file = f"trie-{FORMAT}-{name}.bin"

@@ -219,9 +219,9 @@ def test_title_and_flags() -> None:
     )
     assert (page.title, page.body.strip()) == ("A & B", "class=x")
     share, lead, nav = (block.container for block in page.blocks)
-    assert page.flags[share] == blocks.FURNITURE
+    assert page.flags(share) == blocks.FURNITURE
     assert page.parent[share] == lead
-    assert page.flags[nav] == blocks.FIXED
+    assert page.flags(nav) == blocks.FIXED
 
 
 @pytest.mark.parametrize("tag", markup.TAGS[1:])

@@ -44,7 +44,7 @@ def trimmed(html: str) -> tuple[int, str, list[str]]:
 def placed(page: blocks.Blocks) -> list[tuple[str, float, str, list[int]]]:
     """Text and share of links of each block, its tag, and the flags of the boxes around it."""
     return [
-        (b.text, b.link, b.tag, [page.flags[i] for i in blocks.ancestors(page, b.container)])
+        (b.text, b.link, b.tag, [page.flags(i) for i in blocks.ancestors(page, b.container)])
         for b in page.blocks
     ]
 

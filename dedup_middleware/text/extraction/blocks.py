@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -102,44 +102,18 @@ class Block(NamedTuple):
     tag: str
 
 
-class Flags:
-    """Flags of the containers of a page, computed on first access, as most are never needed.
-
-    ``tags`` are indexes into `markup.TAGS`; ``attributes`` returns those of a container.
-    """
-
-    def __init__(self, tags: list[int], attributes: Callable[[int], bytes]) -> None:
-        self._tags = tags
-        self._attributes = attributes
-        self._known: dict[int, int] = {}
-
-    def __getitem__(self, index: int) -> int:
-        flags = self._known.get(index)
-        if flags is None:
-            attributes = self._attributes(index)
-            tag = self._tags[index]
-            if len(attributes) > _ATTRIBUTES_SIZE:
-                attributes = b""
-            flags = _flags(markup.TAGS[tag], attributes)
-            if tag == _P and not flags & (FURNITURE | COMMENT):
-                # A paragraph is a box of its own only when its name says so.
-                flags = 0
-            self._known[index] = flags
-        return flags
-
-
 @attrs.define
 class Blocks:
     """The blocks of a page and the containers around them, both in document order.
 
-    ``parent``, ``flags`` and ``last`` are parallel: the parent of each container (-1 for the root),
-    its flags, and the last container inside it. ``title`` is the content of the title element,
-    ``body`` the attributes of the body element. ``is_cut`` says that there are more blocks.
+    ``parent`` and ``last`` have for each container its parent (-1 for the root) and the last
+    container inside it; ``flags`` computes its flags. ``title`` is the content of the title
+    element, ``body`` the attributes of the body element. ``is_cut`` says that there are more.
     """
 
     blocks: list[Block]
     parent: list[int]
-    flags: Flags
+    flags: Callable[[int], int]
     last: list[int]
     title: str = ""
     body: str = ""
@@ -204,11 +178,14 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
     text, rows, boxes, title = markup.read_markup(np.frombuffer(data, np.uint8))
     parent, tags, last, starts, ends = boxes.T.tolist()
 
-    def of_container(index: int) -> bytes:
-        written = data[starts[index] : ends[index]]
-        return attributes(written) if attributes is not None else written
+    @cache
+    def flags(index: int) -> int:  # of a container; most are never needed
+        own = data[starts[index] : ends[index]]
+        own = own if attributes is None else attributes(own)
+        found = _flags(markup.TAGS[tags[index]], own if len(own) <= _ATTRIBUTES_SIZE else b"")
+        # A paragraph is a box of its own only when its name says so.
+        return 0 if tags[index] == _P and not found & (FURNITURE | COMMENT) else found
 
-    flags = Flags(tags, of_container)
     whole = text.tobytes().decode("utf-8", "replace")
     is_written = attributes is not None
     if is_written and "&" in whole:
@@ -227,7 +204,7 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
             weight = len(plain.encode("utf-8"))
         if weight:
             container = box
-            while tags[container] == _P and not flags[container]:
+            while tags[container] == _P and not flags(container):
                 container = parent[container]
             share = min(1.0, linked / weight) if linked else 0.0
             blocks.append(Block(plain, weight, share, container, markup.TAGS[tag]))

@@ -80,13 +80,15 @@ _THREAD_TITLE = re.compile(
     r"\bforums?\b|\bbbs\b|discuz|phpbb|vbulletin|论坛|論壇|贴吧|问答|掲示板", re.IGNORECASE
 )
 _THREAD_BODY = re.compile(r"\b(?:forum|thread|topic|viewthread|question)", re.IGNORECASE)
-_THREAD_TYPES: Final = (
-    *(b"DiscussionForumPosting", b"QAPage", b"schema.org/Question", b"schema.org/Answer"),
-    b"postbit",  # a post of MyBB and vBulletin
-)
-# For each word the positions of two bytes that are rare together, which are searched for first: to
-# search for one word after the other takes ten times as long.
-_PLACES: Final = ((0, 10), (0, 2), (10, 11), (10, 11), (3, 4))
+# Words, and the positions of two bytes that are rare together, which are searched for first:
+# Python's own search takes five times as long.
+_THREAD_TYPES: Final = {
+    b"DiscussionForumPosting": (0, 10),
+    b"QAPage": (0, 2),
+    b"schema.org/Question": (10, 11),
+    b"schema.org/Answer": (10, 11),
+    b"postbit": (3, 4),  # a post of MyBB and vBulletin
+}
 _STEP: Final = 64
 _SITE_SUFFIX = re.compile(r"\s*(?:[_|｜–—»«]+|\s[-·:]\s|-{2,}|(?<=[\u3400-\u9fff])-)\s*")
 
@@ -113,8 +115,8 @@ def is_thread(data: bytes, page: Blocks) -> bool:
         return True
     markup = np.frombuffer(data, np.uint8)
     return any(
-        _holds(markup, np.frombuffer(word, np.uint8), first, second)
-        for word, (first, second) in zip(_THREAD_TYPES, _PLACES, strict=True)
+        _holds(markup, np.frombuffer(word, np.uint8), *places)
+        for word, places in _THREAD_TYPES.items()
     )
 
 

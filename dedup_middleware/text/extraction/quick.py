@@ -161,7 +161,7 @@ class Dropped:
     def _is_named(self, index: int) -> bool:
         if self._totals[index] > self._limit:
             return False
-        flags = self._page.flags[index]
+        flags = self._page.flags(index)
         named = flags & self._mask
         if named == FURNITURE and flags & META and self._has_facts(index):
             return False
@@ -222,7 +222,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
     blocks = page.blocks
     prose = [long_weight(block) for block in blocks] if thread else prose_weights(blocks)
     everything = direct_weights(page, prose)
-    captions = {i for i, w in enumerate(everything) if w and page.flags[i] & CAPTION}
+    captions = {i for i, w in enumerate(everything) if w and page.flags(i) & CAPTION}
     others = [0 if i in captions else w for i, w in enumerate(everything)]
     if thread or sum(everything) <= 2 * sum(others):  # not a gallery
         prose = [0 if b.container in captions else w for b, w in zip(blocks, prose, strict=True)]
@@ -267,7 +267,7 @@ def find_body(page: Blocks, *, title: str = "", thread: bool = False) -> Found:
         sure = (
             sure
             and rich[core] >= 0.7 * rich[chosen]
-            and not any(weight > 0 and page.flags[i] & ARTICLE for i, weight in enumerate(good))
+            and not any(weight > 0 and page.flags(i) & ARTICLE for i, weight in enumerate(good))
         )
     sure = sure and not _is_list(page, good, chosen)
     if misnamed:
@@ -296,7 +296,7 @@ def _thread(page: Blocks, core: int, good: list[int], out: Dropped) -> Found:
 def _is_list(page: Blocks, good: list[int], chosen: int) -> bool:
     """Whether the frame holds several articles."""
     inside = range(chosen + 1, page.last[chosen] + 1)
-    return sum(good[i] >= 300 and page.flags[i] & ARTICLE != 0 for i in inside) > 1
+    return sum(good[i] >= 300 and page.flags(i) & ARTICLE != 0 for i in inside) > 1
 
 
 def _rich(page: Blocks, kept: list[int], direct: list[int]) -> list[int]:
@@ -321,11 +321,11 @@ def _core(page: Blocks, direct: list[int]) -> int:
 def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[int, bool]:
     """The container around the core that has the body, and whether its name says so."""
     around = list(ancestors(page, core))
-    named = [index for index in around if page.flags[index] & BODY_NAME]
+    named = [index for index in around if page.flags(index) & BODY_NAME]
     if named:
         widest = max(good[index] for index in named)
         return next(index for index in named if good[index] >= 0.85 * widest), True
-    articles = [index for index in around if page.flags[index] & ARTICLE]
+    articles = [index for index in around if page.flags(index) & ARTICLE]
     if articles and good[articles[0]] >= 0.4 * good[0]:
         return articles[0], True
     node = core
@@ -347,7 +347,7 @@ def _with_tabs(page: Blocks, chosen: int, good: list[int]) -> int:
 
     A tab with more prose than the frame's holds a page of its own, with teasers next to a report.
     """
-    panel = next((i for i in ancestors(page, chosen) if page.flags[i] & PANEL), 0)
+    panel = next((i for i in ancestors(page, chosen) if page.flags(i) & PANEL), 0)
     return page.parent[panel] if panel and good[chosen] >= 0.85 * good[panel] else chosen
 
 
