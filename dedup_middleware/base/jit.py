@@ -73,9 +73,10 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
 def subkernel(function: _F) -> _F:
     """Compile `function` as part of the kernels that call it; Python itself can't call it.
 
-    It must not make arrays. So it needs no reference counts, which cost two atomic operations per
-    array argument and call. Without these, without entry points for Python and C and without their
-    own cache, subkernels also compile in half the time.
+    It must neither make arrays nor return any, not even in a tuple: the caller would release
+    what it never took. So it needs no reference counts, which cost two atomic operations per
+    array argument and call. Without these, without entry points for Python and C and without
+    their own cache, subkernels also compile in half the time.
     """
     return _part(function, allocates=False)
 
