@@ -414,13 +414,17 @@ class Deduplicator:
             return verdict
         try:
             again, earlier, claim = True, list[int](), None
+            ends = time.monotonic() + self.options.pending_wait
             while again:
                 found, pending = await self._versions.forget_others(page)
                 earlier += found
                 again = verdict.is_revisit and bool(found or pending)
                 if again:  # the text that the revisit is like is forgotten, or soon may be
                     placed = await self._place(document, page)
+                    earlier += placed.earlier
                     claim, again = placed.claim, placed.is_revisit
+                if again and not found:  # who has the key has not forgotten that text, or has died
+                    again = await self._claims.poll(set(pending), ends)
             if not earlier and claim is None:
                 return verdict
         except IndexUnavailableError as error:

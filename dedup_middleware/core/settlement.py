@@ -91,6 +91,13 @@ class OpenClaims:
             for task in waits:
                 task.cancel()
 
+    async def poll(self, page_ids: AbstractSet[int], ends: float) -> bool:
+        """Wait for a moment, like :meth:`wait`; False if there is no time left."""
+        left = min(ends, self.waits_end) - time.monotonic()
+        if left > 0:
+            await self.wait(page_ids, min(left, _POLL))
+        return left > 0
+
 
 @attrs.define(eq=False)
 class Settlement:
@@ -446,12 +453,10 @@ class Settlement:
         try:
             while page is not None:
                 _, pending = await self._versions.forget_others(page, same=same)
-                left = min(ends, self._claims.waits_end) - time.monotonic()
                 if not pending:
                     break
-                if left <= 0:
+                if not await self._claims.poll(set(pending), ends):
                     return attrs.evolve(stored, waited=True)
-                await self._claims.wait(set(pending), min(left, _POLL))
         except IndexUnavailableError as error:
             self._outage.failed(
                 error, "The index could not record that %s is replaced", in_a_line(verdict.key)

@@ -16,6 +16,7 @@ import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, Document
+from dedup_middleware.core.versions import Versions
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.keys import content_key
 from tests.index.harness import Harness
@@ -255,6 +256,29 @@ async def test_a_revisit_whose_stored_text_is_forgotten_before_it_goes_on(world:
         await two.dedup.commit(kept)
     await world.check()
     await world.visit(OLD, NEW)
+
+
+async def test_a_revisit_that_waits_for_a_process_that_has_died(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died with the claim of the key, before the stored text was forgotten: the revisit polls,
+    for no longer than DEDUP_PENDING_WAIT. It asked the index without a pause until the lease ended.
+    """
+
+    async def killed(*_: object) -> None:
+        raise KilledError
+
+    patient, brief = attrs.evolve(OPTIONS, pending_wait=0.3), attrs.evolve(OPTIONS, lease=3.0)
+    async with world.process(options=patient) as two:
+        await two.crawl(KEY, OLD)
+        with monkeypatch.context() as patch:
+            patch.setattr(Versions, "forget_earlier", killed)
+            async with world.process(options=brief) as one:
+                await one.dedup.decide(Document(KEY, text=NEW))
+        kept = await two.dedup.decide(Document(KEY, text=OLD))
+        two.steps.taken = 0
+        assert await two.dedup.supersede(kept) is kept
+        assert two.steps.taken < 200
 
 
 async def test_a_key_of_the_user_that_looks_like_a_hash_of_content(world: World) -> None:
