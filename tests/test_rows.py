@@ -127,12 +127,16 @@ async def test_no_row_of_a_table_becomes_a_line_about_the_page(
         (JOB, "Category:\nPolitics", "Category:\nBusiness"),
         (JOB, "Author:\n\nJane Holloway", "Author:\n\nPeter Quill"),
         (JOB, "Genre: News", "Genre: Report"),
-        (JOB, "Next: Ferry is late", "Next: Mill burns down"),
-        (JOB, "Previous:\nFerry is late\nNext:\nRain until May", "Previous:\nMill burns down"),
+        (JOB, "Next article: Ferry is late", "Next article: Mill burns down"),
+        (
+            JOB,
+            "Previous post:\nFerry is late\nNext post:\nRain until May",
+            "Next post:\nMill burns down",
+        ),
         (JOB, "Copyright: Valley Gazette", "Copyright: Harbour Courier"),
         (JOB, "Photo:\nJane Holloway", "Photo:\nPeter Quill"),
         (JOB, "Contact the newsroom:\nJane Holloway", "Contact the newsroom:\nPeter Quill"),
-        (FLAT, "Thema: Wohnen", "Thema: Leben"),
+        (FLAT, "Genre: Nachricht", "Genre: Bericht"),
         (CHAIR, "上一篇：渡船又晚点", "上一篇：老磨坊起火"),
         (DRIVER, "Рубрика:\nРабота", "Рубрика:\nОбщество"),
         (CLERK, "다음 기사: 배가 늦었다", "다음 기사: 방앗간 화재"),
@@ -148,10 +152,27 @@ async def test_rows_of_a_site_make_no_other_page(text: str, one: str, other: str
     ("text", "one", "other"),
     [
         (JOB, "Title:\nReeds\nAuthor:\nAnn Lee", "Title:\nReeds\nAuthor:\nJo Quill"),
+        (JOB, "Title:\nReeds\nBirds\nAuthor:\nAnn Lee", "Title:\nReeds\nBirds\nAuthor:\nJo Quill"),
         (JOB, "Title: Reeds\nGenre:\nCrime", "Title: Reeds\nGenre:\nRomance"),
         (JOB, "Line:\nRed\nNext: Ludlow", "Line:\nRed\nNext: Hereford"),
         (JOB, "Topics:\nBees\nWasps", "Topics:\nAnts\nWasps"),
         (JOB, "Topic: Bees", "Topic: Mills"),
+        (JOB, "Topic: Politics", "Topic: Science"),
+        (JOB, "Subject:\nHealth", "Subject:\nTechnology"),
+        (FLAT, "Thema: Wohnen", "Thema: Politik"),
+        (DRIVER, "Тема: здоровье", "Тема: экономика"),
+        (CHAIR, "主题：科技", "主题：文化"),
+        (CLERK, "주제: 경제", "주제: 문화"),
+        (JOB, "Genre: Sport", "Genre: Science"),
+        (JOB, "Next: Fry in hot oil", "Next: Bake at low heat"),
+        (JOB, "Next: Stow on the Wold", "Next: Bourton on the Water"),
+        (FLAT, "Siguiente: San Juan del Río", "Siguiente: Puerto de la Cruz"),
+        (DRIVER, "Далее: Танцы до утра", "Далее: Чай и пироги"),
+        (JOB, "Previous: Head of Sales", "Previous: Head of the Laboratory"),
+        (JOB, "Coming next: The Silent Harbour", "Coming next: A Winter in Oslo"),
+        (JOB, "Credits:\nfour", "Credits:\nsix"),
+        (JOB, "Picture:\nThe Silent Harbour", "Picture:\nA Winter in Oslo"),
+        (JOB, "Categorised: safe", "Categorised: rare"),
         (JOB, "Genre: Jazz", "Genre: Blues"),
         (JOB, "Previous: Ludlow\nNext: Hereford", "Previous: Church Stretton\nNext: Leominster"),
         (CHAIR, "材质：\n榉木\n主题：\n家居", "材质：\n榉木\n主题：\n生活"),
@@ -159,7 +180,7 @@ async def test_rows_of_a_site_make_no_other_page(text: str, one: str, other: str
     ],
 )
 async def test_other_rows_are_facts(text: str, one: str, other: str) -> None:
-    """Labels on lines of their own in a catalogue, a list below a label, the topic of a talk, the
-    next stop, and counted comments."""
+    """Labels on lines of their own in a catalogue, a list below a label, the topic of a talk or a
+    lesson, the next stop, step or film, and counted comments."""
     assert (await verdict_of(f"{one}\n{text}", f"{other}\n{text}")).outcome == NEW
     assert (await verdict_of(f"{text}\n{one}", f"{text}\n{other}")).outcome == NEW

@@ -52,7 +52,7 @@ _LEAST_LISTED: Final = 3  # lines with the same label and different names that a
 _LEAST_SUBJECT: Final = 0.75  # least share of lines about the subject
 # The latter; lines about the page, which count as such or not; of the former the counts of readers
 # and the rows on who made it.
-_OF_SUBJECT, _COUNTED, _UNCOUNTED, _COUNTER, _ROW = range(5)
+_OF_SUBJECT, _COUNTED, _UNCOUNTED, _COUNTER, _UNCOUNTED_COUNTER, _ROW = range(6)
 # Russian and Ukrainian clauses on which medium or body reported something, and nothing else.
 
 
@@ -200,12 +200,14 @@ def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
                 kinds[place] = kinds[value] = _ROW
     found = {place for place, kind in kinds.items() if kind}
     found -= _listed(lines, found)
-    counters, rows = ({p for p in found if kinds[p] == kind} for kind in (_COUNTER, _ROW))
+    counters = {place for place in found if kinds[place] in (_COUNTER, _UNCOUNTED_COUNTER)}
+    rows = {place for place in found if kinds[place] == _ROW}
     if _are_data(lines, found, counters):
         found -= counters
     found -= rows if _are_data(lines, found, rows) else _among_facts(lines, found, rows)
     # Neither a long notice of rights nor rows of buttons make a short page a gallery.
-    counted = sum(len(lines[place]) for place in found if kinds[place] != _UNCOUNTED)
+    uncounted = {p for p in found if kinds[p] in (_UNCOUNTED, _UNCOUNTED_COUNTER)}
+    counted = sum(len(lines[place]) for place in found - uncounted)
     size = sum(len(line) for place, line in enumerate(lines) if place not in found)
     return found if size >= _LEAST_SUBJECT * (size + counted) else set()
 
@@ -215,9 +217,10 @@ def _kind_of(line: str) -> int:
     """`_OF_SUBJECT` for a line about the subject, else what it is."""
     if not is_page_line(line):
         return _ROW if is_page_row(line) else _OF_SUBJECT
+    uncounted = reserves_rights(line) or is_row(line.lower())
     if is_counter(line):
-        return _COUNTER
-    return _UNCOUNTED if reserves_rights(line) or is_row(line.lower()) else _COUNTED
+        return _UNCOUNTED_COUNTER if uncounted else _COUNTER
+    return _UNCOUNTED if uncounted else _COUNTED
 
 
 def _listed(lines: list[str], places: set[int]) -> set[int]:
@@ -263,9 +266,9 @@ def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[
         elif place not in page_lines and line.strip():
             if _is_fact(line):
                 are_facts, value = True, _value_of(lines, place)
-            elif not value or place != value:
+            elif not value or not _is_value(line):  # a fact may have several values
                 found |= listed if are_facts else set()
-                listed, are_facts = set(), False
+                listed, are_facts, value = set(), False, 0
     return found
 
 

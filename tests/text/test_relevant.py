@@ -224,3 +224,9 @@ def test_counters_are_left_out_at_one_place_before_and_behind_the_paragraphs(
     """Elsewhere they may be the subject; `suspects` knows no digits of other scripts."""
     parts = [f"{ARTICLE} More.".replace("\n", " "), "The boats wait at the old pier."]
     assert relevant(text.format(*parts)) == expected.format(*parts)
+
+
+def test_chinese_counters_do_not_make_a_short_page_a_gallery() -> None:
+    """As other Chinese rows don't."""
+    sentence = "这款餐椅结构结实，坐感舒适，适合各种家庭使用。"
+    assert relevant(f"浏览次数：1340\n{sentence}") == sentence
