@@ -175,9 +175,7 @@ _CREDIT: Final = re.compile(
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 _LINKS: Final = frozenset(word_lists()["page-links"])
-_GENRES: Final = frozenset(word_lists()["page-genres"])
-_OF_ARTICLES: Final = frozenset(word_lists()["article-genres"])
-PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS | _GENRES
+PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS
 _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # Bylines: names behind a word for authors, or before "contributed".
@@ -289,13 +287,13 @@ def _is_names(words: str) -> bool:
 
 
 def is_page_row(line: str) -> bool:
-    """Whether a line is the label of who made the page, or of where it is from, with names; of its
-    genre, with one of articles; or of another page, with a headline.
+    """Whether a line is the label of who made the page, or of where it is from, with names; or of
+    another page, with a headline.
 
-    >>> lines = "Source: Valley Gazette", "Genre: Interview", "Next article: Ferry is late"
+    >>> lines = "Source: Valley Gazette", "Next article: Ferry is late"
     >>> [is_page_row(line) for line in lines]
-    [True, True, True]
-    >>> lines = "Source: unwashed lettuce", "Editor: Never!", "Genre: Sport", "Next: Ferry is late"
+    [True, True]
+    >>> lines = "Source: unwashed lettuce", "Editor: Never!", "Genre: News", "Next: Ferry is late"
     >>> [is_page_row(line) for line in lines]
     [False, False, False, False]
     """
@@ -306,8 +304,6 @@ def is_page_row(line: str) -> bool:
     label = label.rstrip().lower()
     if not is_value or says or label not in PAGE_ROWS:
         return False
-    if label in _GENRES:
-        return value.strip().lower() in _OF_ARTICLES
     return len(value.split()) >= _LEAST_HEADLINE if label in _LINKS else _is_names(value)
 
 

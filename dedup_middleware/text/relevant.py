@@ -191,13 +191,6 @@ def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
     """The places of lines that say nothing of the subject; none if they are more than a quarter: in
     a gallery the pictures are the subject. Makers, counters and rows stay where they are data."""
     kinds = {place: _kind_of(lines[place]) for place in looked_at}
-    for place in looked_at:
-        value = _value_of(lines, place)
-        if value and not kinds[place] and is_page_row(lines[place] + lines[value]):
-            after = _next(lines, value)
-            # With another short line behind it, it is a list.
-            if after == value or kinds.get(after) or not _is_value(lines[after]):
-                kinds[place] = kinds[value] = _ROW
     found = {place for place, kind in kinds.items() if kind}
     found -= _listed(lines, found)
     counters = {place for place in found if kinds[place] in (_COUNTER, _UNCOUNTED_COUNTER)}
@@ -272,16 +265,12 @@ def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[
     return found
 
 
-def _next(lines: list[str], place: int) -> int:
-    """The place of the next line that is not blank, or the last place."""
-    places = (i for i in range(place + 1, len(lines)) if lines[i].strip())
-    return next(places, len(lines) - 1)
-
-
 def _value_of(lines: list[str], label: int) -> int:
-    """The place of the value of a label on a line of its own (`Author:`); 0 if there is none."""
-    value = _next(lines, label) if lines[label].rstrip().endswith((":", "：")) else 0
-    return value if value > label and _is_value(lines[value]) else 0
+    """The place of the value of a label on a line of its own (`Binding:`); 0 if there is none."""
+    if not lines[label].rstrip().endswith((":", "：")):
+        return 0
+    value = next((i for i in range(label + 1, len(lines)) if lines[i].strip()), 0)
+    return value if value and _is_value(lines[value]) else 0
 
 
 def _is_value(line: str) -> bool:
