@@ -190,18 +190,22 @@ def _without_lines(text: str) -> str:
 def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
     """The places of lines that say nothing of the subject; none if they are more than a quarter: in
     a gallery the pictures are the subject. Makers, counters and rows stay where they are data."""
-    kinds = {place: _kind_of(lines[place]) for place in looked_at}
-    found = {place for place, kind in kinds.items() if kind}
-    found -= _listed(lines, found)
+    kinds = {place: kind for place in looked_at if (kind := _kind_of(lines[place]))}
+    if not kinds:  # as of most texts
+        return set()
+    found = set(kinds)
+    if len(found) >= _LEAST_LISTED:
+        found -= _listed(lines, found)
     counters = {place for place in found if kinds[place] in (_COUNTER, _UNCOUNTED_COUNTER)}
-    rows = {place for place in found if kinds[place] == _ROW}
-    if _are_data(lines, found, counters):
+    if counters and _are_data(lines, found, counters):
         found -= counters
-    found -= rows if _are_data(lines, found, rows) else _among_facts(lines, found, rows)
+    rows = {place for place in found if kinds[place] == _ROW}
+    if rows:
+        found -= rows if _are_data(lines, found, rows) else _among_facts(lines, found, rows)
     # Neither a long notice of rights nor rows of buttons make a short page a gallery.
-    uncounted = {p for p in found if kinds[p] in (_UNCOUNTED, _UNCOUNTED_COUNTER)}
-    counted = sum(len(lines[place]) for place in found - uncounted)
-    size = sum(len(line) for place, line in enumerate(lines) if place not in found)
+    sizes = {place: len(lines[place]) for place in found}
+    counted = sum(n for p, n in sizes.items() if kinds[p] not in (_UNCOUNTED, _UNCOUNTED_COUNTER))
+    size = sum(map(len, lines)) - sum(sizes.values())
     return found if size >= _LEAST_SUBJECT * (size + counted) else set()
 
 
@@ -237,7 +241,7 @@ def _are_data(lines: list[str], page_lines: set[int], rows: set[int]) -> bool:
     in a ranking."""
     places: list[int] = []  # for each group of adjacent rows, the paragraphs before it
     paragraphs, apart, labelled = 0, True, False
-    for place, line in enumerate(lines if rows else ()):
+    for place, line in enumerate(lines):
         if place in rows:
             if apart:
                 places.append(-1 if labelled else paragraphs)
@@ -253,7 +257,7 @@ def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[
     found: set[int] = set()
     listed: set[int] = set()
     are_facts, value = False, 0
-    for place, line in enumerate([*lines, "."] if rows else ()):
+    for place, line in enumerate([*lines, "."]):
         if place in rows:
             listed.add(place)
         elif place not in page_lines and line.strip():
