@@ -53,7 +53,7 @@ def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> 
     """
     try:
         yield
-    except BrokenPipeError:  # as by `| head`: nobody reads the rest
+    except BrokenPipeError:  # as by `| head`, which closes the pipe
         raise
     except OSError as error:
         raise kind(f"{what}: {error.strerror or error}{fix}") from error

@@ -56,7 +56,7 @@ class Batcher(Generic[_Call, _Result]):
         """Add a call to the next batch.
 
         :param undo: called with the result if the caller was cancelled meanwhile. Cancelling does
-            not stop a command already sent, and a claim that nobody knows would block its page
+            not stop a command already sent, and a claim that no caller knows would block its page
             until the lease ends.
         :raises IndexUnavailableError: this process was forked from the one that made the first
             call: on a shared connection each would read the other's replies

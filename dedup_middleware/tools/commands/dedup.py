@@ -83,7 +83,7 @@ class Command(ScrapyCommand):
             self._dispatch(args, opts)
             with os_errors(NO_OUTPUT):
                 flush_output()
-        except BrokenPipeError:  # as by `| head`: nobody reads the rest
+        except BrokenPipeError:  # as by `| head`, which closes the pipe
             self.exitcode = FAILED
         except (DedupError, OSError) as error:
             self.exitcode = FAILED
