@@ -88,6 +88,31 @@ async def test_first_page_is_claimed(harness: Harness) -> None:
     await harness.close()
 
 
+async def test_page_with_the_most_buckets(harness: Harness) -> None:
+    """A page with as many anchors, bands and probed buckets as there can be is stored and found."""
+    index = await harness.client()
+    options = Options(index_url="memory:", bands=54, probes=16)
+    text = " ".join(article(seed) for seed in range(60))
+    pages = [
+        Fingerprinter(options, 1)(Document(key=key, text=text))
+        for key in ("https://a/1", "https://b/1")
+    ]
+    method = choose_method(options)
+    driver = attrs.evolve(driver_of(index), method=method)
+    bucket_keys = method.bucket_keys(pages[0])
+    assert len(bucket_keys) + len(method.probes(pages[0])) > 200
+    rulings = []
+    for page in pages:
+        entry = Entry(method.bucket_keys(page), content_record(page).tobytes(), page.key)
+        ruling, claim = await driver.decide(page, entry)
+        rulings.append(ruling)
+        if claim is not None:
+            assert await index.commit(claim)
+    assert rulings[0] == Ruling(FIRST)
+    assert rulings[1].match is not None
+    await harness.close()
+
+
 async def test_copy_found_by_the_simhash_alone_keeps_no_place(harness: Harness) -> None:
     """A copy that no narrow table finds is a duplicate, and its claim, if it had one, is over."""
     index = await harness.client()

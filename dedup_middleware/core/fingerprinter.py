@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
 #: value of an index parameter: version of the evidence filter and of the choice of anchors
-EVIDENCE = "ribbon4-clauses8-lead3-title16n"
+EVIDENCE = "ribbon4-clauses8of128-lead3-title16n"
 _WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
 _NO_WORDS = np.empty(0, np.uint64)
 _TITLE_WORD = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")

@@ -227,6 +227,13 @@ BRIDGE = (
 )
 CUT = BRIDGE[: BRIDGE.index("接下来")]
 EDITED = "(记者郑平)" + BRIDGE.replace("项目总工程师介绍", "总工程师说").replace("将由现在", "由")
+REWRITTEN = (
+    BRIDGE.replace("主缆架设昨日全部完成，大桥建设转入", "主缆昨日全部架完，建设转入")
+    .replace("项目总工程师介绍", "总工程师说")
+    .replace("测量人员只在", "测量员选在")
+    .replace("垂直提升", "吊起")
+    .replace("第一次接入", "首次连上")
+)
 BRIDGE_TITLE = "云洲长江大桥主缆架设完成"
 
 
@@ -237,6 +244,8 @@ BRIDGE_TITLE = "云洲长江大桥主缆架设完成"
         ("主缆钢丝可绕地球赤道一周半 大桥转入钢梁吊装", CUT, "near-duplicate"),
         ("主缆架设历时一百零四天：风力超过六级就收工", CUT, "near-duplicate"),
         ("主缆架设历时一百零四天：风力超过六级就收工", EDITED, "near-duplicate"),
+        # The headline is in a lead that was rewritten, and other passages are new, too.
+        ("云洲长江大桥主缆架完 建设转入钢梁吊装", REWRITTEN, "near-duplicate"),
         # As many words as the other title has, a few words, or most of them new.
         ("云洲长江大桥主缆架设收官", EDITED, "other-title"),
         ("大桥工地收工", CUT, "other-title"),

@@ -74,8 +74,18 @@ def test_an_excerpt_shares_an_anchor() -> None:
     for first in range(30):
         excerpt = SHINGLER(", ".join(clauses[first : first + 11]))
         assert page & set(excerpt.anchors.tolist())
-    whole = SHINGLER(", ".join(clauses))
-    assert 25 < len(whole.anchors) <= MOST_ANCHORS
+    assert 25 < len(SHINGLER(", ".join(clauses)).anchors) < 48
+
+
+def test_an_excerpt_of_a_very_long_page_shares_an_anchor() -> None:
+    """Also of four hundred clauses; with thousands a page has no more anchors than allowed."""
+    rng = random.Random(1)
+    clauses = [" ".join(rng.choices(VOCABULARY, k=rng.randrange(5, 12))) for _ in range(2000)]
+    page = set(SHINGLER(", ".join(clauses[:400])).anchors.tolist())
+    for first in range(0, 389, 11):
+        excerpt = SHINGLER(", ".join(clauses[first : first + 11]))
+        assert page & set(excerpt.anchors.tolist())
+    assert len(SHINGLER(", ".join(clauses)).anchors) == MOST_ANCHORS
 
 
 @pytest.mark.parametrize("length", [60, 90, 150])
