@@ -327,6 +327,33 @@ async def test_page_forgotten_while_it_is_carried_over(move: Move) -> None:
     assert await move.now.count() == 1
 
 
+@pytest.mark.parametrize("on_fuller", ["keep", "replace"])
+async def test_page_that_the_former_index_has_renewed(on_fuller: str) -> None:
+    """It has two ids there and is carried over as one page, which a changed or a fuller page
+    replaces although another candidate is found with it."""
+    now = 1_000_000.0
+    former, target = (
+        MemoryIndex(window=200.0, clock=lambda: now, wall=lambda: now) for _ in range(2)
+    )
+    options = Options(pending_wait=5.0, window=200.0, on_fuller=on_fuller)
+    async with Deduplicator(options, index=former) as dedup:
+        await stored(dedup, page("a/1", article(1)))
+        now += 200.0
+        assert await outcome(dedup, page("a/1", article(1))) == REVISIT
+    assert await former.count() == 2
+    later = article(2)
+    key, text = ("a/1", later) if on_fuller == "keep" else ("b/1", article(1) + later)
+    async with Deduplicator(options, index=target, former=former) as dedup:
+        await stored(dedup, page("d/1", article(5) + later[: len(later) // 2]))
+        verdict = await dedup.decide(page(key, text))
+        assert verdict.outcome == NEW
+        assert (len(verdict.earlier), len(verdict.supersedes)) == (
+            (1, 0) if on_fuller == "keep" else (0, 1)
+        )
+        await dedup.commit(verdict)
+        assert (await former.count(), await target.count()) == (0, 2)
+
+
 async def test_expired_page_of_the_former_index_does_not_count() -> None:
     """Its own window holds, whatever that of the current index is; a page that was seen again is in
     that, and lives on."""

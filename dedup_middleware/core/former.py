@@ -332,9 +332,10 @@ class Former:
         """
         if not carried:
             return NO_CANDIDATES
-        rows = sorted(carried, key=lambda row: carried[row][0])
-        page_ids = [carried[row][0] for row in rows]
-        ids = np.array(page_ids, np.uint64)
+        # A renewed page has two ids in the former index, and one in the current index.
+        row_of = {page_id: row for row, (page_id, _) in sorted(carried.items(), reverse=True)}
+        ids = np.array(sorted(row_of), np.uint64)
+        rows = [row_of[page_id] for page_id in ids.tolist()]
         payloads = list(stored.payloads.values())
         return Candidates(
             Neighbours(ids, stored.near.tables[rows]),
