@@ -159,6 +159,24 @@ def test_pages_without_text_and_revisits(tmp_path: Path) -> None:
     assert (keep.json["kept"], drop.json["kept"]) == (3, 1)
 
 
+def test_a_fuller_row_does_not_hide_the_one_that_was_written(tmp_path: Path) -> None:
+    """DEDUP_ON_FULLER=replace is for storage that deletes. A copy of the shorter row was written
+    too, under a headline that marks a correction of the longer one."""
+    flash = article(1)
+    pages = write(
+        tmp_path / "pages.jsonl",
+        [
+            {"url": "https://one.example/1", "title": "题", "text": flash},
+            {"url": "https://two.example/2", "title": "题", "text": flash + article(2)},
+            {"url": "https://three.example/3", "title": "更正：题", "text": flash},
+        ],
+    )
+    kept, dropped = tmp_path / "kept.jsonl", tmp_path / "dropped.jsonl"
+    batch(pages, "-o", kept, "--dropped", dropped, DEDUP_ON_FULLER="replace")
+    assert [row["url"][-1] for row in lines(kept)] == ["1", "2"]
+    assert [row["dedup"]["match"] for row in lines(dropped)] == ["https://one.example/1"]
+
+
 @pytest.mark.parametrize("name", ["j.db", "j.gz"])
 def test_journal_of_a_run(tmp_path: Path, name: str) -> None:
     """Drops with their items, texts of kept pages, and counts, as a crawl writes them; it is not

@@ -48,7 +48,7 @@ from dedup_middleware.tools.files.signing import (
 def batch_options(options: Options) -> Options:
     """Return the options of a run: the rules of the crawl with an index of its own in memory.
 
-    A row that was written stays, even if its key comes again later.
+    A row that was written stays, even if its key or a fuller row comes later.
     """
     return attrs.evolve(
         options,
@@ -58,6 +58,7 @@ def batch_options(options: Options) -> Options:
         hash_key=batch_key(options),
         window=0.0,
         versions="keep",
+        on_fuller="keep",
     )
 
 
