@@ -71,6 +71,21 @@ async def test_a_close_that_is_cancelled_before_the_index_is_opened_again(file: 
     await index.close()
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 6])
+async def test_an_open_that_comes_while_the_index_is_closed(file: Path, turns: int) -> None:
+    """The index is open. The file was left open in a thread that had ended, or was shut again,
+    though ``open`` had returned."""
+    index = await opened(file)
+    for _ in range(20):
+        ending = asyncio.create_task(index.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await asyncio.gather(ending, index.open(PARAMETERS))
+        assert await index.count() == 0
+    await index.close()
+    assert index._db is None and index._thread is None
+
+
 async def test_a_call_that_comes_while_the_index_is_closed(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

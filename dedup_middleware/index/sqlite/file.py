@@ -139,6 +139,7 @@ class SQLiteFile(Index):
         self._side_files: dict[str, _File | None] = {}  # its -wal and -shm files
         self._is_maker = False  # whether to create the file again if it is removed
         self._thread: ThreadPoolExecutor | None = None
+        self._openings = 0  # calls of ``open`` and ``attach`` so far
         self._batcher: Batcher[Step, Any] = Batcher(self._run, BATCH)
         # SimHash records compared by each transaction, passed from the thread to the event loop.
         self._scans: deque[int] = deque()
@@ -153,6 +154,7 @@ class SQLiteFile(Index):
         return await self._opened(None)
 
     async def _opened(self, wanted: Parameters | None) -> dict[str, str]:
+        self._openings += 1
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
         known = self._parameters.get(HASH_KEY)  # pages were hashed with it so far
@@ -228,11 +230,13 @@ class SQLiteFile(Index):
         return stored
 
     async def close(self) -> None:
+        openings = self._openings  # an ``open`` that comes meanwhile keeps file and thread
         await self._batcher.join()
-        while (thread := self._thread) is not None:
+        while (thread := self._thread) is not None and self._openings == openings:
             await self._in_thread(self._disconnect)
             await self._batcher.join()
-            if self._db is None:  # no call that came meanwhile has opened the file again
+            # Nor has a call that came meanwhile opened the file again.
+            if self._db is None and self._openings == openings:
                 self._file = self._thread = None
                 thread.shutdown(wait=False)
 
