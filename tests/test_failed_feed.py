@@ -287,6 +287,32 @@ async def test_pages_that_nothing_has_are_forgotten(
     assert again.stat("new") == 3
 
 
+class StoppingPipeline:
+    """Ctrl-C comes while this pipeline is being closed."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> StoppingPipeline:
+        """Called by Scrapy."""
+        return cls(crawler)
+
+    async def close_spider(self) -> None:
+        """Called by Scrapy."""
+        await self.crawler.stop_async()
+
+
+async def test_a_crawl_that_is_stopped_while_it_closes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its feed is not stored yet when Scrapy says that the engine has stopped. The log pointed to
+    an error that there was not."""
+    await crawl(three_pages, {StoppingPipeline: 600}, **failing(tmp_path, ""))
+    (line,) = [one for one in caplog.messages if "could not be stored" in one]
+    assert "out.jsonl, the crawl was stopped while it was closing)" in line
+
+
 async def test_a_page_whose_claim_was_lost_is_forgotten_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

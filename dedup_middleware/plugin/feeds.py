@@ -70,7 +70,7 @@ class Feeds:
         *,
         has_storage: bool,
     ) -> None:
-        self._stats, self._reports = crawler.stats, reports
+        self._crawler, self._stats, self._reports = crawler, crawler.stats, reports
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
@@ -203,7 +203,10 @@ class Feeds:
             one.has_failed = True
             if one.is_watched:  # it is not known which of the others failed
                 places.add(f"{shown_place(one.slot.uri_template)}, ")
-        named = "".join(sorted(places))
+        # Scrapy stops its engine before the spider is closed if Ctrl-C comes while it is closing.
+        is_closed = getattr(self._crawler.engine, "spider", None) is None
+        why = "see the error above" if is_closed else "the crawl was stopped while it was closing"
+        named = "".join(sorted(places)) + why
         try:
             await self._forget()
         except DedupError as error:
@@ -211,7 +214,7 @@ class Feeds:
         else:
             if self._forgotten:
                 logger.error(
-                    "A feed or a batch could not be stored (%ssee the error above), and nothing "
+                    "A feed or a batch could not be stored (%s), and nothing "
                     "else has its items: %d pages of this crawl are forgotten, so that the next "
                     "crawl stores them",
                     named,
@@ -221,7 +224,7 @@ class Feeds:
                 if committed <= 0:
                     return
         logger.error(
-            "A feed could not be stored (%ssee the error above), but the index calls %d pages of "
+            "A feed could not be stored (%s), but the index calls %d pages of "
             "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
             "them, run `%s` with the settings of this crawl, and crawl again",
             named,

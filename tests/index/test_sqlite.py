@@ -83,7 +83,8 @@ async def test_an_open_that_comes_while_the_index_is_closed(file: Path, turns: i
         await asyncio.gather(ending, index.open(PARAMETERS))
         assert await index.count() == 0
     await index.close()
-    assert index._db is None and index._thread is None
+    assert index._db is None
+    assert index._thread is None
 
 
 async def test_a_call_that_comes_while_the_index_is_closed(
