@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+from rich.console import Console
+from rich.table import Table
 
 from dedup_middleware.base.errors import extra_needed, os_errors
 from dedup_middleware.base.writing import write_whole
@@ -18,7 +20,6 @@ from dedup_middleware.evaluation.pairs import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
 
 
 _PARTS_SHOWN = 12  # elements shown of a list
@@ -107,8 +108,6 @@ def markdown(records: Records) -> str:
 
 def show(console: Console, title: str, records: Records) -> None:
     """Print a table."""
-    from rich.table import Table
-
     table = Table(title=title, title_justify="left")
     columns = columns_of(records)
     for column in columns:

@@ -12,9 +12,11 @@ from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+from rich.console import Console
+from rich.progress import Progress
 
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import METHODS, Options
@@ -26,10 +28,6 @@ from dedup_middleware.evaluation.comparers import (
     methods_available,
 )
 from dedup_middleware.evaluation.corpus import InputError, Pair, read_documents, read_pairs
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
 
 _WORDS_SHOWN = 16
 
@@ -44,8 +42,6 @@ class Run:
 
     def progress(self) -> Progress:
         """Return a progress bar that disappears when it is done."""
-        from rich.progress import Progress
-
         return Progress(console=self.console, transient=True)
 
     def comparers(self, default: Sequence[str] = ()) -> dict[str, Comparer]:

@@ -27,6 +27,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.model.documents import Document
+from dedup_middleware.text.shingle import Shingler
 
 LOSS_COST: Final = 10
 ORDERS: Final = ("arrival", "reversed", "shuffled")
@@ -177,8 +178,6 @@ class Truth:
     """Tells right drops from losses."""
 
     def __init__(self, arrivals: Iterable[Arrival]) -> None:
-        from dedup_middleware.text.shingle import Shingler
-
         self._arrivals = {arrival.document.key: arrival for arrival in arrivals}
         self._shingler = Shingler()
 

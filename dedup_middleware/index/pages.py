@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -22,6 +21,7 @@ from dedup_middleware.model.buckets import (
     cut_address,
     width_of,
 )
+from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import (
     BAND_SUFFIX_BITS,
     CONTENT,
@@ -30,10 +30,6 @@ from dedup_middleware.model.records import (
     PageRecords,
     page_ids_of,
 )
-
-if TYPE_CHECKING:
-    from dedup_middleware.model.claims import Entry
-
 
 TABLE_SHIFT = 40  # bits of a packed bucket key below the table: prefix (16), suffix (24)
 PACKED_KEY_BITS = TABLE_SHIFT + 8

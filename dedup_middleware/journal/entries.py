@@ -15,17 +15,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import attrs
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.model.documents import NEW
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 logger = logging.getLogger(__name__)
 
@@ -451,7 +447,7 @@ class JournalStore(ABC):
     def _lost(self, what: str, error: object) -> None:
         logger.warning("The journal %s has lost %s: %s", self.where, what, error)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> JournalStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
+from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import in_a_line
-
-if TYPE_CHECKING:
-    from dedup_middleware.model.claims import Claim
 
 NEW = "new"
 DUPLICATE = "duplicate"

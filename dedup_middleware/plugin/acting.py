@@ -6,10 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scrapy.core.engine import ExecutionEngine
+from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.writer import (
     JournalWriter,
     make_drop,
@@ -23,19 +26,13 @@ from dedup_middleware.model.documents import (
     PENDING_TIMEOUT,
     REVISIT,
     UNCHECKED,
+    Document,
     Verdict,
 )
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.items import PageItem, mark
 from dedup_middleware.plugin.reports import Reports, fail
 from dedup_middleware.plugin.signals import dedup_duplicate
-
-if TYPE_CHECKING:
-    from scrapy.core.engine import ExecutionEngine
-    from scrapy.crawler import Crawler
-
-    from dedup_middleware.base.options import Options
-    from dedup_middleware.model.documents import Document
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,10 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scrapy.crawler import Crawler
+
 from dedup_middleware.base.errors import DedupError, OptionsError
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.clusters import (
     ClusterFileError,
@@ -18,15 +21,12 @@ from dedup_middleware.journal.clusters import (
 )
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.writer import JournalWriter
+from dedup_middleware.plugin.acting import Action
+from dedup_middleware.plugin.metrics import Exporter
+from dedup_middleware.plugin.reports import Reports
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-
-    from dedup_middleware.base.options import Options
-    from dedup_middleware.plugin.acting import Action
-    from dedup_middleware.plugin.metrics import Exporter
     from dedup_middleware.plugin.notices import FieldCheck
-    from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,6 @@ class Companions:
         :param crawl: id of the crawl
         :raises OptionsError: the settings can't be used
         """
-        from dedup_middleware.plugin.metrics import Exporter
-
         options = self._options
         if options.clusters:
             self._clusters = ClusterFile(options, spider, crawl, self._reports)

@@ -11,25 +11,21 @@ import logging
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 from pydispatch import dispatcher
 from scrapy import signals
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.crawler import Crawler
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
+from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_existing
 from dedup_middleware.plugin.feedslots import WatchedSlot
 from dedup_middleware.plugin.notices import Beginning, shown_place
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.extensions.feedexport import FeedSlot
-
-    from dedup_middleware.core.deduplicator import Deduplicator
-    from dedup_middleware.plugin.reports import Reports
+from dedup_middleware.plugin.reports import Reports
 
 logger = logging.getLogger(__name__)
 

@@ -21,19 +21,21 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 from weakref import WeakSet
 
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
-from scrapy.extensions.feedexport import BlockingFeedStorage, FileFeedStorage, StdoutFeedStorage
+from scrapy.extensions.feedexport import (
+    BlockingFeedStorage,
+    FeedSlot,
+    FileFeedStorage,
+    StdoutFeedStorage,
+)
 from scrapy.extensions.postprocessing import PostProcessingManager
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from dedup_middleware.plugin.notices import shown_place
-
-if TYPE_CHECKING:
-    from scrapy.extensions.feedexport import FeedSlot
 
 logger = logging.getLogger(__name__)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scrapy.logformatter import LogFormatter
+from scrapy import Spider
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatter, LogFormatterResult
+from twisted.python.failure import Failure
 
 from dedup_middleware.plugin.acting import Dropped
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.http import Response
-    from scrapy.logformatter import LogFormatterResult
-    from twisted.python.failure import Failure
 
 logger = logging.getLogger("scrapy.core.scraper")  # where Scrapy logs dropped items
 

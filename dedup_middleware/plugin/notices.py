@@ -10,26 +10,23 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
+from scrapy.settings import BaseSettings
 from w3lib.url import file_uri_to_path
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX, setting_name
 from dedup_middleware.core.judge import CHANGED
+from dedup_middleware.index.base import Index
 from dedup_middleware.methods.base import EXACT
+from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.keys import host_of, in_a_line
 from dedup_middleware.model.records import State
 from dedup_middleware.plugin.items import PageItem
 from dedup_middleware.plugin.pagefields import PageFields, field_value
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from dedup_middleware.index.base import Index
-    from dedup_middleware.model.documents import Verdict
 
 logger = logging.getLogger(__name__)
 

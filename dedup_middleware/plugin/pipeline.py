@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from itemadapter import ItemAdapter
 from scrapy import signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.utils.asyncio import is_asyncio_available
 
 from dedup_middleware.base.errors import DedupError, IndexUnavailableError, OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.model.documents import EMPTY, UNCHECKED
+from dedup_middleware.index.base import Index
+from dedup_middleware.model.documents import EMPTY, UNCHECKED, Document, Verdict
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.acting import Action, Dropped
 from dedup_middleware.plugin.companions import Companions
@@ -39,12 +41,9 @@ from dedup_middleware.plugin.settings import (
 from dedup_middleware.plugin.signals import dedup_superseded
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from typing_extensions import Self
 
     from dedup_middleware.core.deduplicator import Deduplicator
-    from dedup_middleware.index.base import Index
-    from dedup_middleware.model.documents import Document, Verdict
     from dedup_middleware.plugin.feeds import CloseFailures, Exported, Feeds
 
 logger = logging.getLogger(__name__)

@@ -9,15 +9,13 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.statscollectors import StatsCollector
 
 from dedup_middleware.index.base import Index
-
-if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
-    from scrapy.statscollectors import StatsCollector
 
 logger = logging.getLogger(__name__)
 

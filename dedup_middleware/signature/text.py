@@ -6,7 +6,7 @@ tenth of the time of a page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,7 @@ from dedup_middleware.signature.minhash import (
     fill_sketch,
 )
 from dedup_middleware.signature.simhash import BITS, centred, sum_bits
-from dedup_middleware.text.shingle import read_text
-
-if TYPE_CHECKING:
-    from dedup_middleware.text.shingle import Shingler
-
+from dedup_middleware.text.shingle import Shingler, read_text
 
 NO_SKETCH: Final = 0  # bits of each minimum if no sketch is made
 

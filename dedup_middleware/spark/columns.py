@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from dedup_middleware.index.pages import packed_keys, starts_of
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import ContentByEvidence
+from dedup_middleware.methods.content_rule import most_lacking
 from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import CONTENT
+from dedup_middleware.signature.evidence import make_evidence
 from dedup_middleware.spark.pairing import BITS, NOTHING, WORDS
 
 if TYPE_CHECKING:
@@ -132,8 +134,6 @@ def judged_by(method: Method, page: Fingerprint) -> bytes:
 def kept_of(method: Method, judged: bytes) -> bytes:
     """Return the payload of a page, computed from its column ``judged``."""
     if isinstance(method, ContentByEvidence):
-        from dedup_middleware.signature.evidence import make_evidence
-
         return make_evidence(Wording.from_bytes(judged)) if judged else b""
     return judged
 
@@ -186,6 +186,4 @@ def limit_of(method: Method) -> float:
     """Return the largest share of a duplicate's shingles that the candidate's sieve may lack."""
     if not isinstance(method, ContentByEvidence):
         return EVERY_PAIR
-    from dedup_middleware.methods.content_rule import most_lacking
-
     return most_lacking(method.threshold) / _REPEATED + _MISTAKEN

@@ -7,6 +7,7 @@ import itertools
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from io import FileIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +47,6 @@ from dedup_middleware.model.claims import (
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
 if TYPE_CHECKING:
-    from io import FileIO
-
     from dedup_middleware.index.memory.arrays import Buckets, Ids, Look
 
 _FIRST_ROOM = 1024  # initial capacity for page records

@@ -6,11 +6,12 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.index.base import Progress
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.pages import Living, bytes_of, compacted
 from dedup_middleware.index.redis import expiry
@@ -32,9 +33,6 @@ from dedup_middleware.model.records import (
     joined_records,
     split_stamps,
 )
-
-if TYPE_CHECKING:
-    from dedup_middleware.index.base import Progress
 
 LOADS = b"loads"  # name of the key that holds the loads in progress
 _AHEAD = 3  # calls in flight

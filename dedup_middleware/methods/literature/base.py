@@ -25,6 +25,7 @@ from dedup_middleware.model.buckets import (
     simhash_bucket_keys,
 )
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
+from dedup_middleware.signature.minhash import jaccards
 
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"
@@ -179,8 +180,6 @@ class BySignature(Method):
         return f"{self.name}/{table - FIRST_BAND_TABLE}"
 
     def judge(self, page: Fingerprint, candidates: Records, payloads: Payloads = ()) -> Judgement:
-        from dedup_middleware.signature.minhash import jaccards
-
         similarity = (
             np.zeros(len(payloads), np.float64)
             if page.signature is None

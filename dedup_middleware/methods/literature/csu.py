@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -34,11 +34,8 @@ from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, s
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.signature._vector import operation
+from dedup_middleware.signature.minhash import MinHasher, jaccards, sketch
 from dedup_middleware.text.hashing import mixed
-
-if TYPE_CHECKING:
-    from dedup_middleware.signature.minhash import MinHasher
-
 
 # Shingles, and the two ways to sample them.
 
@@ -117,8 +114,6 @@ def fold16(minima: NDArray[np.uint32]) -> NDArray[np.uint16]:
 
 @lru_cache(maxsize=8)
 def _hasher(minima: int, seed: int) -> MinHasher:
-    from dedup_middleware.signature.minhash import MinHasher
-
     return MinHasher(minima, seed)
 
 
@@ -136,8 +131,6 @@ def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
     Its permutations differ from those of the fingerprint, so the check is independent.
     """
-    from dedup_middleware.signature.minhash import sketch
-
     return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
 
 
@@ -277,8 +270,6 @@ class Csu(KeyedMethod):
     def similarities(
         self, own: Signature, gathered: tuple[int, list[int], NDArray[np.void]]
     ) -> NDArray[np.float64]:
-        from dedup_middleware.signature.minhash import jaccards
-
         pages, places, records = gathered
         similarity = np.zeros(pages, np.float64)
         page = self.gather([own.payload])[2]

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from dedup_middleware.base.cachefolder import load_or_build
 from dedup_middleware.model.keys import keyed_hash
 from dedup_middleware.text.trie import jieba_file
 
@@ -106,8 +107,6 @@ def background() -> DocumentFrequencies:
 
     :raises FileNotFoundError: jieba or its table is not installed
     """
-    from dedup_middleware.base.cachefolder import load_or_build
-
     data = jieba_file("analyse/idf.txt").read_bytes()
 
     def build() -> dict[str, NDArray[Any]]:

@@ -23,6 +23,7 @@ from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, s
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
+from dedup_middleware.signature.simhash import simhash
 from dedup_middleware.text.trie import jieba_file
 
 # Signatures that are one SimHash: four 16-bit blocks as keys, compared by Hamming distance. Two
@@ -193,8 +194,6 @@ class Luogang(OneSimHash):
         return lambda word: enumerated_hash(known[word], len(known)) if word in known else None
 
     def sign(self, page: MethodInput) -> Signature | None:
-        from dedup_middleware.signature.simhash import simhash
-
         hash_of = self._feature_hash()
         counts = Counter(page.tokens)
         hashed = [(hash_of(word), count) for word, count in counts.items()]
@@ -255,8 +254,6 @@ class WeightedSimHash(OneSimHash):
         return weights
 
     def sign(self, page: MethodInput) -> Signature | None:
-        from dedup_middleware.signature.simhash import simhash
-
         counts = Counter(page.tokens)
         hashes = (keyed_hash(word, self.hash_key) for word in counts)
         features = np.fromiter(hashes, np.uint64, len(counts))

@@ -10,9 +10,11 @@ import urllib.request
 from difflib import SequenceMatcher
 from email.message import Message
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import attrs
+from rich.console import Group
+from rich.text import Text
 from scrapy.settings import BaseSettings
 
 from dedup_middleware.base.errors import DedupError, os_errors
@@ -33,11 +35,6 @@ from dedup_middleware.tools.commands.context import (
     shown,
 )
 from dedup_middleware.tools.files.rows import LARGEST_PAGE
-
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.text import Text
-
 
 _SECONDS = 30
 _HTML_ENDINGS = {".html", ".htm", ".xhtml", ".xml"}
@@ -250,9 +247,6 @@ class Compare(Subcommand):
 def _show(
     a: Document, b: Document, rows: list[dict[str, Any]], parts: list[Part], cut: bool
 ) -> Group:
-    from rich.console import Group
-    from rich.text import Text
-
     pages = [
         Text(shown(f"{page.key}  {page.title}  ({len(page.text or ''):,} characters)"))
         for page in (a, b)
@@ -272,8 +266,6 @@ def _show(
 
 def _marked(parts: list[Part]) -> Text:
     """Format differences as [-only in A-] and {+only in B+}, with some of the common text."""
-    from rich.text import Text
-
     text = Text()
     for part in parts:
         if part.same:

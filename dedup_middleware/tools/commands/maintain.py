@@ -8,10 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
+from rich.console import Group
+from rich.table import Table
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
@@ -42,10 +44,6 @@ from dedup_middleware.tools.commands.context import (
     plain_table,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
-
 
 class Verify(Subcommand):
     summary = "Read the whole index and report what is inconsistent"
@@ -63,8 +61,6 @@ class Verify(Subcommand):
 
 
 def _tables(found: Verification) -> Group:
-    from rich.console import Group
-
     names = ("committed", "pending", "released", "damaged", "lacking_pages", "overflow")
     facts = fact_table("Pages", {name.replace("_", " "): getattr(found, name) for name in names})
     for line in found.counters:

@@ -39,7 +39,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -51,9 +51,6 @@ from dedup_middleware.index.pages import Pages
 from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.parquetpages import ROWS, check_sizes
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 FORMAT = "1"
 PREFIX = "dedup."
@@ -398,7 +395,7 @@ class PortableWriter:
         """A temporary folder that exists until the file is finished."""
         return Path(self._room.name)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> PortableWriter:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
