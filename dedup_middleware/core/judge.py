@@ -152,11 +152,25 @@ def judge(
     :param payloads: payloads of the candidates, if the method keeps any
     """
     judged = method.judge(page, records.content, payloads)
+
+    def match_of(row: int) -> Match:
+        page_id, own = int(records.page_ids[row]), page.simhash
+        theirs = int(records.content["simhash"][row])
+        return Match(
+            key=addresses.get(page_id),
+            number=page_id,
+            similarity=float(judged.similarity[row]),
+            jaccard=float(judged.jaccard[row]),
+            distance=None if own is None else int.bit_count(theirs ^ own),
+            tables=names_of(method, int(near.tables[row])),
+            shared=None if judged.shared is None else int(judged.shared[row]),
+            figures=None if judged.figures is None else int(judged.figures[row]),
+            rule=judged.reasons[row],
+        )
+
     ranking = rank(judged, records.states.tolist(), same_keys(page, near, records))
     named = ranking.nearest if ranking.match is None else ranking.match
-    match = None
-    if named is not None:
-        match = _match(method, page, named, near, records, judged, addresses)
+    match = None if named is None else match_of(named)
     if ranking.match is not None:
         if ranking.same_key and match is not None:
             match = attrs.evolve(match, key=page.key)
@@ -165,14 +179,11 @@ def judge(
         page_ids = frozenset([int(records.page_ids[row]) for row in ranking.pending])
         return Ruling(ranking.reason, pending=page_ids)
     earlier = tuple([int(records.page_ids[row]) for row in ranking.earlier])
-    supersedes = tuple(
-        [_match(method, page, row, near, records, judged, addresses) for row in ranking.supersedes]
-    )
+    supersedes = tuple(map(match_of, ranking.supersedes))
     previous = None
     if ranking.earlier:
         last = max(ranking.earlier, key=records.page_ids.__getitem__)
-        previous = _match(method, page, last, near, records, judged, addresses)
-        previous = attrs.evolve(previous, key=page.key)
+        previous = attrs.evolve(match_of(last), key=page.key)
     return Ruling(
         ranking.reason, nearest=match, earlier=earlier, previous=previous, supersedes=supersedes
     )
@@ -187,29 +198,6 @@ def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list
         key == own and tables & _KEY_BIT != 0
         for key, tables in zip(keys, near.tables.tolist(), strict=True)
     ]
-
-
-def _match(
-    method: Method,
-    page: Fingerprint,
-    row: int,
-    near: Neighbours,
-    records: PageRecords,
-    judged: Judgement,
-    addresses: Mapping[int, str | None],
-) -> Match:
-    page_id, own = int(records.page_ids[row]), page.simhash
-    return Match(
-        key=addresses.get(page_id),
-        number=page_id,
-        similarity=float(judged.similarity[row]),
-        jaccard=float(judged.jaccard[row]),
-        distance=None if own is None else int.bit_count(int(records.content["simhash"][row]) ^ own),
-        tables=names_of(method, int(near.tables[row])),
-        shared=None if judged.shared is None else int(judged.shared[row]),
-        figures=None if judged.figures is None else int(judged.figures[row]),
-        rule=judged.reasons[row],
-    )
 
 
 def names_of(method: Method, mask: int) -> tuple[str, ...]:
