@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.settlement import OpenClaims
 from dedup_middleware.index.base import MOST_JUDGED, Index
-from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
@@ -197,7 +195,7 @@ class _Decision:
             try:
                 await former.forget(self._page, own)
             except BaseException:
-                self._release(claim)
+                self._driver.index.release_soon(claim)
                 raise
         return ruling, claim
 
@@ -257,7 +255,7 @@ class _Decision:
                         break
                     ruling = await self._judge_all()
         except BaseException:
-            self._release(made.claim)
+            driver.index.release_soon(made.claim)
             raise
         finally:
             driver.claims.settle(made.claim)
@@ -265,10 +263,6 @@ class _Decision:
             # A similar page was found after the claim was granted, so the claim must not stay.
             await driver.index.release(made.claim)
         return ruling
-
-    def _release(self, claim: Claim) -> None:
-        """Release a claim in the background: until its lease ends it would block similar pages."""
-        forget_outcome(asyncio.ensure_future(self._driver.index.release(claim)))
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:
         """Add the candidates of a reply; if it holds only some of them, read all of them first."""
@@ -352,7 +346,7 @@ class _Decision:
         except IndexUnavailableError:
             return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
         except BaseException:
-            self._release(claim)
+            self._driver.index.release_soon(claim)
             raise
         addresses.update(zip(missing, found, strict=True))
         named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])

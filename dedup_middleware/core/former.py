@@ -380,7 +380,7 @@ class Former:
                 return None
             found = await self._reply_of(index.fetch(np.array([page_id], np.uint64)))
         except BaseException:
-            forget_outcome(asyncio.ensure_future(target.release(claim)))
+            target.release_soon(claim)
             forget_outcome(asyncio.ensure_future(target.forget([own])))
             raise
         if found.states[0] != State.COMMITTED:  # it was forgotten there meanwhile

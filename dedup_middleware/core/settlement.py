@@ -17,7 +17,6 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import STORED_LEASE, Index
-from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
 from dedup_middleware.model.documents import (
@@ -308,7 +307,7 @@ class Settlement:
                 error, "The index could not release the claim of %s", in_a_line(verdict.key)
             )
         except asyncio.CancelledError:  # the call may not have been sent
-            forget_outcome(asyncio.ensure_future(self._index.release(verdict.claim)))
+            self._index.release_soon(verdict.claim)
             raise
         finally:
             self._claims.settle(verdict.claim)
@@ -407,7 +406,7 @@ class Settlement:
         except BaseException:
             # Its lease would be extended, and pages like it would wait, until the crawl ends.
             self._claims.settle(claim)
-            forget_outcome(asyncio.ensure_future(self._index.release(claim)))
+            self._index.release_soon(claim)
             raise
         if not is_doubtful:
             return await self._commit(verdict, again=False)

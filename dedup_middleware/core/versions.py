@@ -8,7 +8,6 @@ holds a text that the index does not know, and at worst a copy of it is stored a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import attrs
@@ -17,7 +16,6 @@ import numpy as np
 from dedup_middleware.core.availability import Count
 from dedup_middleware.core.former import Former
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -52,7 +50,7 @@ class Versions:
         try:
             self.count("replaced", await self.index.forget(page_ids))
         except BaseException:
-            forget_outcome(asyncio.ensure_future(self.index.release(claim)))
+            self.index.release_soon(claim)
             raise
 
     async def forget_others(

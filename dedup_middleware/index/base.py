@@ -271,6 +271,10 @@ class Index(ABC):
     async def release(self, claim: Claim) -> bool:
         """Release a claim, as the page was not stored. False: there was nothing to release."""
 
+    def release_soon(self, claim: Claim) -> None:
+        """Release a claim in the background: until its lease ends it would block similar pages."""
+        forget_outcome(asyncio.ensure_future(self.release(claim)))
+
     @abstractmethod
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases to ``lease`` seconds from now. False for each claim that has expired."""
@@ -343,8 +347,8 @@ class Index(ABC):
         claim = made.claim
         try:
             there = await self.settled_of_key(key_hash)
-        except BaseException:  # similar pages would wait for the claim until its lease ends
-            forget_outcome(asyncio.ensure_future(self.release(claim)))
+        except BaseException:
+            self.release_soon(claim)
             raise
         if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
             await self.release(claim)
