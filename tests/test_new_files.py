@@ -56,7 +56,7 @@ def write_report(path: Path) -> None:
 
 def write_restored(path: Path) -> None:
     """Restored pages."""
-    write_new(path, b"page\n", DedupError)
+    write_new(path, b"page\n")
 
 
 def write_kept(path: Path) -> None:
@@ -119,15 +119,15 @@ def test_restored_pages_replace_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         if fault:
             monkeypatch.setattr("os.link", without_links(fault))
         path = tmp_path / f"new-{change}.jsonl"
-        write_new(path, b"page\n", DedupError)
+        write_new(path, b"page\n")
         assert path.read_text() == "page\n"
         with pytest.raises(DedupError, match="exists: name a new file"):
-            write_new(path, b"another\n", DedupError)
+            write_new(path, b"another\n")
         assert path.read_text() == "page\n"
         link = tmp_path / f"link-{change}"
         link.symlink_to(tmp_path / "nowhere")
         with pytest.raises(DedupError, match="exists: name a new file"):
-            write_new(link, b"page\n", DedupError)
+            write_new(link, b"page\n")
         assert not (tmp_path / "nowhere").exists()
     assert not [file.name for file in tmp_path.iterdir() if file.name.endswith(".part")]
 

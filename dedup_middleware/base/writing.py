@@ -80,16 +80,16 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
         raise
 
 
-def write_new(path: Path, data: bytes, kind: type[DedupError], *, replace: bool = False) -> None:
+def write_new(path: Path, data: bytes, *, replace: bool = False) -> None:
     """Write a file as :func:`write_whole` does.
 
-    :param kind: class of the error raised if the file exists or can't be written
+    :raises DedupError: the file exists or can't be written
     """
-    with os_errors(f"{path} can't be written", kind):
+    with os_errors(f"{path} can't be written"):
         try:
             write_whole(path, data, replace=replace)
         except FileExistsError:
-            raise kind(f"{path} exists: name a new file") from None
+            raise DedupError(f"{path} exists: name a new file") from None
 
 
 def is_replaceable(path: Path, head: bytes) -> bool:

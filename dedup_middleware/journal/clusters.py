@@ -138,32 +138,28 @@ def _sorted(pages: dict[str, Mirror]) -> tuple[Mirror, ...]:
     return tuple(sorted(pages.values(), key=attrgetter("time", "key")))
 
 
-class ClusterFileError(DedupError):
-    """A cluster file can't be written; the message says what to do."""
-
-
 def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) -> int:
     """Write clusters atomically, in the format given by the file's suffix.
 
     :param replace: replace an existing file
     :returns: the number of clusters
-    :raises ClusterFileError: unknown suffix, or the file exists or can't be written
+    :raises DedupError: unknown suffix, or the file exists or can't be written
     """
     encode, made = encoder(path), list(clusters)
-    write_new(path, encode(made), ClusterFileError, replace=replace)
+    write_new(path, encode(made), replace=replace)
     return len(made)
 
 
 def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:
-    """The function that encodes clusters for this suffix; may raise ClusterFileError."""
+    """The function that encodes clusters for this suffix; may raise DedupError."""
     suffix = path.suffix.lower()
     if suffix not in CLUSTER_SUFFIXES:
-        raise ClusterFileError(f"{path}: name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
+        raise DedupError(f"{path}: name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
     if suffix == ".csv":
         return to_csv
     if suffix != ".parquet":
         return to_json_lines
-    with extra_needed(f"{path} needs pyarrow", "parquet", ClusterFileError):
+    with extra_needed(f"{path} needs pyarrow", "parquet"):
         import_module("pyarrow.parquet")
     return to_parquet
 

@@ -14,7 +14,6 @@ from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.clusters import (
-    ClusterFileError,
     collect_clusters,
     encoder,
     write_clusters,
@@ -119,7 +118,7 @@ class ClusterFile:
         self._journal = journal
         try:
             encoder(self._path)
-        except ClusterFileError as error:
+        except DedupError as error:
             raise OptionsError("DEDUP_CLUSTERS", options.clusters, str(error)) from None
 
     def write(self) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware import Options, OptionsError
+from dedup_middleware import DedupError, Options, OptionsError
 from dedup_middleware.journal import clusters
 from dedup_middleware.journal.access import choose_journal
 from dedup_middleware.journal.clusters import (
     Cluster,
-    ClusterFileError,
     collect_clusters,
     write_clusters,
 )
@@ -146,7 +145,7 @@ def test_files_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / "c.xml", "ends in .jsonl, .jl, .csv, .parquet"),
         (tmp_path / "nowhere" / "c.csv", "can't be written"),
     ):
-        with pytest.raises(ClusterFileError, match=fix):
+        with pytest.raises(DedupError, match=fix):
             write_clusters([], path, replace=False)
     assert there.read_text() == "mine"
 
@@ -154,7 +153,7 @@ def test_files_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.Monke
         raise ImportError(name)
 
     monkeypatch.setattr(clusters, "import_module", missing)
-    with pytest.raises(ClusterFileError, match=r"pip install 'dedup-middleware\[parquet\]'"):
+    with pytest.raises(DedupError, match=r"pip install 'dedup-middleware\[parquet\]'"):
         write_clusters([], tmp_path / "c.parquet", replace=False)
 
 

@@ -305,7 +305,7 @@ class Restore(Subcommand):
             if arguments.output == "-":
                 write_output(data)
             else:
-                write_new(Path(arguments.output), data, DedupError)
+                write_new(Path(arguments.output), data)
             if reader is not None:
                 # After the file, since a page that the index calls stored must exist somewhere.
                 with context.progress("entered into the index", len(drops)) as done:
