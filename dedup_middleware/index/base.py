@@ -405,7 +405,7 @@ class Index(ABC):
         named = zip(page_ids, await self.addresses(page_ids), strict=True)
         return await self.forget_wholly([one for one, at in named if at and wanted(at)])
 
-    async def forget_span(self, since: float, until: float) -> int:
+    async def forget_span(self, since: float = 0.0, until: float = math.inf) -> int:
         """Forget all pages committed in a span of time, including copies made by refreshes.
 
         :param since: seconds since 1970 by the index's own clock

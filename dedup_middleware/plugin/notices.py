@@ -49,7 +49,6 @@ _BYTES = {
     "csv": "which CSV holds as text in the encoding of the feed: %s loses pages in other encodings",
     "xml": "which XML holds as b'...': the feed %s has no text of them",
 }
-_EVER = float(2**32 - 1)
 _CLOCKS = 60.0  # seconds by which a server's clock may be behind the clock of this machine
 
 
@@ -71,7 +70,7 @@ class Beginning:
 
 async def reset(index: Index, options: Options) -> None:
     """Forget all pages of earlier crawls (``DEDUP_RESET``)."""
-    forgotten = await index.forget_span(0.0, _EVER)
+    forgotten = await index.forget_span()
     logger.warning(
         "DEDUP_RESET: %d pages of earlier crawls are forgotten in %s",
         forgotten,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections import Counter
@@ -92,9 +93,6 @@ class Compact(Subcommand):
         return OK
 
 
-_EVER = float(2**32 - 1)  # seconds since 1970, later than any commit
-
-
 class Forget(Subcommand):
     summary = "Forget stored pages, so that like pages may be stored again"
     description = (
@@ -132,7 +130,7 @@ async def _forget(reader: Reader, arguments: argparse.Namespace) -> int:
     if arguments.host:
         hosts = {host.lower() for host in arguments.host}
         return await reader.index.forget_addresses(lambda address: host_of(address) in hosts)
-    until = _EVER if arguments.until is None else arguments.until
+    until = math.inf if arguments.until is None else arguments.until
     return await reader.index.forget_span(arguments.since or 0.0, until)
 
 
@@ -156,8 +154,8 @@ class Clear(Subcommand):
             ):
                 return FAILED
             if former is not None:
-                await former.forget_span(0.0, _EVER)
-            forgotten = await index.forget_span(0.0, _EVER)
+                await former.forget_span()
+            forgotten = await index.forget_span()
             with context.progress("records") as done:
                 await index.compact(lambda _, number: done(number))
         context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
