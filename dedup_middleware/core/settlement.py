@@ -231,9 +231,11 @@ class Settlement:
             source = _source(verdict)
             if verdict.outcome not in (UNCHECKED, REVISIT):  # else it is entered, or is there
                 self.backlog.doubt(verdict.key)
-            left = None if source is None else _without_claim(source, verdict)
-            if left is not None and verdict.outcome != UNCHECKED:
-                left = await self._left_to_replace(left, verdict)
+            left = None
+            if source is not None:
+                left = Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
+                if verdict.outcome != UNCHECKED:
+                    left = await self._left_to_replace(left, verdict)
             if left is not None:
                 self.remember(left)
             return True
@@ -383,7 +385,7 @@ class Settlement:
             return await self._commit_late(source, verdict, verdict.claim)
         left = None
         if verdict.outcome == UNCHECKED:
-            left = _without_claim(source, verdict)
+            left = Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
         elif is_marked or (left := await self._left_to_mark(verdict)) is None:
             left = await self._left_to_replace(Unsettled(source, is_marked=True), verdict)
         if left is None and verdict.outcome == DUPLICATE:
@@ -467,10 +469,6 @@ class Settlement:
 def _source(verdict: Verdict) -> Document | Fingerprint | None:
     """The document or fingerprint by which the page of a verdict can be decided again."""
     return verdict.document or verdict.fingerprint
-
-
-def _without_claim(source: Document | Fingerprint, verdict: Verdict) -> Unsettled:
-    return Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
 
 
 async def _not_examined(what: Document | Fingerprint) -> Verdict:

@@ -190,12 +190,6 @@ def options_for(options: Options, name: str) -> Options:
     return attrs.evolve(options, method=method, method_parameters=parameters, threshold=None)
 
 
-def comparer_of(options: Options) -> Comparer:
-    """Return a comparer for the method of the options."""
-    signed = literature(options)
-    return MethodComparer(options) if signed is None else SignatureComparer(signed, options)
-
-
 def methods_available(
     options: Options, names: Iterable[str] = (), given: str = "--methods"
 ) -> dict[str, Comparer]:
@@ -212,7 +206,9 @@ def _comparer(options: Options, name: str, given: str) -> Comparer:
     if name == JaccardComparer.name:
         return JaccardComparer(options)
     try:
-        return comparer_of(options_for(options, name))
+        options = options_for(options, name)
+        signed = literature(options)
+        return MethodComparer(options) if signed is None else SignatureComparer(signed, options)
     except OptionsError as error:
         is_own = error.setting == "DEDUP_METHOD_PARAMETERS" and ":" in name
         if error.setting != "method" and not is_own:

@@ -294,8 +294,6 @@ def _check_names(path: Path, names: list[str]) -> None:
 _ROWS: Final = 1024  # in memory at once
 _FEWER_ROWS: Final = 16  # the same for row groups with long texts
 _LONG: Final = 1 << 28  # bytes of texts from which a row group counts as long
-# Other programs write Parquet pages of 1 MB, or of one value if that is longer.
-_LARGEST_PAGE: Final = LONGEST_LINE
 # Values in the lists of a group: a million, or 64 for each byte that they take in the file.
 _VALUES: Final = 1 << 20
 _VALUES_A_BYTE: Final = 64
@@ -345,10 +343,11 @@ def _check(path: Path) -> tuple[list[int], set[int]]:
     for group in groups:
         texts = 0
         for place, chunk in enumerate(group.chunks):
-            if chunk.largest > _LARGEST_PAGE:
+            # Other programs write Parquet pages of 1 MB, or of one value if that is longer.
+            if chunk.largest > LONGEST_LINE:
                 raise ValueError(
                     f"a part of the column {chunk.name} takes {chunk.largest:,} bytes in memory, "
-                    f"more than the {_LARGEST_PAGE:,} allowed: write it in shorter values"
+                    f"more than the {LONGEST_LINE:,} allowed: write it in shorter values"
                 )
             # One value per row; in lists more.
             most = group.rows
