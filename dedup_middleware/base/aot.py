@@ -11,7 +11,7 @@ module of the current sources nothing is compiled; modules of other sources are 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import pkgutil
 import platform
 import sys
@@ -19,7 +19,6 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 from dedup_middleware.base import compiled, jit
@@ -36,11 +35,11 @@ COUNTING: Final = frozenset(
     {
         "index__memory__bucket_kernels__look",
         "index__memory__bucket_kernels__propose",
+        "index__pairing___pairs",
         "index__scan___gather",
         "index__scan___scan",
         "signature__hamming___within",
         "signature__minhash___jaccards",
-        "spark__pairing___pairs",
     }
 )
 #: all kernels that are faster with 512-bit vectors; docs/decisions.md has the measurements
@@ -56,7 +55,7 @@ _PACKAGES: Final = ("signature", "text", "index", "methods")
 
 def declared_kernels() -> dict[str, Any]:
     """Import all kernels of the package, and return them by their names in the extension module."""
-    modules = [_alone("spark.pairing")]
+    modules = []
     for name in _PACKAGES:
         package = importlib.import_module(f"{compiled.PACKAGE.name}.{name}")
         below = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
@@ -67,20 +66,6 @@ def declared_kernels() -> dict[str, Any]:
         for one in vars(module).values()
         if hasattr(one, "declared")
     }
-
-
-def _alone(name: str) -> ModuleType:
-    """Import a module without its package, whose other modules need PySpark."""
-    whole = f"{compiled.PACKAGE.name}.{name}"
-    if whole in sys.modules:
-        return sys.modules[whole]
-    file = compiled.PACKAGE / f"{name.replace('.', '/')}.py"
-    spec = importlib.util.spec_from_file_location(whole, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[whole] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) -> list[Path]:

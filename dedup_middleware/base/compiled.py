@@ -30,7 +30,7 @@ PACKAGE: Final = Path(__file__).parents[1]
 #: folders with kernels, or with code and constants that are compiled into kernels
 FOLDERS: Final = (
     "base", "index", "index/memory", "methods", "methods/literature", "model", "signature",
-    "spark", "text", "text/extraction",
+    "text", "text/extraction",
 )  # fmt: skip
 # Features of x86-64 level 3 (psABI), as Linux names them: Intel since Haswell, AMD since Excavator.
 _X86_64_V3: Final = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})

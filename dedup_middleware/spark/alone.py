@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
+from dedup_middleware.index.pairing import BAND_KEY, NOTHING, SIGNED, WORDS, Blocks, pairs
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, flat, limit_of, words
-from dedup_middleware.spark.pairing import BAND_KEY, NOTHING, SIGNED, WORDS, Blocks, pairs
 from dedup_middleware.spark.reading import Ordered, ordered_runs
 from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.stages import Job, Work

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
 
 from dedup_middleware.index.pages import packed_keys, starts_of
+from dedup_middleware.index.pairing import BITS, NOTHING, WORDS
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.methods.content_rule import most_lacking
@@ -18,10 +20,6 @@ from dedup_middleware.model.buckets import BucketKeys
 from dedup_middleware.model.fingerprint import Fingerprint, Signature, Wording
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.evidence import make_evidence
-from dedup_middleware.spark.pairing import BITS, NOTHING, WORDS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _NO_MINIMA = np.empty(0, np.uint32)
 _NOTHING = bytes(CONTENT.itemsize)

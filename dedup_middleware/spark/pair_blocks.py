@@ -23,10 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
-from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.model.records import BAND_SUFFIX_BITS
-from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
-from dedup_middleware.spark.pairing import (
+from dedup_middleware.index.pairing import (
     BAND_KEY,
     NUMBER_SHIFT,
     PROBE,
@@ -37,6 +34,9 @@ from dedup_middleware.spark.pairing import (
     Blocks,
     pairs,
 )
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.records import BAND_SUFFIX_BITS
+from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
 from dedup_middleware.spark.stages import Job
 
 PAIRS = pa.schema({"page": "int64", "candidate": "int64"})

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.judge import Ranking, names_of, rank
+from dedup_middleware.index.pairing import common_tables
 from dedup_middleware.journal.entries import host_of
 from dedup_middleware.journal.writer import NEAR, SUPERSEDES
 from dedup_middleware.methods.base import COMMON, Judgement, Method
@@ -35,7 +36,6 @@ from dedup_middleware.spark.columns import (
     whole_groups,
     words,
 )
-from dedup_middleware.spark.pairing import common_tables
 from dedup_middleware.tools.portable.portable_file import to_binary
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows of a page: its own, a candidate, an exact copy

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from dedup_middleware.base import jit as _jit
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.parts import KernelCompiler
-from dedup_middleware.index import scan
+from dedup_middleware.index import pairing, scan
 from dedup_middleware.index.memory import bucket_kernels
 from dedup_middleware.model.records import PAGE_ID_BITS, SIMHASH_RECORD, SIMHASH_SUFFIX_BITS
 from dedup_middleware.signature import _vector, hamming, minhash
-from dedup_middleware.spark import pairing
 from tests.signature.test_kernels import assembly_for, host_has, text_of
 
 KERNELS = {

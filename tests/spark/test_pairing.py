@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
-from dedup_middleware.spark.columns import NO_SIEVE
-from dedup_middleware.spark.pair_blocks import blocks_of, whole_blocks
-from dedup_middleware.spark.pairing import (
+from dedup_middleware.index.pairing import (
     NOTHING,
     NUMBER_SHIFT,
     PROBE,
@@ -22,6 +19,9 @@ from dedup_middleware.spark.pairing import (
     common_tables,
     pairs,
 )
+from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.spark.columns import NO_SIEVE
+from dedup_middleware.spark.pair_blocks import blocks_of, whole_blocks
 
 Rank = tuple[bool, str, int]  # crowded ones last, then by kind and number
 SIMHASH_RECORD, BANDS = 3, (6, 7, 8)  # tables

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from dedup_middleware import Document, Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.pairing import COUNT, FIRST, HOST, WORDS, Blocks, pairs
 from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.evidence import make_evidence
 from dedup_middleware.spark.columns import EVERY_PAIR, NO_SIEVE, limit_of, make_sieve
-from dedup_middleware.spark.pairing import COUNT, FIRST, HOST, WORDS, Blocks, pairs
 from tests.spark.streams import stream
 
 METHOD = choose_method(Options())

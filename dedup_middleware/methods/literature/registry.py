@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -19,10 +19,7 @@ from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
 from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
 from dedup_middleware.model.fingerprint import Signature
-
-if TYPE_CHECKING:
-    from dedup_middleware.text.shingle import Shingler
-
+from dedup_middleware.text.shingle import Shingler
 
 LITERATURE: Final[Mapping[str, type[SignatureMethod]]] = {
     method.name: method
