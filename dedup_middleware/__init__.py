@@ -50,27 +50,21 @@ __all__ = [
     "Verdict",
 ]
 
-_HOMES = {
-    "Addon": "plugin.addon",
-    "Cluster": "journal.clusters",
-    "DedupError": "base.errors",
-    "DedupPipeline": "plugin.pipeline",
-    "Deduplicator": "core.deduplicator",
-    "Document": "model.documents",
-    "Drop": "journal.entries",
-    "Fingerprint": "model.fingerprint",
-    "Fingerprinter": "core.fingerprinter",
-    "IndexRefusedError": "base.errors",
-    "IndexUnavailableError": "base.errors",
-    "Journal": "journal.access",
-    "JournalError": "journal.entries",
-    "Match": "model.documents",
-    "Mirror": "journal.clusters",
-    "NearDuplicate": "plugin.acting",
-    "Options": "base.options",
-    "OptionsError": "base.errors",
-    "Verdict": "model.documents",
+_NAMES = {
+    "base.errors": ["DedupError", "IndexRefusedError", "IndexUnavailableError", "OptionsError"],
+    "base.options": ["Options"],
+    "core.deduplicator": ["Deduplicator"],
+    "core.fingerprinter": ["Fingerprinter"],
+    "journal.access": ["Journal"],
+    "journal.clusters": ["Cluster", "Mirror"],
+    "journal.entries": ["Drop", "JournalError"],
+    "model.documents": ["Document", "Match", "Verdict"],
+    "model.fingerprint": ["Fingerprint"],
+    "plugin.acting": ["NearDuplicate"],
+    "plugin.addon": ["Addon"],
+    "plugin.pipeline": ["DedupPipeline"],
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
