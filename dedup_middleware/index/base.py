@@ -439,7 +439,7 @@ class Index(ABC):
         return forgotten
 
     @abstractmethod
-    async def compact(self, progress: Progress | None = None) -> int:
+    async def compact(self, progress: Progress = lambda *_: None) -> int:
         """Remove the records of dead pages, while others may write; returns how many records."""
 
     async def of_key(self, key_hash: int) -> PageRecords:

@@ -117,20 +117,19 @@ class _Pages:
         return int(np.count_nonzero(self.states == state))
 
 
-async def verify(index: Index, progress: Progress | None = None) -> Verification:
+async def verify(index: Index, progress: Progress = lambda *_: None) -> Verification:
     """Read all buckets and page records and report inconsistencies; nothing is changed.
 
     Other processes may write meanwhile: pages that lack a record are read again before they are
     reported, and pages added after the start are ignored. Uses 25 bytes of memory per page.
     """
-    report = progress or (lambda _what, _done: None)
     before = await index.stats()
     pages = _Pages(await index.page_ids())
     done = 0
     async for part in index.pages():
         pages.add(part)
         done += len(part)
-        report("pages", done)
+        progress("pages", done)
     # Page records hold SimHash and key, if the method stores them; never bands.
     fields = layout_of(before.parameters, "").fields
     checks = [TableCheck(table_name(table)) for table in range(_TABLES)]
@@ -139,13 +138,13 @@ async def verify(index: Index, progress: Progress | None = None) -> Verification
     async for bucket, raw in index.buckets():
         if together and (size >= _BYTES or bucket >> 16 != together[0][0] >> 16):
             _check(checks, together, pages, fields)
-            report("buckets", done)
+            progress("buckets", done)
             together, size = [], 0
         together.append((bucket, raw))
         size += len(raw)
         done += 1
     _check(checks, together, pages, fields)
-    report("buckets", done)
+    progress("buckets", done)
     lacking = await _lacking(index, pages, before.parameters)
     after = await index.stats()
     changes = ("committed", "pending", "released", "buckets")

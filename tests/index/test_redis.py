@@ -71,7 +71,7 @@ async def test_damaged_counter_of_pages(
         assert await index.count() == 0
         assert ("committed" in caplog.text) == bool(raw)
     assert await index.commit(await claimed(index))
-    found = await verify(index, None)
+    found = await verify(index)
     assert (found.committed, await index.count()) == (5, 1)
     assert found.counters == ("committed: the counter says 1, there are 5",)
     await harness.close()
@@ -91,7 +91,7 @@ async def test_damaged_counter_when_pages_go_or_come(raw: bytes, redis_server: R
     harness.admin.set(harness.prefix + b"committed", raw)
     assert await index.load(some_pages(3)) == 3
     assert await index.count() == 3
-    assert (await verify(index, None)).committed == 4
+    assert (await verify(index)).committed == 4
     await harness.close()
 
 

@@ -243,9 +243,8 @@ class ClusterIndex(ClusterShards):
         shards = [Shard(self, shard) for shard in range(self.spread.shards)]
         return sum([await forget_stamps(shard, since, until) for shard in shards])
 
-    async def compact(self, progress: Progress | None = None) -> int:
+    async def compact(self, progress: Progress = lambda *_: None) -> int:
         """See :meth:`.Index.compact`; unused ids and partial announcements are settled first."""
-        report = progress or (lambda _what, _done: None)
         free: list[NDArray[np.uint64]] = []
         async for _ in self._chunks_of_all(free):
             pass
@@ -264,8 +263,8 @@ class ClusterIndex(ClusterShards):
                     await self._erase(chunk, part.page_ids[gone].tolist())
                 if len(part) >= self.layout.rows - (chunk == 0) and gone.all():
                     empty.append((self.spread.home_of(int(part.page_ids[0])), chunk))
-            report("pages", done)
-        removed = await self._compact_buckets(living, report)
+            progress("pages", done)
+        removed = await self._compact_buckets(living, progress)
         for shard, chunk in empty:
             await _drop_chunks(Shard(self, shard), [chunk])
         return removed
@@ -276,7 +275,7 @@ class ClusterIndex(ClusterShards):
         shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
         await self._link.submit(self.script_call("erase", shard, keys, own))
 
-    async def _compact_buckets(self, living: Living, report: Progress) -> int:
+    async def _compact_buckets(self, living: Living, progress: Progress) -> int:
         names = self._bucket_hashes(self.moment().live)
         found = await self.states(names)
 
@@ -295,7 +294,7 @@ class ClusterIndex(ClusterShards):
                             part = held[start : start + _READ]
                             yield compact_some(shard, living, name, table, part)
 
-        return await compact_all(calls(), report)
+        return await compact_all(calls(), progress)
 
     async def _remove_expired(self, oldest: int) -> None:
         """Remove all generations before ``oldest``; if a node is down, a later call does it."""

@@ -330,7 +330,7 @@ class MemoryIndex(Index):
         self._times[found] = 0
         return len(found)
 
-    async def compact(self, progress: Progress | None = None) -> int:
+    async def compact(self, progress: Progress = lambda *_: None) -> int:
         living, seen, removed = Living(self._last), 0, 0
         async for pages in self.pages():
             living.add(pages)
@@ -344,8 +344,7 @@ class MemoryIndex(Index):
                         buckets.put(part[at], left)
                         removed += gone
                     seen += len(part)
-                    if progress is not None:
-                        progress("buckets", seen)
+                    progress("buckets", seen)
                     await asyncio.sleep(0)
         for texts in (self._addresses, self._payloads):
             for page_id in living.without(texts):

@@ -273,7 +273,7 @@ class RedisIndex(ServerIndex):
         first = min((page_id for page_id, _ in firsts.values()), default=1)
         return range(first, (await expiry.counters(self))[0] + 1)
 
-    async def compact(self, progress: Progress | None = None) -> int:
+    async def compact(self, progress: Progress = lambda *_: None) -> int:
         """Remove records of dead pages, and chunks that hold only dead pages."""
         return await upkeep.compact(self, progress)
 

@@ -247,9 +247,8 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
         yield start, len(sizes)
 
 
-async def compact(server: Server, progress: Progress | None = None) -> int:
+async def compact(server: Server, progress: Progress) -> int:
     """See :meth:`.Index.compact`; also removes chunks of rows and text without alive pages."""
-    report = progress or (lambda _what, _done: None)
     last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
     stripped: list[NDArray[np.uint64]] = []
@@ -268,17 +267,17 @@ async def compact(server: Server, progress: Progress | None = None) -> int:
             texts.add(raw, kept)
             gone = ~kept & (raw["text_length"] > 0) & (raw["stamp"] == State.RELEASED)
             stripped.append(page_ids[gone])
-        report("pages", done)
+        progress("pages", done)
     gone_ids = np.concatenate([np.empty(0, np.uint64), *stripped])
     for start in range(0, len(gone_ids), _STRIPPED):
         await server.run("strip", packed(gone_ids[start : start + _STRIPPED]))
-    removed = await _compact_buckets(server, living, report)
+    removed = await _compact_buckets(server, living, progress)
     await expiry.drop(server, rows=expiry.chunk_names(server, b"s", empty))
     await expiry.drop(server, large=expiry.chunk_names(server, b"a", texts.unused()))
     return removed
 
 
-async def _compact_buckets(server: Server, living: Living, report: Progress) -> int:
+async def _compact_buckets(server: Server, living: Living, progress: Progress) -> int:
     hashes = await expiry.bucket_hashes(server)
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, tuple[int, int]]]:
@@ -288,20 +287,20 @@ async def _compact_buckets(server: Server, living: Living, report: Progress) -> 
                 part = list(map(expiry.field_of, fields[start : start + _READ]))
                 yield compact_some(server, living, name, held.table, part)
 
-    removed = await compact_all(calls(), report)
+    removed = await compact_all(calls(), progress)
     names = await expiry.bucket_hashes(server)
     await server.run("recount", more_keys=list(names))
     return removed
 
 
 async def compact_all(
-    calls: AsyncIterator[Coroutine[Any, Any, tuple[int, int]]], report: Progress
+    calls: AsyncIterator[Coroutine[Any, Any, tuple[int, int]]], progress: Progress
 ) -> int:
     """Run calls of :func:`compact_some`; returns the total number of records removed."""
     seen = removed = 0
     async for looked, gone in in_order(calls, _AHEAD):
         seen, removed = seen + looked, removed + gone
-        report("buckets", seen)
+        progress("buckets", seen)
     return removed
 
 

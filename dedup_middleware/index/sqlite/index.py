@@ -146,16 +146,15 @@ class SQLiteIndex(SQLiteFile):
     async def page_ids(self) -> range:
         return await self._ask(tables.page_ids)
 
-    async def compact(self, progress: Progress | None = None) -> int:
+    async def compact(self, progress: Progress = lambda *_: None) -> int:
         """Remove the records of dead pages from all buckets, then the released pages."""
-        report = progress or (lambda _what, _done: None)
         last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
         living = Living(last)
         seen = removed = 0
         async for pages in self.pages():
             living.add(pages)
             seen += len(pages)
-            report("pages", seen)
+            progress("pages", seen)
         seen = 0
         bucket: int | None = -1
         while bucket is not None:
@@ -163,7 +162,7 @@ class SQLiteIndex(SQLiteFile):
                 tables.compact_after, bucket, living, writes=True
             )
             seen, removed = seen + looked, removed + gone
-            report("buckets", seen)
+            progress("buckets", seen)
         page_id: int | None = 0
         while page_id is not None:
             page_id = await self._ask(tables.remove_released, page_id, last, living, writes=True)
