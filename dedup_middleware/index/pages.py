@@ -25,7 +25,7 @@ from dedup_middleware.model.claims import Entry
 from dedup_middleware.model.records import (
     BAND_SUFFIX_BITS,
     CONTENT,
-    PAGE_ID_BITS,
+    PAGE_ID_BYTES,
     SIMHASH_SUFFIX_BITS,
     PageRecords,
     page_ids_of,
@@ -34,7 +34,6 @@ from dedup_middleware.model.records import (
 TABLE_SHIFT = 40  # bits of a packed bucket key below the table: prefix (16), suffix (24)
 PACKED_KEY_BITS = TABLE_SHIFT + 8
 MOST_BUCKET_KEYS = 255  # per page
-_PAGE_ID = PAGE_ID_BITS // 8
 _NO_WORDS = np.empty(0, np.uint64)
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
@@ -245,9 +244,9 @@ def records_of(pages: Pages, page_ids: NDArray[np.uint64]) -> Iterator[Records]:
         bucket_keys, prefixes, rows = bucket_keys[order], prefixes[order], of_page[mine[order]]
         width = width_of(table << 16)
         raw = np.empty((len(bucket_keys), width), np.uint8)
-        raw[:, :_PAGE_ID] = bytes_of(page_ids[rows])[:, :_PAGE_ID]
+        raw[:, :PAGE_ID_BYTES] = bytes_of(page_ids[rows])[:, :PAGE_ID_BYTES]
         suffixes = bytes_of(suffixes_of(bucket_keys, pages.content["simhash"][rows]))
-        raw[:, _PAGE_ID:] = suffixes[:, : width - _PAGE_ID]
+        raw[:, PAGE_ID_BYTES:] = suffixes[:, : width - PAGE_ID_BYTES]
         firsts = np.flatnonzero(np.diff(prefixes, prepend=np.uint16(~prefixes[0])))
         yield Records(
             (prefixes[firsts].astype(np.int64) | table << 16).tolist(),

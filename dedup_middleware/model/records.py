@@ -24,9 +24,11 @@ PAGE_ID_BITS = 40
 PAGE_ID_MASK = (1 << PAGE_ID_BITS) - 1
 BAND_SUFFIX_BITS = 24
 SIMHASH_SUFFIX_BITS = 48
-SIMHASH_RECORD = (PAGE_ID_BITS + SIMHASH_SUFFIX_BITS) // 8
-BAND_RECORD = (PAGE_ID_BITS + BAND_SUFFIX_BITS) // 8
-_PAGE_ID = PAGE_ID_BITS // 8  # bytes
+PAGE_ID_BYTES = PAGE_ID_BITS // 8
+BAND_SUFFIX_BYTES = BAND_SUFFIX_BITS // 8
+SIMHASH_SUFFIX_BYTES = SIMHASH_SUFFIX_BITS // 8
+SIMHASH_RECORD = PAGE_ID_BYTES + SIMHASH_SUFFIX_BYTES
+BAND_RECORD = PAGE_ID_BYTES + BAND_SUFFIX_BYTES
 
 
 class State(IntEnum):
@@ -137,7 +139,7 @@ def page_ids_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
     >>> page_ids_of(bytes.fromhex("0700000000aabbcc0800000000aabbccff"), BAND_RECORD)
     array([7, 8], dtype=uint64)
     """
-    return _part_of(raw, width, 0, _PAGE_ID)
+    return _part_of(raw, width, 0, PAGE_ID_BYTES)
 
 
 def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
@@ -146,7 +148,7 @@ def suffixes_of(raw: bytes | bytearray, width: int) -> NDArray[np.uint64]:
     >>> hex(suffixes_of(bytes.fromhex("0700000000aabbcc"), BAND_RECORD)[0])
     '0xccbbaa'
     """
-    return _part_of(raw, width, _PAGE_ID, width)
+    return _part_of(raw, width, PAGE_ID_BYTES, width)
 
 
 def _part_of(raw: bytes | bytearray, width: int, start: int, stop: int) -> NDArray[np.uint64]:

@@ -22,17 +22,15 @@ from dedup_middleware.model.buckets import (
     Neighbours,
 )
 from dedup_middleware.model.records import (
-    BAND_SUFFIX_BITS,
-    PAGE_ID_BITS,
+    BAND_SUFFIX_BYTES,
+    PAGE_ID_BYTES,
     SIMHASH_RECORD,
-    SIMHASH_SUFFIX_BITS,
+    SIMHASH_SUFFIX_BYTES,
 )
 
 _GROUP = np.dtype([(name, "<u2") for name in ("items", "fields", "wide", "first", "last")])
 _ONLY_READ = np.uint16(1 << 15)  # flag added to the place of an item for which nothing is written
 _LONG = 256  # mean bytes of buckets above which searching them by a script is cheaper
-_PAGE_ID = PAGE_ID_BITS // 8
-_BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8
 _COLUMNS = np.arange(FIELD + SIMHASH_RECORD)
 _PLAIN, _PLACES, _AS_PAIRS = range(3)  # formats of the items in a call of visit.lua
 _PAIRS = 1000  # maximum items sent as pairs in a call: they must fit on Lua's stack
@@ -79,16 +77,16 @@ class _Columns:
         heads["first"] = np.add.reduceat(tables < ANCHOR_TABLES[0], starts, dtype=np.int64) + 1
         heads["last"] = np.add.reduceat(tables <= ANCHOR_TABLES[-1], starts, dtype=np.int64)
         self.places = (number - np.repeat(firsts, counts)).astype("<u2")
-        widths = np.where(wide, _SIMHASH_SUFFIX, _BAND_SUFFIX)
-        raw = bytes_of(suffixes)[:, :_SIMHASH_SUFFIX]
+        widths = np.where(wide, SIMHASH_SUFFIX_BYTES, BAND_SUFFIX_BYTES)
+        raw = bytes_of(suffixes)[:, :SIMHASH_SUFFIX_BYTES]
         names = buckets.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:]
         self.names = names[is_new]
         self.writes = bool(page_ids.any())
         self.pairs = b""
         if self.writes:
             self.places[page_ids == 0] += _ONLY_READ
-            raw = np.hstack((bytes_of(page_ids)[:, :_PAGE_ID], raw))
-            widths = widths + _PAGE_ID
+            raw = np.hstack((bytes_of(page_ids)[:, :PAGE_ID_BYTES], raw))
+            widths = widths + PAGE_ID_BYTES
             self.pairs = _joined(np.hstack((names, raw)), widths + FIELD)
         self.records = _joined(raw, widths)
         self.sizes = np.append(0, np.cumsum(widths))

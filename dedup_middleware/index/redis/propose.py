@@ -37,10 +37,10 @@ from dedup_middleware.model.claims import (
     Proposed,
 )
 from dedup_middleware.model.records import (
-    BAND_SUFFIX_BITS,
-    PAGE_ID_BITS,
+    BAND_SUFFIX_BYTES,
+    PAGE_ID_BYTES,
     PAGE_ID_MASK,
-    SIMHASH_SUFFIX_BITS,
+    SIMHASH_SUFFIX_BYTES,
     PageRecords,
     State,
     chosen,
@@ -49,14 +49,12 @@ from dedup_middleware.model.records import (
 
 TOKEN = 8  # bytes
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_BAND_SUFFIX, _SIMHASH_SUFFIX = BAND_SUFFIX_BITS // 8, SIMHASH_SUFFIX_BITS // 8  # bytes
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _PAGE_ID = np.uint64(PAGE_ID_MASK)
 _MORE, _EXACT, _FULL_MOST = 64, 128, 63
 _WANTED = 128  # maximum number of page records requested with a proposal
-_PAGE = PAGE_ID_BITS // 8
 PORTION = 32  # pages whose replies are decoded before control returns to the event loop
 # Offsets in the eight bytes that a reply has per page, after the page id: number of rows; flags and
 # number of full buckets; bytes that belong to no record.
@@ -100,7 +98,7 @@ def request(
     buckets, suffixes = words[::2], words[1::2]
     table_numbers = buckets >> _TABLE
     of_simhashes = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
-    widths = np.where(of_simhashes, _SIMHASH_SUFFIX, _BAND_SUFFIX)
+    widths = np.where(of_simhashes, SIMHASH_SUFFIX_BYTES, BAND_SUFFIX_BYTES)
     wanted = widths[:, None] > _BYTES
     suffixes_raw = bytes_of(suffixes)[wanted].tobytes()
     kinds = table_numbers.astype(np.uint8).tobytes()
@@ -186,7 +184,7 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
         if page.known is NOTHING_KNOWN or not page.known:
             continue
         judged, wanted = page.known.pages, page.known.wanted[:_WANTED]
-        suffix = (own, 2), (page.known.upto, _PAGE), (len(judged), 2), (len(wanted), 2)
+        suffix = (own, 2), (page.known.upto, PAGE_ID_BYTES), (len(judged), 2), (len(wanted), 2)
         parts += [value.to_bytes(size, "little") for value, size in suffix]
         if len(judged):
             kept = np.ascontiguousarray(layout.record.pack(judged.content)).view(np.uint8)
@@ -199,7 +197,7 @@ def _known(pages: Sequence[Proposed], layout: RowLayout) -> bytes:
 
 
 def _ids(page_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    return bytes_of(page_ids)[:, :_PAGE]
+    return bytes_of(page_ids)[:, :PAGE_ID_BYTES]
 
 
 def proposals(

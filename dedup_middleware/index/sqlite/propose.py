@@ -33,9 +33,10 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import (
     BAND_RECORD,
-    BAND_SUFFIX_BITS,
+    BAND_SUFFIX_BYTES,
     NO_PAGES,
     PAGE_ID_BITS,
+    PAGE_ID_BYTES,
     PAGE_ID_MASK,
     SIMHASH_RECORD,
     State,
@@ -46,8 +47,6 @@ _FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
 _BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
-_PAGE_ID = PAGE_ID_BITS // 8
-_SUFFIX = BAND_SUFFIX_BITS // 8
 _MANY = 64  # number of neighbours above which the kernel is faster
 # Bytes of SimHash records up to which a Python loop is faster than the kernel's call (9 us).
 _FEW = 24 * SIMHASH_RECORD
@@ -118,21 +117,21 @@ def is_common(bucket: int, suffix: int, raw: bytes) -> bool:
     """Whether a bucket is an anchor's, and so many pages share the suffix that it is ignored."""
     if not _FIRST_ANCHOR <= bucket < _BEHIND_ANCHORS:
         return False
-    wanted, pages = suffix.to_bytes(_SUFFIX, "little"), 0
-    place = raw.find(wanted, _PAGE_ID)
+    wanted, pages = suffix.to_bytes(BAND_SUFFIX_BYTES, "little"), 0
+    place = raw.find(wanted, PAGE_ID_BYTES)
     while place >= 0 and pages < COMMON_ANCHOR:
-        pages += place % BAND_RECORD == _PAGE_ID
+        pages += place % BAND_RECORD == PAGE_ID_BYTES
         place = raw.find(wanted, place + 1)
     return pages >= COMMON_ANCHOR
 
 
 def _add_equal(table: int, suffix: int, raw: bytes, masks: dict[int, int]) -> None:
     """Add the pages of a bucket whose record has this suffix; stops above _MANY pages."""
-    wanted = suffix.to_bytes(_SUFFIX, "little")
-    place = raw.find(wanted, _PAGE_ID)
+    wanted = suffix.to_bytes(BAND_SUFFIX_BYTES, "little")
+    place = raw.find(wanted, PAGE_ID_BYTES)
     while place >= 0 and len(masks) <= _MANY:
-        if place % BAND_RECORD == _PAGE_ID:
-            page_id = int.from_bytes(raw[place - _PAGE_ID : place], "little")
+        if place % BAND_RECORD == PAGE_ID_BYTES:
+            page_id = int.from_bytes(raw[place - PAGE_ID_BYTES : place], "little")
             masks[page_id] = masks.get(page_id, 0) | table
         place = raw.find(wanted, place + 1)
 
