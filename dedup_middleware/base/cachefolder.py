@@ -344,7 +344,6 @@ def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
     """Load the table `name` from the first cache that holds it, else build and cache it.
 
     :param name: file name; everything that the content depends on must be part of it
-    :param build: computes the arrays
     """
     for directory in cache_candidates():
         found = _map(directory, name)

@@ -16,7 +16,6 @@ class OptionsError(DedupError, ValueError):
     """A setting has a value that can't be used.
 
     :param setting: its name as the user wrote it, e.g. ``DEDUP_THRESHOLD``
-    :param value: its value
     :param fix: advice what to write instead
     """
 

@@ -222,7 +222,6 @@ class Former:
     ) -> _Found:
         """Await a reply of the former index.
 
-        :param names: see :func:`.named_as_given`
         :raises _NoReplyError: the call failed, which is counted and logged
         """
         try:
@@ -327,7 +326,6 @@ class Former:
     ) -> Candidates:
         """Make candidates of the current index from pages that were carried over.
 
-        :param stored: candidates in the former index
         :param carried: by row in ``stored``, the page id in the current index and the address
         """
         if not carried:

@@ -148,7 +148,6 @@ def judge(
 
     :param near: at least one candidate, the oldest first
     :param records: page records of the candidates, in the same order
-    :param addresses: known addresses by page id
     :param payloads: payloads of the candidates, if the method keeps any
     """
     judged = method.judge(page, records.content, payloads)

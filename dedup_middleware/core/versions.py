@@ -85,8 +85,6 @@ class Versions:
 
         A released record counts: another process may have stored that text later, even as a copy
         that has no entry (:meth:`Settlement._left_to_mark`).
-
-        :param claim: of the page itself
         """
         page = verdict.fingerprint
         if not self.replaced or page is None or is_content_key(page.key):

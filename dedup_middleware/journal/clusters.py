@@ -110,7 +110,6 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
     """The clusters of the pages selected by a query, in the order of their first decisions.
 
     :param query: its ``outcomes`` are ignored
-    :param near: include near misses
     """
     clusters = Clusters(near=near)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})
@@ -141,7 +140,6 @@ def _sorted(pages: dict[str, Mirror]) -> tuple[Mirror, ...]:
 def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) -> int:
     """Write clusters atomically, in the format given by the file's suffix.
 
-    :param replace: replace an existing file
     :returns: the number of clusters
     :raises DedupError: unknown suffix, or the file exists or can't be written
     """

@@ -32,7 +32,6 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     Dates and times become ISO strings, sets lists, NaN and infinity None. Fields with bytes or
     other objects that JSON can't represent are left out.
 
-    :param item: any item that itemadapter supports
     :param without: names of fields to leave out, such as the raw HTML
 
     >>> plain_item({"url": "https://a/1", "price": decimal.Decimal("1.50"), "html": b"<p>"})
@@ -373,7 +372,6 @@ class JournalStore(ABC):
     def open(self, *, create: bool) -> None:
         """Connect.
 
-        :param create: create the journal if it is missing
         :raises JournalError: it is missing, can't be reached, or is no journal
         """
 

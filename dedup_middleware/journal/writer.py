@@ -234,7 +234,6 @@ def make_drop(
 ) -> Drop:
     """The journal entry of a dropped page.
 
-    :param item: the item, None if there is none
     :param html_field: the item's field with the raw HTML, which is left out
     """
     match = verdict.match

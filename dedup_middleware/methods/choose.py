@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def literature_method(options: Options, hash_key: int = 0) -> SignatureMethod | None:
     """Create the method of the literature that the options name; None for one of the package's own.
 
-    :param hash_key: secret key of the method's hashes
     :raises OptionsError: ``DEDUP_METHOD_PARAMETERS`` can't be used
     """
     if options.method in OWN_METHODS and not options.method_parameters:

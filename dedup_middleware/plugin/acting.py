@@ -62,8 +62,6 @@ class Action:
     """Drops or marks items as their verdicts and the settings say, and records it in the journal.
 
     :param crawler: its spider is closed if the index can't be used and ``DEDUP_ON_ERROR=close``
-    :param options: the settings
-    :param reports: of this crawl
     :ivar journal: writer of the journal once the spider is opened; None: there is no journal
     """
 

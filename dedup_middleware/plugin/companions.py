@@ -51,8 +51,6 @@ class Companions:
     def make(self, spider: str, crawl: str) -> None:
         """Make the cluster file and the exporter of metrics, if the settings want them.
 
-        :param spider: name of the spider
-        :param crawl: id of the crawl
         :raises OptionsError: the settings can't be used
         """
         options = self._options

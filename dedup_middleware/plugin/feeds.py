@@ -52,7 +52,6 @@ class Exported:
 class Feeds:
     """Watches the feeds of one crawl; keep the object for as long as the crawl runs.
 
-    :param reports: of this crawl
     :param deduplicator: returns the deduplicator of the pipeline; None: it is closed
     :param has_storage: whether something besides the feeds may store items
     """

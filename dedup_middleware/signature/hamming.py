@@ -37,7 +37,6 @@ def within(
     """Positions of the fingerprints within a Hamming distance of the query, ascending.
 
     :param fingerprints: uint64, shape (n,)
-    :param query: 64-bit fingerprint
     :param distance: largest number of differing bits, 0..64
     :return: int64, shape (m,)
     :raises TypeError: ``fingerprints`` is not an array of uint64, or a number not an integer
@@ -90,7 +89,6 @@ _NEAR = np.uint64(NEAR)
 def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance: Word) -> Word:
     """Mask of those of the first 8 records whose suffix is within a distance of the query.
 
-    :param array: any array
     :param byte: where the first record begins in it
     :param count: number of records from there on, at least 1
     :param query: suffix to compare with, 48 bits

@@ -86,7 +86,6 @@ def matches(
 
     :param files: Parquet files of the fingerprints, with at least one row
     :param names: see :class:`.Ordered`
-    :param cores: number of threads to use
     """
     source, method = ordered_runs(files, names), choose_method(options)
     if source is None:

@@ -170,7 +170,6 @@ def candidate_pairs(
     rank after all others, so that a pair left out there can still be found in another block.
 
     :param pages: with columns order, last, simhash, sieve, slots and probes
-    :param distance: largest Hamming distance of SimHashes
     :param limit: see :func:`.limit_of`
     """
     counts = hot_keys(keyed(pages), min(job.hot, job.most))

@@ -37,7 +37,6 @@ class Spread:
     Every shard has its own hash tag, so that its keys lie in one slot of the cluster. A page id is
     ``local id * shards + home shard``; the local id is unique on the home shard.
 
-    :param namespace: the setting DEDUP_NAMESPACE
     :param shards: number of shards, a power of two
     """
 

@@ -21,7 +21,6 @@ _GENERATION = 4
 def hash_of(prefix: bytes, table: int, end: bytes = b"") -> bytes:
     """Name of the hash that holds the buckets of a table.
 
-    :param prefix: prefix of every key of the namespace
     :param end: the generation, see :meth:`.ServerIndex.ends`
     """
     return prefix + _HASH + bytes((table,)) + end

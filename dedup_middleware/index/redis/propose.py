@@ -89,7 +89,6 @@ def request(
     """Encode the proposals of some pages; NumPy encodes their bucket keys together.
 
     :param tokens: see :func:`new_tokens`
-    :param prefix: prefix of every key of the namespace
     :param ends: suffixes of the hashes' names, the newest generation first
     """
     every = [BucketKeys.of(page.bucket_keys).words for page in pages]

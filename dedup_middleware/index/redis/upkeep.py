@@ -54,12 +54,10 @@ _POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 
 
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
-    """Yield results in the order of calls, while the next calls are already in flight.
+    """Yield results in the order of calls, of which at most ``ahead`` are in flight at once.
 
     A server executes everything that a client sent at once before it serves others, so it may block
     them for ``ahead`` times the duration of a call.
-
-    :param ahead: maximum number of calls in flight
     """
     waiting: deque[asyncio.Task[_T]] = deque()
     loop = asyncio.get_running_loop()

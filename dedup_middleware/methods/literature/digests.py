@@ -271,10 +271,7 @@ def rarest(ordered: Sequence[str], share: float) -> Sequence[str]:
 
 
 def in_lexicon(hashes: NDArray[np.uint64], lexicon: int, dropped: float) -> NDArray[np.bool_]:
-    """Return which terms a lexicon has; lexicon 0 has all, others lack ``dropped`` of them.
-
-    :param hashes: keyed 64-bit hashes of the terms
-    """
+    """Return which terms a lexicon has; lexicon 0 has all, others lack ``dropped`` of them."""
     if lexicon == 0:
         return np.ones(len(hashes), np.bool_)
     drawn = mixed(hashes + np.uint64(lexicon)) >> np.uint64(11)

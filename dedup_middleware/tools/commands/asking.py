@@ -167,7 +167,6 @@ def other_index(
 ) -> contextlib.AbstractAsyncContextManager[Index]:
     """Open an existing index named by an argument instead of the settings.
 
-    :param namespace: value of ``--namespace``, if given
     :param argument: the argument with the address, for messages
     """
     names = {"DEDUP_INDEX_URL": argument}
@@ -191,10 +190,7 @@ def is_address(text: str) -> bool:
 async def existing_index(
     options: Options, names: Mapping[str, str] | None = None
 ) -> AsyncIterator[Index]:
-    """Attach to an existing index, by :func:`.open_existing`.
-
-    :param names: see :func:`.named_as_given`
-    """
+    """Attach to an existing index, by :func:`.open_existing`."""
     with named_as_given(names or {}):
         index, _ = await open_existing(options)
     async with index:
