@@ -23,7 +23,7 @@ from dedup_middleware.base import compiled
 from dedup_middleware.base.options import Options
 from dedup_middleware.core import fingerprinter
 from dedup_middleware.core.deduplicator import Deduplicator
-from tests.servers import running_redis
+from tests.servers import RedisServer, running_cluster, running_redis
 
 if TYPE_CHECKING:
     from dedup_middleware.text.shingle import Shingler
@@ -378,3 +378,17 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real Redis of the test's own."""
     with running_redis(tmp_path_factory.mktemp("redis")) as server:
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server that tests share; each uses a namespace of its own."""
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cluster_masters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    """Three masters that share all slots; each test uses a namespace of its own."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), 3) as masters:
+        yield masters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +17,24 @@ from tests.index.harness import ClusterHarness, Harness
 from tests.index.windows import REDIS, Windows, in_time
 from tests.moving import outcome
 from tests.outages import page, stored
-from tests.servers import RedisServer, running_cluster, running_redis
+from tests.servers import RedisServer
 from tests.texts import article
 
 OPTIONS = Options(pending_wait=5.0)
 _names = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def redis_of_before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A server with one master."""
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def masters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
-    """Three masters that share all slots."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), 3) as servers:
-        yield servers
-
-
 Places = dict[str, dict[str, Any]]
 
 
 @pytest.fixture
-def places(tmp_path: Path, redis_of_before: RedisServer, masters: list[RedisServer]) -> Places:
+def places(tmp_path: Path, redis_server: RedisServer, cluster_masters: list[RedisServer]) -> Places:
     """An index of each kind that stays, as options."""
-    hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
+    hosts = ",".join(f"127.0.0.1:{one.port}" for one in cluster_masters)
     return {
         "memory": {"index_url": "memory:"},
         "sqlite": {"index_url": f"sqlite:{tmp_path / 'index.db'}"},
-        "redis": {"index_url": redis_of_before.url, "namespace": f"former-{next(_names)}"},
+        "redis": {"index_url": redis_server.url, "namespace": f"former-{next(_names)}"},
         "cluster": {
             "index_url": f"redis+cluster://{hosts}",
             "namespace": f"former-{next(_names)}",
@@ -107,13 +92,13 @@ async def test_every_kind_of_index_follows_every_other(
 
 @pytest.mark.services
 async def test_window_passes(
-    tmp_path: Path, redis_of_before: RedisServer, masters: list[RedisServer]
+    tmp_path: Path, redis_server: RedisServer, cluster_masters: list[RedisServer]
 ) -> None:
     """Pages of one master expire there while the crawl moves to a cluster; what was seen again
     lives on in that."""
 
     async def scenario(before: Harness) -> None:
-        cluster = ClusterHarness(masters, before.window)
+        cluster = ClusterHarness(cluster_masters, before.window)
         former, now = before.connect(), cluster.connect()
         async with Deduplicator(OPTIONS, index=former) as dedup:
             await stored(dedup, page("a/1", article(1)))
@@ -128,4 +113,4 @@ async def test_window_passes(
         finally:
             await cluster.close()
 
-    await in_time(scenario)(Windows(REDIS, tmp_path, [redis_of_before]))
+    await in_time(scenario)(Windows(REDIS, tmp_path, [redis_server]))

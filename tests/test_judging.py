@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -25,17 +24,9 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.records import State, chosen
 from tests.index.harness import PARAMETERS, Harness, MemoryHarness, RedisHarness, SQLiteHarness
-from tests.servers import RedisServer, running_redis
 from tests.texts import article
 
 OPTIONS = Options(index_url="memory:")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis server for this file."""
-    with running_redis(tmp_path_factory.mktemp("redis")) as running:
-        yield running
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("redis", marks=pytest.mark.services)])
@@ -45,7 +36,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
         return MemoryHarness()
     if request.param == "sqlite":
         return SQLiteHarness(tmp_path / "i.db")
-    return RedisHarness(request.getfixturevalue("server"))
+    return RedisHarness(request.getfixturevalue("redis_server"))
 
 
 def fingerprint(key: str, seed: int = 1) -> Fingerprint:

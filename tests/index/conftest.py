@@ -17,17 +17,10 @@ from tests.index.harness import (
     SQLiteHarness,
 )
 from tests.index.windows import CLUSTER, MEMORY, REDIS, SQLITE, Windows
-from tests.servers import RedisServer, running_cluster, running_redis
+from tests.servers import RedisServer, running_redis
 
 # Its import computes a fingerprint: no process that collects tests shall compile kernels for it.
 collect_ignore = ["race_preload.py"]
-
-
-@pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis server that all tests share; each uses a namespace of its own."""
-    with running_redis(tmp_path_factory.mktemp("redis")) as server:
-        yield server
 
 
 @pytest.fixture
@@ -36,13 +29,6 @@ def workers_server(redis_server: RedisServer) -> RedisServer:
     with redis_server.client() as admin:
         admin.delete(*(admin.keys("{workers}*") or [b"none"]))
     return redis_server
-
-
-@pytest.fixture(scope="session")
-def cluster_masters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
-    """Three masters that share all slots; each test uses a namespace of its own."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), 3) as masters:
-        yield masters
 
 
 @pytest.fixture(

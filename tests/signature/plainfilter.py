@@ -9,25 +9,18 @@ from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature import evidence as kernels
 from dedup_middleware.text.stamps import YEAR
 from dedup_middleware.text.wording import NAME
+from tests.text.oracles import MASK, mix
 
-_M64 = (1 << 64) - 1
 VALUE = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 TITLE = (0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 WIDTH = 3
-
-
-def mix(value: int) -> int:
-    """The mixer of SplitMix64."""
-    value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) & _M64
-    value = ((value ^ value >> 27) * 0x94D049BB133111EB) & _M64
-    return value ^ value >> 31
 
 
 def equation(value: int, positions: int) -> int:
     """The positions that a hash names, as a mask of bits."""
     last = positions - 56
     at = ((value & 0xFFFFFFFF) * (last + 1 + 2 * 14) >> 32) - 14
-    coefficients = (value * 0x9E3779B97F4A7C15 & _M64) >> 8 | 1
+    coefficients = (value * 0x9E3779B97F4A7C15 & MASK) >> 8 | 1
     return coefficients << min(max(at, 0), last)
 
 

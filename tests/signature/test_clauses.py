@@ -13,7 +13,7 @@ from dedup_middleware.signature.comparison import (
 )
 from tests.signature import oracles
 from tests.signature.differing import clause_sketch, turned_clauses
-from tests.text.oracles import mixed
+from tests.text.oracles import mix
 
 Clauses = list[tuple[int, int]]
 pages = st.lists(
@@ -36,7 +36,7 @@ def plain_sums(page: Clauses) -> list[tuple[int, int]]:
     for words, turn in page:
         part = (words >> 56) * PARTS // 256
         first, second = sums[part]
-        turned = mixed((words + turn * 0x9E3779B97F4A7C15) & oracles.WORD) >> 56 if turn else 0
+        turned = mix((words + turn * 0x9E3779B97F4A7C15) & oracles.WORD) >> 56 if turn else 0
         sums[part] = (first + words) % 2**16, (second + turned) % 2**8
     return sums
 

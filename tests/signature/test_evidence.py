@@ -28,7 +28,8 @@ from dedup_middleware.signature.evidence import (
 )
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
-from tests.signature.plainfilter import TITLE, WIDTH, PlainFilter, mix, page_of, plain_common
+from tests.signature.plainfilter import TITLE, WIDTH, PlainFilter, page_of, plain_common
+from tests.text.oracles import mix
 
 _M64 = (1 << 64) - 1
 

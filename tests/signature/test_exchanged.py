@@ -20,7 +20,8 @@ from dedup_middleware.signature.evidence import (
 from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.clauses import RESTYLED
 from dedup_middleware.text.wording import NO_NEWS
-from tests.signature.plainfilter import WIDTH, PlainFilter, mix, page_of, plain_common
+from tests.signature.plainfilter import WIDTH, PlainFilter, page_of, plain_common
+from tests.text.oracles import mix
 
 _M64 = (1 << 64) - 1
 BASE, START = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F

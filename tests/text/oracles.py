@@ -65,7 +65,7 @@ any_character = (
 texts = st.lists(st.one_of(st.sampled_from(FRAGMENTS), any_character), max_size=40).map("".join)
 
 
-def mixed(value: int) -> int:
+def mix(value: int) -> int:
     """The mixer of SplitMix64."""
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
     value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
@@ -262,13 +262,6 @@ def words_and_jieba(text: str, tokenizer: Any = None) -> Iterator[str]:
         else:
             stretch += part
     yield from uax29(stretch)
-
-
-def mix(value: int) -> int:
-    """SplitMix64."""
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
-    return value ^ (value >> 31)
 
 
 def hash_word(word: str, keys: NDArray[np.uint64]) -> int:

@@ -31,7 +31,7 @@ from dedup_middleware.text.places import (
     WIDTH,
 )
 from dedup_middleware.text.shingle import Shingler
-from tests.text.oracles import MASK, characters, mixed, texts
+from tests.text.oracles import MASK, characters, mix, texts
 
 KEYS = constants(0, 3)
 _ROW_KEYS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
@@ -100,8 +100,8 @@ def plain_places(text: str) -> list[int]:
         first, last = spans[i]
         if i in left_out:
             continue
-        unit = mixed((exponent * 4 + kind % 4 + (kind >> 2 << 32) + _ROW_KEYS[1]) & MASK)
-        figure = mixed((int(KEYS[FIGURE_START]) + mantissa * _ROW_KEYS[0] + unit) & MASK)
+        unit = mix((exponent * 4 + kind % 4 + (kind >> 2 << 32) + _ROW_KEYS[1]) & MASK)
+        figure = mix((int(KEYS[FIGURE_START]) + mantissa * _ROW_KEYS[0] + unit) & MASK)
         place = place_hash(codes, flags, first, last)
         entries.append((place >> 32) * SYMBOLS >> 32 << 8 | figure >> 56)
         entries.append(second_entry(place, figure >> 48))
@@ -109,7 +109,7 @@ def plain_places(text: str) -> list[int]:
         value = int(KEYS[TEXT_START])
         for i in range(first, last):
             if is_symbol(flags[i]):
-                value = mixed((value + codes[i]) & MASK)
+                value = mix((value + codes[i]) & MASK)
         around = [*side(codes, flags, first - 1, -1), *side(codes, flags, last, 1)]
         if around:
             place = place_hash(codes, flags, first, last)
@@ -123,7 +123,7 @@ def place_hash(codes: list[int], flags: list[int], first: int, last: int) -> int
     value = int(KEYS[FIGURE_START])
     for letter in [*side(codes, flags, first - 1, -1), 0x110001, *side(codes, flags, last, 1)]:
         value = (value * int(KEYS[TEXT_BASE]) + letter) & MASK
-    return mixed(value)
+    return mix(value)
 
 
 def second_entry(place: int, value: int) -> int:

@@ -14,8 +14,7 @@ from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WORD
-from tests.signature.test_evidence import mix
-from tests.text.oracles import hash_word
+from tests.text.oracles import hash_word, mix
 from tests.texts import WORDS
 
 _M64 = (1 << 64) - 1
