@@ -23,12 +23,7 @@ from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.core.former import Former
-from dedup_middleware.core.settlement import (
-    INDEX_UNAVAILABLE,
-    OpenClaims,
-    Settlement,
-    unchecked,
-)
+from dedup_middleware.core.settlement import INDEX_UNAVAILABLE, OpenClaims, Settlement, unchecked
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index

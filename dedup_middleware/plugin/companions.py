@@ -13,11 +13,7 @@ from scrapy.crawler import Crawler
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.journal.access import choose_journal
-from dedup_middleware.journal.clusters import (
-    collect_clusters,
-    encoder,
-    write_clusters,
-)
+from dedup_middleware.journal.clusters import collect_clusters, encoder, write_clusters
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.plugin.acting import Action

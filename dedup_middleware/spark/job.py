@@ -45,20 +45,8 @@ from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.spark import signing
 from dedup_middleware.spark.columns import flat, to_content
 from dedup_middleware.spark.filesystem import file_states, local_copy
-from dedup_middleware.spark.signing import (
-    PREFIX,
-    Source,
-    Task,
-    sign,
-)
-from dedup_middleware.spark.stages import (
-    BATCH_BYTES,
-    Job,
-    Note,
-    SparkError,
-    Stages,
-    job_options,
-)
+from dedup_middleware.spark.signing import PREFIX, Source, Task, sign
+from dedup_middleware.spark.stages import BATCH_BYTES, Job, Note, SparkError, Stages, job_options
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.files.rows import BatchError
 from dedup_middleware.tools.portable.portable import Imported, import_index

@@ -8,17 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel, kernel, prefetch, subkernel
-from dedup_middleware.base.kerneltypes import (
-    I32,
-    R64,
-    U8,
-    U32,
-    U64,
-    U64_2,
-    Tuple,
-    int64,
-    uint64,
-)
+from dedup_middleware.base.kerneltypes import I32, R64, U8, U32, U64, U64_2, Tuple, int64, uint64
 from dedup_middleware.text.boundaries import without_signs
 from dedup_middleware.text.characters import (
     FIRST_WIDE,

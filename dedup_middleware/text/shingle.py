@@ -45,11 +45,7 @@ from dedup_middleware.text.characters import (
     simplified,
     word_lists,
 )
-from dedup_middleware.text.clauses import (
-    STOP,
-    kinds_of_words,
-    stop_words,
-)
+from dedup_middleware.text.clauses import STOP, kinds_of_words, stop_words
 from dedup_middleware.text.datelines import date_line, editors_line
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (

@@ -25,12 +25,7 @@ from dedup_middleware.index.parameters import (
     layout_of,
     missing,
 )
-from dedup_middleware.model.buckets import (
-    BucketKey,
-    BucketKeys,
-    cut_address,
-    width_of,
-)
+from dedup_middleware.model.buckets import BucketKey, BucketKeys, cut_address, width_of
 from dedup_middleware.model.claims import (
     NO_CANDIDATES,
     NOTHING_KNOWN,

@@ -15,12 +15,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import (
-    DedupError,
-    IndexRefusedError,
-    named_as_given,
-    os_errors,
-)
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, named_as_given, os_errors
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.pages import (
     BLOCK,
