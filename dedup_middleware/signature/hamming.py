@@ -55,11 +55,7 @@ def within(
 
 
 def _vector(values: Any) -> NDArray[np.uint64]:
-    """A copy of the fingerprints as the kernel needs them: contiguous, aligned, of one dimension.
-
-    :raises TypeError: not an array, or of another dtype
-    :raises ValueError: not of one dimension
-    """
+    """A copy of the fingerprints as the kernel needs them: contiguous and aligned."""
     if not isinstance(values, np.ndarray) or values.dtype != np.uint64:
         found = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"fingerprints must be a NumPy array of uint64, got {found}")

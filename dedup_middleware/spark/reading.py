@@ -261,9 +261,7 @@ def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> So
     found = session.read.option("mergeSchema", "true").parquet(*map(literal, files))
     check_names(found.columns)
     rows = found.select(
-        "*",
-        F.col("_metadata.file_path").alias(FILE),
-        F.col("_metadata.row_index").alias(BASE),
+        "*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(BASE)
     )
     return Source(rows=rows)
 

@@ -144,7 +144,6 @@ class ServerIndex(Index):
     ) -> Call:
         """The call that opens the index, or a shard of it.
 
-        :param prefix: prefix of its keys
         :param parameters: parameters to store if it is empty
         :param schema: schema to store if it is empty; b"": do not create it
         """
