@@ -87,20 +87,16 @@ class MethodComparer(Comparer):
             self._others = [attrs.evolve(method, threshold=0.0)]
 
     def sign(self, document: Document) -> SignedPage:
-        """Compute the fingerprint and the page record of a document."""
         page = self._fingerprinter(document)
         return page, content_record(page)
 
     def similarity(self, new: SignedPage, stored: SignedPage) -> float:
-        """Return the similarity from 0 to 1."""
         return self.compare(new, stored).similarity
 
     def compare(self, new: SignedPage, stored: SignedPage) -> Comparison:
-        """Decide whether the new document is a near-duplicate of the stored one."""
         return _judged(self._method, new, stored)
 
     def score(self, new: SignedPage, stored: SignedPage) -> float:
-        """Return the largest threshold at which it is a duplicate; 0 if none."""
         if len(self._others) == 1:
             judged = _judged(self._others[0], new, stored)
             return judged.similarity if judged.duplicate else 0.0

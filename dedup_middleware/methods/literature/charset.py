@@ -291,7 +291,6 @@ class CharacterSet(_ByVector):
     name: ClassVar[str] = "charset"
 
     def vector(self, text: str) -> NDArray[np.int64]:
-        """Count by the list of characters."""
         positions = _character_positions()[_code_units(text)]
         return np.bincount(positions[positions >= 0], minlength=SIZE)
 
@@ -307,6 +306,5 @@ class MachineCode(_ByVector):
     encoding: str = attrs.field(default=UTF_16, validator=one_of(UTF_16, GB2312))
 
     def vector(self, text: str) -> NDArray[np.int64]:
-        """Count by the positions of the codes, without a list."""
         keys = machine_codes("".join(text.split()), self.encoding)
         return np.bincount(_machine_code_positions()[keys], minlength=SIZE)

@@ -76,7 +76,6 @@ class Md5(TextDigestMethod):
     reads_tokens: ClassVar[bool] = False
 
     def hashed(self, page: MethodInput) -> str:
-        """Return the body; "" if it is only white space."""
         return page.text if page.text.strip() else ""
 
 
@@ -118,7 +117,6 @@ class TextProfile(TextDigestMethod):
     rate: float = share(0.01)
 
     def hashed(self, page: MethodInput) -> str:
-        """Return the lines of the profile."""
         profile = text_profile(page.tokens, self.rate)
         return "\n".join(f"{word} {count}" for word, count in profile)
 
@@ -239,7 +237,6 @@ class FeatureList(TextDigestMethod):
     name: ClassVar[str] = "feature-list"
 
     def hashed(self, page: MethodInput) -> str:
-        """Return the lines of the list."""
         return "\n".join(feature_list(page.tokens))
 
 

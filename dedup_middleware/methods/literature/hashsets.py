@@ -174,7 +174,6 @@ class StructureTree(HashSetMethod):
     leaves: str = attrs.field(default=BY_PARAGRAPH, validator=one_of(BY_PARAGRAPH, BY_SENTENCE))
 
     def hashes(self, text: str) -> list[int]:
-        """Return the hashes of the leaves; none for white space."""
         leaves = structure_leaves(text, self.leaves)
         return [digest_key(leaf, self.hash_key) for leaf in leaves]
 
@@ -213,7 +212,6 @@ class FeatureString(HashSetMethod):
     radius: int = attrs.field(default=5, validator=whole(1, 1000, " characters"))
 
     def hashes(self, text: str) -> list[int]:
-        """Return the hashes of the strings; none for a body without letters."""
         strings = feature_strings(text, self.radius)
         return [keyed_hash(string, self.hash_key) for string in strings]
 
@@ -263,7 +261,6 @@ class Segments(HashSetMethod):
     count: int = attrs.field(default=8, validator=whole(1, 64, " segments"))
 
     def hashes(self, text: str) -> list[int]:
-        """Return the hashes of the segments; none for white space."""
         return [keyed_hash(part, self.hash_key) for part in segments(text, self.count)]
 
     def compare(self, a: Signature, b: Signature) -> float:

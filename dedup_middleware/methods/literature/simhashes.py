@@ -77,7 +77,6 @@ class OneSimHash(KeyedMethod):
     is_simhash: ClassVar[bool] = True
 
     def compare(self, a: Signature, b: Signature) -> float:
-        """Return the similarity of two pages, ``1 - hamming / 64``."""
         return 1 - differing_bits(a, b) / BITS
 
 
