@@ -15,7 +15,7 @@ from dedup_middleware.core.availability import Count, FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.settlement import OpenClaims
-from dedup_middleware.index.base import MOST_JUDGED, Index
+from dedup_middleware.index.base import MOST_JUDGED, Index, release_soon
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
@@ -192,7 +192,7 @@ class _Decision:
             try:
                 await former.forget(self._page, own)
             except BaseException:
-                self._driver.index.release_soon(claim)
+                release_soon(self._driver.index, claim)
                 raise
         return ruling, claim
 
@@ -252,7 +252,7 @@ class _Decision:
                         break
                     ruling = await self._judge_all()
         except BaseException:
-            driver.index.release_soon(made.claim)
+            release_soon(driver.index, made.claim)
             raise
         finally:
             driver.claims.settle(made.claim)
@@ -343,7 +343,7 @@ class _Decision:
         except IndexUnavailableError:
             return attrs.evolve(ruling, supersedes=())  # the page has its claim all the same
         except BaseException:
-            self._driver.index.release_soon(claim)
+            release_soon(self._driver.index, claim)
             raise
         addresses.update(zip(missing, found, strict=True))
         named = tuple([attrs.evolve(one, key=addresses[one.number]) for one in held])

@@ -33,7 +33,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import setting_name
 from dedup_middleware.core.availability import Breaker, Count, FaultLog
 from dedup_middleware.core.judge import best_match, same_keys
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, release_soon
 from dedup_middleware.index.batching import forget_outcome
 from dedup_middleware.index.opening import former_options, open_existing
 from dedup_middleware.index.parameters import HASH_KEY, hash_key_of, other_parameters
@@ -378,7 +378,7 @@ class Former:
                 return None
             found = await self._reply_of(index.fetch(np.array([page_id], np.uint64)))
         except BaseException:
-            target.release_soon(claim)
+            release_soon(target, claim)
             forget_outcome(asyncio.ensure_future(target.forget([own])))
             raise
         if found.states[0] != State.COMMITTED:  # it was forgotten there meanwhile

@@ -16,7 +16,7 @@ import attrs
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
 from dedup_middleware.core.versions import Versions
-from dedup_middleware.index.base import STORED_LEASE, Index
+from dedup_middleware.index.base import STORED_LEASE, Index, release_soon
 from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
 from dedup_middleware.model.documents import (
@@ -309,7 +309,7 @@ class Settlement:
                 error, "The index could not release the claim of %s", in_a_line(verdict.key)
             )
         except asyncio.CancelledError:  # the call may not have been sent
-            self._index.release_soon(verdict.claim)
+            release_soon(self._index, verdict.claim)
             raise
         finally:
             self._claims.settle(verdict.claim)
@@ -408,7 +408,7 @@ class Settlement:
         except BaseException:
             # Its lease would be extended, and pages like it would wait, until the crawl ends.
             self._claims.settle(claim)
-            self._index.release_soon(claim)
+            release_soon(self._index, claim)
             raise
         if not is_doubtful:
             return await self._commit(verdict, again=False)

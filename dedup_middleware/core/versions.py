@@ -15,7 +15,7 @@ import numpy as np
 
 from dedup_middleware.core.availability import Count
 from dedup_middleware.core.former import Former
-from dedup_middleware.index.base import Index
+from dedup_middleware.index.base import Index, release_soon
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.fingerprint import Fingerprint
@@ -50,7 +50,7 @@ class Versions:
         try:
             self.count("replaced", await self.index.forget(page_ids))
         except BaseException:
-            self.index.release_soon(claim)
+            release_soon(self.index, claim)
             raise
 
     async def forget_others(

@@ -271,10 +271,6 @@ class Index(ABC):
     async def release(self, claim: Claim) -> bool:
         """Release a claim, as the page was not stored. False: there was nothing to release."""
 
-    def release_soon(self, claim: Claim) -> None:
-        """Release a claim in the background: until its lease ends it would block similar pages."""
-        forget_outcome(asyncio.ensure_future(self.release(claim)))
-
     @abstractmethod
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
         """Extend leases to ``lease`` seconds from now. False for each claim that has expired."""
@@ -348,7 +344,7 @@ class Index(ABC):
         try:
             there = await self.settled_of_key(key_hash)
         except BaseException:
-            self.release_soon(claim)
+            release_soon(self, claim)
             raise
         if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
             await self.release(claim)
@@ -478,6 +474,11 @@ def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
     """uint64[n], a hash of key and text of each page."""
     names: NDArray[np.uint64] = content["key"] ^ content["exact"]
     return names
+
+
+def release_soon(index: Index, claim: Claim) -> None:
+    """Release a claim in the background: until its lease ends it would block similar pages."""
+    forget_outcome(asyncio.ensure_future(index.release(claim)))
 
 
 def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -209,7 +209,7 @@ def fail(crawler: Crawler) -> None:
 # Methods of an index whose calls are counted.
 CALLS = frozenset(
     "read_buckets candidates fetch addresses payloads "
-    "propose commit release release_soon renew expiring refresh forget forget_wholly lookup".split()
+    "propose commit release renew expiring refresh forget forget_wholly lookup".split()
 )
 
 
