@@ -187,7 +187,6 @@ def _feeds_of(settings: BaseSettings) -> Iterator[tuple[str, str, Any]]:
 class FieldCheck:
     """Warns about fields, texts and keys of items, of each problem once a crawl.
 
-    :param settings: settings with the feeds
     :param replaces: whether the index forgets the earlier text of a changed page
     """
 
