@@ -165,8 +165,7 @@ class Drop:
     seconds since 1970. ``match`` is the key of the stored page, ``number`` its page id in the
     index. ``similarity``, ``jaccard``, ``distance``, ``shared`` and ``figures`` are as in
     :class:`.Match`, None without a match. ``item_type`` is the class name of the item. ``spider``
-    and ``crawl`` (an id) identify the crawl; they are empty in journals of earlier versions and of
-    batch runs.
+    and ``crawl`` (an id) identify the crawl; they are empty for batch runs.
     """
 
     id: str = ""

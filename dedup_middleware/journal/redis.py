@@ -73,12 +73,8 @@ _DAY = 24 * HOUR
 _CLOCKS = 3600  # seconds by which the clocks of two machines may differ
 _ENTRY = 60  # overhead of an entry in bytes
 _POINTER = b"@"  # prefix of a page id: this field holds the name of the page's field
-# An entry has the field m with the values of _FIELDS, b with the body, and o with those of _ORIGIN,
-# which earlier versions neither write nor read.
-_ORIGIN = ("spider", "crawl")
-_FIELDS = tuple(
-    field.name for field in attrs.fields(Drop) if field.name not in {"id", "body", *_ORIGIN}
-)
+# An entry has the field m with the values of _FIELDS, and b with the body.
+_FIELDS = tuple(field.name for field in attrs.fields(Drop) if field.name not in {"id", "body"})
 
 
 class RedisJournal(JournalStore):
@@ -157,10 +153,7 @@ class RedisJournal(JournalStore):
         stream = self._key("drops")
         for drop in drops:
             body = pack_body(drop.body or Body(""))
-            entry = [b"XADD", stream, b"*", b"m", _json(drop, _FIELDS), b"b", body]
-            if drop.spider or drop.crawl:
-                entry += [b"o", _json(drop, _ORIGIN)]
-            commands.append(entry)
+            commands.append([b"XADD", stream, b"*", b"m", _json(drop, _FIELDS), b"b", body])
         commands += self._keep(kept)
         for (hour, host, name), number in activity.items():
             day, field = self._key(f"day/{hour // _DAY}"), f"{hour} {host} {name}".encode()
@@ -270,8 +263,6 @@ class RedisJournal(JournalStore):
         try:
             found = dict(pairs(fields))
             values = dict(zip(_FIELDS, json.loads(found[b"m"]), strict=True))
-            if b"o" in found:
-                values.update(zip(_ORIGIN, json.loads(found[b"o"]), strict=True))
             values["tables"] = tuple(values["tables"])
             raw = found[b"b"]
         except (KeyError, ValueError, TypeError) as error:

@@ -27,14 +27,14 @@ from dedup_middleware.journal.entries import (
 )
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
-SCHEMA = 1
+SCHEMA = 2
 SCHEMA_SQL = """
 CREATE TABLE dropped (
     id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, key TEXT NOT NULL,
     host TEXT NOT NULL, title TEXT NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
     match TEXT, number INTEGER, similarity REAL, jaccard REAL, distance INTEGER,
     shared INTEGER, figures INTEGER, tables TEXT NOT NULL, item_type TEXT NOT NULL,
-    body BLOB NOT NULL, bytes INTEGER NOT NULL
+    spider TEXT NOT NULL, crawl TEXT NOT NULL, body BLOB NOT NULL, bytes INTEGER NOT NULL
 );
 CREATE INDEX dropped_key ON dropped (key);
 CREATE INDEX dropped_match ON dropped (match);
@@ -51,24 +51,16 @@ CREATE TABLE activity (
 CREATE TABLE total (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO total VALUES ('dropped', 0), ('kept', 0)
 """
-# The crawl of each drop, in a separate table so that earlier versions can use the same file.
-ORIGIN_SQL = """
-CREATE TABLE IF NOT EXISTS origin (
-    id INTEGER PRIMARY KEY, spider TEXT NOT NULL, crawl TEXT NOT NULL
-)
-"""
 # Columns of a drop that are read unchanged, with their types. SQLite allows any type in any column:
 # a row in which another program has written a wrong type is skipped and logged.
 _PLAIN = {
     "time": float, "key": str, "title": str, "outcome": str, "reason": str, "match": str,
     "number": int, "similarity": float, "jaccard": float, "distance": int, "shared": int,
-    "figures": int, "item_type": str,
+    "figures": int, "item_type": str, "spider": str, "crawl": str,
 }  # fmt: skip
-_KINDS = (int, str, str, str, *_PLAIN.values())  # types of _COLUMNS
+_KINDS = (int, str, *_PLAIN.values())  # types of _COLUMNS
 _DAMAGED = "a value in it has another type"
-_COLUMNS = ", ".join(("id", "tables", "spider", "crawl", *_PLAIN))
-_DROPS = "dropped LEFT JOIN origin USING (id)"
-_DROPS_ALONE = "(SELECT *, NULL AS spider, NULL AS crawl FROM dropped)"
+_COLUMNS = ", ".join(("id", "tables", *_PLAIN))
 # Overhead of a row in bytes: columns other than texts, indexes, free space in database pages.
 _ROW = 120
 _PART = 500  # rows per query
@@ -91,7 +83,6 @@ class SQLiteJournal(JournalStore):
         self.where = str(path)
         self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
         self._db: sqlite3.Connection | None = None
-        self._drops = _DROPS
 
     def open(self, *, create: bool) -> None:
         try:
@@ -132,10 +123,6 @@ class SQLiteJournal(JournalStore):
                 f"knows {SCHEMA}: name another file by DEDUP_JOURNAL"
             )
         use_wal(db, _BUSY)
-        if create:
-            db.execute(ORIGIN_SQL)
-        elif not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'origin'").fetchone():
-            self._drops = _DROPS_ALONE
         db.execute("PRAGMA synchronous = NORMAL")
 
     def _foreign(self) -> JournalError:
@@ -165,7 +152,6 @@ class SQLiteJournal(JournalStore):
         try:
             with transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)
-                _insert_origins(db, drops)
                 _replace(db, kept_rows)
                 hours = {hour for hour, _, _ in activity}
                 known = "SELECT 1 FROM activity WHERE hour = ?"
@@ -177,7 +163,6 @@ class SQLiteJournal(JournalStore):
                 )
                 for table, limit in self._limits.items():
                     _trim(db, table, limit)
-                db.execute("DELETE FROM origin WHERE id < (SELECT min(id) FROM dropped)")
                 if begins:
                     # By number, not by time: the clock of one writer may be wrong.
                     old = "SELECT DISTINCT hour FROM activity ORDER BY hour DESC LIMIT 1 OFFSET ?"
@@ -188,7 +173,7 @@ class SQLiteJournal(JournalStore):
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008
         condition, values = _condition(query)
-        select = f"SELECT {_COLUMNS}, {'body' if bodies else 'NULL'} FROM {self._drops}"
+        select = f"SELECT {_COLUMNS}, {'body' if bodies else 'NULL'} FROM dropped"
         last = self._start(query, condition, values)
         while True:
             part = f"{select} WHERE {condition} AND id > ? ORDER BY id LIMIT ?"
@@ -206,7 +191,7 @@ class SQLiteJournal(JournalStore):
     def _start(self, query: Query, condition: str, values: tuple[object, ...]) -> int:
         if query.limit is None:
             return 0
-        newest = f"SELECT id FROM {self._drops} WHERE {condition} ORDER BY id DESC"
+        newest = f"SELECT id FROM dropped WHERE {condition} ORDER BY id DESC"
         rows = self._rows(f"{newest} LIMIT 1 OFFSET ?", (*values, query.limit))
         return int(rows[0][0]) if rows else 0
 
@@ -277,34 +262,19 @@ def _drop_row(drop: Drop) -> tuple[Any, ...]:
     texts = [_text(value) for value in (drop.key, drop.host, drop.title)]
     match = None if drop.match is None else _text(drop.match)
     used = _ROW + len(body) + sum(len(text.encode()) for text in (*texts, match or "")) * 2
-    used += sum(len(text.encode()) for text in _origin(drop))
+    origin = _text(drop.spider), _text(drop.crawl)
+    used += sum(len(text.encode()) for text in origin)
     return (
         drop.time, *texts, drop.outcome, drop.reason, match, drop.number, drop.similarity,
         drop.jaccard, drop.distance, drop.shared, drop.figures, " ".join(drop.tables),
-        drop.item_type, body, used,
+        drop.item_type, *origin, body, used,
     )  # fmt: skip
 
 
 def _drop(row: tuple[Any, ...], body: Body | None) -> Drop:
-    number, tables, spider, crawl, *values, _ = row
-    plain = dict(zip(_PLAIN, values, strict=True))
-    plain |= {"tables": tuple(tables.split()), "spider": spider or "", "crawl": crawl or ""}
-    return Drop(id=str(number), **plain, body=body)
-
-
-def _origin(drop: Drop) -> tuple[str, str]:
-    return _text(drop.spider), _text(drop.crawl)
-
-
-def _insert_origins(db: sqlite3.Connection, drops: Sequence[Drop]) -> None:
-    """Write spider and crawl of the drops that were inserted last in this transaction."""
-    if not any(drop.spider or drop.crawl for drop in drops):
-        return
-    # Their ids are consecutive, since only one transaction writes at a time.
-    (last,) = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'dropped'").fetchone()
-    numbered = enumerate(drops, last - len(drops) + 1)
-    rows = ((number, *_origin(drop)) for number, drop in numbered if drop.spider or drop.crawl)
-    db.executemany("INSERT OR REPLACE INTO origin VALUES (?, ?, ?)", rows)
+    number, tables, *values, _ = row
+    plain: dict[str, Any] = dict(zip(_PLAIN, values, strict=True))
+    return Drop(id=str(number), **plain, tables=tuple(tables.split()), body=body)
 
 
 def _kept_row(page: Kept) -> tuple[Any, ...]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from dedup_middleware.index import base
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.buckets import simhash_bucket_keys
 from dedup_middleware.model.claims import Entry
@@ -46,11 +44,8 @@ async def test_a_renewed_page_keeps_its_simhash(harness: Harness) -> None:
     assert len(near.near) == 2
 
 
-@pytest.mark.parametrize("before", [False, True])
-async def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
-    """Also of pages that were renewed by an earlier version, with the keys of the other page."""
-    if before:
-        monkeypatch.setattr(base, "keys_of_stored", lambda _, keys: (PLACES[0], *keys[1:]))
+async def test_export(tmp_path: Path) -> None:
+    """A renewed page is exported, as any other."""
     harness = MemoryHarness(200.0)
     index = await harness.client()
     await renewed(index)

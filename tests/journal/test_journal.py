@@ -146,46 +146,6 @@ def test_spider_and_crawl(journal: JournalStore) -> None:
         assert [drop.number for drop in journal.drops(query)] == numbers
 
 
-def test_file_of_an_earlier_version(tmp_path: Path) -> None:
-    """It has no table of spiders: it is read as it is, and gets one when it is written."""
-    path = tmp_path / "journal.db"
-    journal = SQLiteJournal(path, max_bytes=10**6)
-    journal.open(create=True)
-    with journal:
-        journal.append([make_drop(1)], [], {})
-    with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE origin")
-    db.close()
-    journal = SQLiteJournal(path, max_bytes=10**6)
-    journal.open(create=False)
-    with journal:
-        (old,) = journal.drops(bodies=True)
-        assert (old.key, old.spider, old.crawl) == ("https://copy.example/1", "", "")
-        assert list(journal.drops(Query(spiders=frozenset({"news"})))) == []
-    journal = SQLiteJournal(path, max_bytes=10**6)
-    journal.open(create=True)
-    with journal:
-        journal.append([make_drop(2, spider="news", crawl="c")], [], {})
-        assert [drop.spider for drop in journal.drops()] == ["", "news"]
-
-
-def test_origins_go_with_their_drops(tmp_path: Path) -> None:
-    """The names of crawls do not outlive the drops that they belong to."""
-    path = tmp_path / "journal.db"
-    journal = SQLiteJournal(path, max_bytes=100_000)
-    journal.open(create=True)
-    with journal:
-        for start in range(0, 400, 50):
-            several = range(start, start + 50)
-            journal.append([make_drop(n, spider="s", crawl=str(n)) for n in several], [], {})
-        left = list(journal.drops())
-    assert 0 < len(left) < 400
-    assert all(drop.crawl == str(drop.number) for drop in left)
-    with sqlite3.connect(path) as db:
-        assert db.execute("SELECT count(*) FROM origin").fetchone() == (len(left),)
-    db.close()
-
-
 def test_many_drops_are_read_in_parts(journal: JournalStore) -> None:
     """More drops than one step reads come in order, each once."""
     journal.append([make_drop(n, body=Body("")) for n in range(1100)], [], {})

@@ -23,7 +23,6 @@ from dedup_middleware.index.pages import (
     Pages,
     is_simhash,
     joined,
-    packed_simhash_keys,
     starts_of,
     turned,
 )
@@ -152,12 +151,6 @@ async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> P
     # An index may keep a SimHash only in its tables.
     unknown = content["simhash"] == 0
     content["simhash"][unknown] = simhashes[unknown]
-    # In older versions a renewed page got the SimHash records of the page that hit it.
-    own = is_simhash(bucket_keys)
-    bucket_keys[own] = packed_simhash_keys(
-        np.repeat(content["simhash"], np.diff(starts))[own],
-        bucket_keys[own] >> np.uint64(TABLE_SHIFT),
-    )
     pages = Pages(
         content,
         [None if address is None else address.encode() for address in addresses],
