@@ -63,7 +63,10 @@ class Gathered:
         return np.setdiff1d(self.near.page_ids, self.records.page_ids, assume_unique=True)
 
     def give_back(self, page_id: int, content: NDArray[np.void]) -> None:
-        """Note a released claim of the page itself: it is no candidate and blocks no claim."""
+        """Note a released claim of the page itself: it is no candidate and blocks no claim.
+
+        :param content: CONTENT[1]
+        """
         released = np.array([State.RELEASED], np.uint8)
         own = PageRecords(np.array([page_id], np.uint64), content, released)
         self._own = joined([self._own, own])

@@ -139,6 +139,7 @@ def kept_of(method: Method, judged: bytes) -> bytes:
 def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerprint:
     """Rebuild the part of a fingerprint that a method judges.
 
+    :param content: CONTENT[1]
     :param judged: the bytes from :func:`judged_by`
     """
     record = content[0]
