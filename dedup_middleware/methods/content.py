@@ -60,11 +60,10 @@ _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 # Limits for a second headline of the same story: it has at least _HEADLINE words, of which at most
 # one in _NEW is new, or _LONGER_HEADLINE words and one in _NEW_OF_LONGER. The page is a plain
 # excerpt or has at least _FIGURES numerals. A shortened one has at most the share _CUT of the
-# stored page's shingles. A text that was rewritten has at least _ELSEWHERE new shingles without a
-# word of the title.
+# stored page's shingles.
 _FIGURES, _HEADLINE, _NEW = 8, 6, 4
 _LONGER_HEADLINE, _NEW_OF_LONGER = 8, 3
-_CUT, _ELSEWHERE = 0.9, 9
+_CUT: Final = 0.9
 _DISTINCT: Final = 0.9  # below this share of distinct shingles each distinct one counts once
 
 
@@ -211,11 +210,10 @@ class ContentByEvidence(Content):
     ) -> NDArray[np.bool_]:
         """Whether the title may be a second headline for the story of each candidate; bool[n].
 
-        Few of its words may be new. None may stand where the candidate says something else, unless
-        other passages are new too: pages on one template differ in their subjects. Nor may one word
-        be all that the page says anew. The page is a plain excerpt, or has many numerals, all of
-        which are held: a guide or a product page has few, and its title may name its subject in
-        another form than its text (kettles, kettle). It is shorter than the candidate, or the
+        Few of its words may be new. None may stand where the candidate says something else, nor may
+        one word be all that the page says anew. The page is a plain excerpt, or has many numerals,
+        all of which are held: a guide or a product page has few, and its title may name its subject
+        in another form than its text (kettles, kettle). It is shorter than the candidate, or the
         titles differ in length: pages on one template have equal lengths, as do their titles.
 
         :param sizes: shingles of the candidates
@@ -223,14 +221,13 @@ class ContentByEvidence(Content):
         :param found: result of :func:`~dedup_middleware.signature.evidence.examine`
         """
         from dedup_middleware.signature.evidence import COMMON, OTHER_WORD
-        from dedup_middleware.signature.titles import AS_LONG, ELSEWHERE, NEW_IN_TITLE, REPLACED
+        from dedup_middleware.signature.titles import AS_LONG, NEW_IN_TITLE, REPLACED
         from dedup_middleware.text.wording import SHORT
 
         wording = page.wording
         words = len(wording.headline)
         share = _NEW_OF_LONGER if words >= _LONGER_HEADLINE else _NEW
-        few = share * new[:, NEW_IN_TITLE] <= words
-        few &= (new[:, REPLACED] == 0) | (new[:, ELSEWHERE] >= _ELSEWHERE)
+        few = (share * new[:, NEW_IN_TITLE] <= words) & (new[:, REPLACED] == 0)
         few &= words >= _HEADLINE and wording.words >= SHORT
         few &= (wording.numerals >= _FIGURES) | (found[:, COMMON] == len(wording.order))
         few &= found[:, OTHER_WORD] <= 0

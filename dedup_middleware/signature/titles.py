@@ -31,7 +31,7 @@ from dedup_middleware.signature.held import (
 from dedup_middleware.signature.ribbon import Filter, is_filter
 
 MOST_OF_TITLE: Final = 16  # words of a title that are entered
-NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG, ELSEWHERE = range(5)
+NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG = range(4)
 _BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
 _HIGH: Final = np.uint64(48)  # shift that leaves 16 bits
 _TITLED: Final = 5  # shift of the bits above `COUNT` in the last byte
@@ -90,11 +90,11 @@ def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
 
 
 def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the words of a page's title with n other pages; int64[n, 5].
+    """Compare the words of a page's title with n other pages; int64[n, 4].
 
     A word is *held* if, at one of its places, the other page holds all shingles with it. (Fewer
     would do for one other page, but of a hundred variants of a product one holds a shingle by
-    mistake.) The columns count words of the title, the last one shingles of the text:
+    mistake.) The columns count words of the title:
 
     * ``NEW_IN_TEXT``: that the text has, but that are not held
     * ``NEW_IN_TITLE``: that are neither held nor in the other title; at least 1 if both titles have
@@ -103,7 +103,6 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
     * ``REPLACED``: those of ``NEW_IN_TITLE`` that the text has, at one place at least with fewer
       than two held shingles, so that the other page may say something else there
     * ``AS_LONG``: 1 if both titles have equally many words
-    * ``ELSEWHERE``: shingles that the other page lacks, those with a word of the title apart
     """
     words = wording.order, wording.headline, wording.word_hashes
     found: NDArray[np.int64] = _compare_title(*words, *joined(evidence), wording.titled)
@@ -126,12 +125,12 @@ def _compare_title(
     order: Any, headline: Any, word_hashes: Any, data: Any, ends: Any, titled: Any
 ) -> Any:  # fmt: skip
     count, shingles, words = ends.size - 1, np.int64(order.size), np.int64(word_hashes.size)
-    found = np.zeros((count, 5), np.int64)
-    common, of_title = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
+    found = np.zeros((count, 4), np.int64)
+    common = np.empty(shingles, np.uint8)
     width = words - shingles + 1
     for row in range(count):
         size, head = filter_bytes(data, ends[row], ends[row + 1]), np.uint8(0)
-        common[:], of_title[:] = np.uint8(0), np.uint8(0)
+        common[:] = np.uint8(0)
         if is_filter(size):
             head, other = data[ends[row]], Filter(data, np.uint64(ends[row]) + np.uint64(1), size)
             mark_common(order, other, np.int64(head & LEVEL), common)
@@ -143,15 +142,12 @@ def _compare_title(
                     is_said = True
                     is_held |= held == all_of
                     least = min(least, held)
-                    of_title[max(0, word - width + 1) : word + 1] = np.uint8(1)
             if not is_held:
                 is_titled = head & TITLE_BEHIND != 0
                 is_titled = is_titled and _is_in_title(headline[k], data, ends[row + 1])
                 found[row, NEW_IN_TEXT] += np.int64(is_said)
                 found[row, NEW_IN_TITLE] += np.int64(not is_titled)
                 found[row, REPLACED] += np.int64(is_said and least <= 1 and not is_titled)
-        for i in range(np.uint64(shingles)):
-            found[row, ELSEWHERE] += np.int64((common[i] | of_title[i]) == 0)
         if head & TITLE_BEHIND != 0 and np.int64(data[ends[row + 1] - 1] >> _TITLED) == titled:
             found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
             found[row, AS_LONG] = 1
