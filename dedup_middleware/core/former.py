@@ -330,7 +330,7 @@ class Former:
         """
         if not carried:
             return NO_CANDIDATES
-        # A renewed page has two ids in the former index, and one in the current index.
+        # A renewed page has two rows in the former index, and one here: the older one counts.
         row_of = {page_id: row for row, (page_id, _) in sorted(carried.items(), reverse=True)}
         ids = np.array(sorted(row_of), np.uint64)
         rows = [row_of[page_id] for page_id in ids.tolist()]

@@ -274,6 +274,7 @@ def common_tables(
     :param owners: int64[n], the row of the page whose candidate each row is; own rows get 0
     :param starts: int64[n + 1]; row i has ``places[starts[i]:starts[i + 1]]``, an owner with probes
     :param simhashes: uint64[n]
+    :param distance: largest Hamming distance of SimHashes
     """
     masks = np.zeros(len(owners), np.int64)
     bits = np.bitwise_count(simhashes[owners] ^ simhashes)

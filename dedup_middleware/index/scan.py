@@ -48,6 +48,7 @@ def neighbours(
     anchors shared by too many pages. Bytes after the last whole record are counted as corrupt.
 
     :param data: bytes of each bucket, in the order of ``bucket_keys``
+    :param distance: largest Hamming distance, 0..64
     """
     corrupt = full = scanned = 0
     parts: list[bytes] = []

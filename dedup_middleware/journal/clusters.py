@@ -110,6 +110,7 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
     """The clusters of the pages selected by a query, in the order of their first decisions.
 
     :param query: its ``outcomes`` are ignored
+    :param near: include near misses
     """
     clusters = Clusters(near=near)
     outcomes = frozenset({DUPLICATE, NEW} if near else {DUPLICATE})

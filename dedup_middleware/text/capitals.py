@@ -238,6 +238,7 @@ def _is_credit_word(text: CutText, token: int) -> bool:
 def _is_credit(text: CutText, first: int, initial: bool, before: int) -> bool:
     """Whether the run from token `first` on says who made the page.
 
+    :param initial: whether it begins a sentence.
     :param before: the token behind the previous run if that is a credit, else -1.
     """
     begin = text.starts[first]

@@ -127,6 +127,7 @@ class Buckets:
         """Append records to many buckets, up to BUCKET_LIMIT bytes each.
 
         :param cuts: the records of bucket i are ``data[cuts[i]:cuts[i + 1]]``
+        :param width: bytes of a record
         :returns: number of records left out
         """
         names, ends = np.array(buckets, np.uint64), np.array(cuts, np.int64)

@@ -243,6 +243,7 @@ async def enter_pages(
     """Enter pages block by block, except those that the index has already.
 
     :param names_of: from CONTENT[n] to 64 bits for each page that only equal pages share
+    :param size: pages in a block
     """
     found = [np.empty(0, np.uint64)]
     async for pages in index.pages():
