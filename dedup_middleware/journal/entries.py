@@ -371,6 +371,7 @@ class JournalStore(ABC):
     def open(self, *, create: bool) -> None:
         """Connect.
 
+        :param create: create the journal if it is missing
         :raises JournalError: it is missing, can't be reached, or is no journal
         """
 

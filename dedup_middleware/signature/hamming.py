@@ -37,6 +37,7 @@ def within(
     """Positions of the fingerprints within a Hamming distance of the query, ascending.
 
     :param fingerprints: uint64, shape (n,)
+    :param query: 64-bit fingerprint
     :param distance: largest number of differing bits, 0..64
     :return: int64, shape (m,)
     :raises TypeError: ``fingerprints`` is not an array of uint64, or a number not an integer

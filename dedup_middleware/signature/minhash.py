@@ -207,6 +207,7 @@ def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
     mixed first because with odd a the lowest bit of ``a * h + b`` is that of ``h ^ b``, the same
     for every permutation.
 
+    :param minhash: uint32
     :raises ValueError: a number of minima that ``bits_each`` refuses
     """
     return _sketch(minhash, bits_each(minhash.size))
