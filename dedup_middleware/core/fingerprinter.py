@@ -91,7 +91,7 @@ class Fingerprinter:
     """Turns documents into fingerprints; thread-safe once built.
 
     :param options: how pages are compared
-    :param hash_key: secret 64-bit key of all hashes, so that nobody can craft pages for one bucket
+    :param hash_key: secret 64-bit key of all hashes, so that pages can't be crafted for one bucket
     :raises OptionsError: a dictionary, a package or the key can't be used
     """
 

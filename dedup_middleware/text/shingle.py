@@ -218,7 +218,7 @@ class Shingler:
     :param keeps_stop_words: whether stop words are tokens, too.
     :param user_dictionary: further words, in the format of jieba's user dictionaries; they are
         normalised like the text.
-    :param hash_key: 64-bit secret key of all hashes; without it nobody can craft colliding pages.
+    :param hash_key: 64-bit secret key of all hashes; without it colliding pages can't be crafted.
     :param max_chars: code points beyond this number are ignored, which bounds time and memory.
     :param traditional: turn traditional characters into simplified ones (extra `traditional`).
     :raises ValueError: a malformed dictionary; :class:`.Options` checks all other values.
