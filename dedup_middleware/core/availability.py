@@ -17,6 +17,7 @@ from dedup_middleware.base.errors import DedupError, IndexUnavailableError
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
+from dedup_middleware.model.keys import in_a_line
 
 logger = logging.getLogger(__name__)
 
@@ -287,11 +288,12 @@ class Outage:
         self.faults.warn(error, message, *arguments)
 
     def failed(self, error: Exception, message: str, *arguments: object) -> None:
-        """Count and log a failed call, and pause further calls."""
+        """Count and log a failed call, and pause further calls; texts are logged in one line."""
         self.breaker.failed()
         self._last = str(error)
         self._count("error/index", 1)
-        self.report(error, message, *arguments)
+        words = (in_a_line(one) if isinstance(one, str) else one for one in arguments)
+        self.report(error, message, *words)
 
     def ended(self) -> None:
         """Note a successful call: end the pause, and log it if a failure was reported."""

@@ -43,7 +43,7 @@ from dedup_middleware.model.documents import (
     Verdict,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import in_a_line, is_content_key
+from dedup_middleware.model.keys import is_content_key
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -424,7 +424,7 @@ class Deduplicator:
                 return verdict
         except IndexUnavailableError as error:
             self._outage.failed(
-                error, "The index could not record that %s is replaced", in_a_line(verdict.key)
+                error, "The index could not record that %s is replaced", verdict.key
             )
             return unchecked(document or page, INDEX_UNAVAILABLE)
         return attrs.evolve(verdict, claim=claim, earlier=tuple(earlier))
@@ -478,7 +478,7 @@ class Deduplicator:
         try:
             return await self._versions.superseded(verdict)
         except IndexUnavailableError as error:
-            self._outage.failed(error, "It is not known what %s supersedes", in_a_line(verdict.key))
+            self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
             return []
 
     async def deleted(self, keys: Sequence[str]) -> None:

@@ -272,9 +272,7 @@ class Settlement:
         try:
             stored = await self._index.commit(claim)
         except IndexUnavailableError as error:
-            self._outage.failed(
-                error, "The index could not record that %s is stored", in_a_line(verdict.key)
-            )
+            self._outage.failed(error, "The index could not record that %s is stored", verdict.key)
             return True, None if source is None else Unsettled(source, claim)
         finally:
             self._claims.settle(claim)
@@ -283,9 +281,7 @@ class Settlement:
             try:
                 await self._versions.forget_superseded(verdict)
             except IndexUnavailableError as error:
-                self._outage.failed(
-                    error, "The index still holds what %s supersedes", in_a_line(verdict.key)
-                )
+                self._outage.failed(error, "The index still holds what %s supersedes", verdict.key)
             return True, None
         # Its lease had run out, and another page may have taken its place: decide anew.
         self._count("claim/lost", 1)
@@ -305,9 +301,7 @@ class Settlement:
             await self._index.release(verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
-            self._outage.failed(
-                error, "The index could not release the claim of %s", in_a_line(verdict.key)
-            )
+            self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
         except asyncio.CancelledError:  # the call may not have been sent
             release_soon(self._index, verdict.claim)
             raise
@@ -357,7 +351,7 @@ class Settlement:
                 await self._index.release(page.claim)
                 self._claims.settle(page.claim)
         except IndexUnavailableError as error:
-            key = in_a_line(page.document.key)
+            key = page.document.key
             self._outage.failed(error, "The index could not record that %s is replaced", key)
             if page.claim is not None:
                 self._claims.settle(page.claim)  # it is released by the next try
@@ -401,8 +395,9 @@ class Settlement:
         try:
             is_doubtful = await self._versions.had_others(verdict, claim)
         except IndexUnavailableError as error:
-            key = in_a_line(source.key)
-            self._outage.failed(error, "The index could not be asked for versions of %s", key)
+            self._outage.failed(
+                error, "The index could not be asked for versions of %s", source.key
+            )
             self._claims.settle(claim)
             return True, Unsettled(source, claim, is_unasked=True)
         except BaseException:
@@ -434,9 +429,7 @@ class Settlement:
                 claim = made.claim
                 await self._index.release(claim)
         except IndexUnavailableError as error:
-            self._outage.failed(
-                error, "The index could not record that %s is stored", in_a_line(verdict.key)
-            )
+            self._outage.failed(error, "The index could not record that %s is stored", verdict.key)
             return Unsettled(source, claim, is_unasked=claim is not None)
         return None
 
@@ -460,7 +453,7 @@ class Settlement:
                     return attrs.evolve(stored, waited=True)
         except IndexUnavailableError as error:
             self._outage.failed(
-                error, "The index could not record that %s is replaced", in_a_line(verdict.key)
+                error, "The index could not record that %s is replaced", verdict.key
             )
             return attrs.evolve(stored, waited=False)
         return None
