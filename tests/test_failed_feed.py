@@ -246,6 +246,25 @@ async def test_a_feed_that_cant_be_opened_has_no_page(tmp_path: Path) -> None:
         assert (crawled.stat("new"), crawled.stat("committed")) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "feed", [{"out.zzz": {"format": "zzz"}}, {"nowhere://host/out": {"format": "jsonlines"}}]
+)
+async def test_feeds_that_scrapy_switches_off_have_no_page(
+    feed: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A format or a storage that it does not know, as S3 without boto3, ends no crawl."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+
+    settings = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}"}
+    crawled = await crawl(source, {}, FEEDS=feed, **settings)
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (1, 0)
+    assert any("Scrapy has switched the feeds off" in message for message in caplog.messages)
+    crawled = await crawl(source, {NoStorage: 900}, FEEDS=feed, **settings)
+    assert crawled.stat("committed") == 1
+
+
 def failing(tmp_path: Path, fails: str) -> dict[str, Any]:
     """Settings of a crawl whose feed can't be stored."""
     feed = "lost:out" if fails == "at storing" else f"{tmp_path}/out.jsonl"

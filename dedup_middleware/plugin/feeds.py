@@ -34,6 +34,10 @@ LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
+SWITCHED_OFF = (
+    "Scrapy has switched the feeds off (see the beginning of the log), and no later pipeline could "
+    "store it"
+)
 _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 
 
@@ -71,7 +75,7 @@ class Feeds:
         self._has_storage = has_storage
         self._has_warned = False  # that items are stored only at the end of a feed
         self._deduplicator = deduplicator
-        self._exporter = _exporter_of(crawler)
+        self._is_off, self._exporter = _exporter_of(crawler)
         # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
         self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
@@ -93,7 +97,7 @@ class Feeds:
         connected earlier like all extensions, has just handled the same signal.
         """
         if self._exporter is None:
-            return Exported()
+            return Exported((), SWITCHED_OFF if self._is_off and not self._has_storage else None)
         slots = self._exporter.slots
         is_through, self._list = slots is not self._list, slots
         self._watch(slots)
@@ -260,14 +264,16 @@ def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
     return all(one.has_failed for one in slots)
 
 
-def _exporter_of(crawler: Crawler) -> FeedExporter | None:
-    """The feed exporter; None if there is none, or its handler is a coroutine that ends later."""
+def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:
+    """Whether Scrapy has switched off the feeds of the settings, as with an unknown format; and the
+    feed exporter; None if there is none, or its handler is a coroutine that ends later."""
     try:
         exporter = crawler.get_extension(FeedExporter)
     except RuntimeError:  # there is no engine, as in tests
-        return None
+        return False, None
     is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
-    return None if is_late else exporter
+    is_off = exporter is None and bool(crawler.settings.getdict("FEEDS"))
+    return is_off, None if is_late else exporter
 
 
 def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
