@@ -4,6 +4,8 @@ items from the start: nothing is lost, and no claim is left open."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from scrapy.exceptions import CloseSpider, DropItem
 
 from dedup_middleware import Addon, NearDuplicate, Options
 from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
 from tests.itemcrawl import SETTINGS
 from tests.servers import running_redis
@@ -179,6 +182,34 @@ def test_data_folder_that_cant_be_made(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(
         OptionsError, match=r"DEDUP_INDEX_URL='sqlite:.*the folder .* can't be made"
     ):
+        make_data_folder(settings, options)
+
+
+@pytest.mark.parametrize("journal", ["pages.jsonl", "folder", "index.db"])
+def test_a_journal_that_is_no_journal(
+    journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the error the crawl would run to its end, and no drop could be brought back."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("pages.jsonl").write_text('{"url": "https://a.example/1"}\n')
+    with contextlib.closing(sqlite3.connect("index.db")) as database:
+        database.execute("CREATE TABLE pages (url TEXT)")
+    settings = make_crawler(DEDUP_JOURNAL=journal).settings
+    with pytest.raises(OptionsError, match=f"DEDUP_JOURNAL='{journal}' .* is no journal"):
+        make_data_folder(settings, options_from_settings(settings))
+
+
+def test_a_journal_that_is_there_or_not_yet(tmp_path: Path) -> None:
+    """Both are used; a file without a byte is one that another process is making."""
+    for name in ("old.db", "new.db", "empty.db"):
+        settings = make_crawler(DEDUP_JOURNAL=tmp_path / name).settings
+        options = options_from_settings(settings)
+        if name == "old.db":
+            with contextlib.closing(SQLiteJournal(tmp_path / name, max_bytes=10**6)) as journal:
+                journal.open(create=True)
+        elif name == "empty.db":
+            (tmp_path / name).touch()
         make_data_folder(settings, options)
 
 

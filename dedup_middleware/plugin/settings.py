@@ -71,7 +71,7 @@ def crawl_id(options: Options, spider: Spider | None) -> str:
 def make_data_folder(settings: BaseSettings, options: Options) -> None:
     """Make the project's data directory if the index has its default address.
 
-    :raises OptionsError: it can't be made; or the journal's path is absolute and may be misspelt
+    :raises OptionsError: it can't be made, or the journal's path may be misspelt
     """
     folder = Path(options.journal).parent
     with _folder_errors("DEDUP_JOURNAL", options.journal, "its folder can't be looked into"):
@@ -84,6 +84,32 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
         what = f"the folder {folder} can't be made"
         with _folder_errors("DEDUP_INDEX_URL", options.index_url, what):
             folder.mkdir(parents=True, exist_ok=True)
+    _refuse_other_file(options)
+
+
+def _refuse_other_file(options: Options) -> None:
+    """Refuse a journal that is another kind of file: no drop could be brought back."""
+    from dedup_middleware.journal.access import choose_journal
+    from dedup_middleware.journal.sqlite import APPLICATION, SQLiteJournal
+
+    journal = choose_journal(options)
+    if not isinstance(journal, SQLiteJournal) or journal.path.is_fifo():
+        return
+    if journal.path != Path(options.journal.strip()):  # it is next to the index
+        return
+    try:
+        with journal.path.open("rb") as file:
+            head = file.read(72)
+    except (FileNotFoundError, NotADirectoryError):  # it is made when it is first written to
+        return
+    except OSError as error:
+        why = error.strerror
+    else:
+        if not head or (head.startswith(b"SQLite") and head[68:] == APPLICATION.to_bytes(4, "big")):
+            return
+        why = "it is the file of another program"
+    fix = f"{journal.path} is no journal ({why}); name another file"
+    raise OptionsError("DEDUP_JOURNAL", options.journal, fix)
 
 
 def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:
