@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,24 @@ def test_namespace_is_refused_where_it_does_nothing() -> None:
     with pytest.raises(OptionsError, match="DEDUP_NAMESPACE"):
         Options(index_url="sqlite:x.db", namespace="b")
     assert Options(index_url="redis://x", namespace="b").namespace == "b"
+    with pytest.raises(
+        OptionsError, match=r"^DEDUP_FORMER_NAMESPACE='b' .* DEDUP_FORMER_INDEX_URL"
+    ):
+        Options(former_index_url="sqlite:x.db", former_namespace="b")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("DEDUP_Window", "do you mean DEDUP_WINDOW?"),
+        ("DEDUP_WINDOWS", "do you mean DEDUP_WINDOW?"),
+        ("DEDUP_FOO", "see docs/settings.md"),
+    ],
+)
+def test_a_setting_like_none_is_not_guessed(name: str, hint: str) -> None:
+    """The part that all names share makes none alike."""
+    with pytest.raises(OptionsError, match=re.escape(f"no such setting; {hint}")):
+        Options.from_mapping({name: "1"})
 
 
 async def test_refusal_names_the_settings(tmp_path: Path) -> None:

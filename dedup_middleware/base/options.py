@@ -15,6 +15,7 @@ import attrs
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.settingfields import (
     PARTS,
+    PREFIX,
     FieldNames,
     ItemClass,
     between,
@@ -387,12 +388,14 @@ class Options:
         if self.threshold is not None and self.method in SIMHASH_METHODS:
             fix = f"leave it out: DEDUP_METHOD={self.method} decides by DEDUP_DISTANCE, in bits"
             raise self._refused("threshold", fix)
-        if self.namespace != "dedup" and self.index_url.startswith("sqlite:"):
-            raise self._refused(
-                "namespace",
-                "only an index in Redis has namespaces; leave it out and name another file in "
-                f"DEDUP_INDEX_URL, for example sqlite:{self.namespace}.db",
-            )
+        for field, place in ("namespace", "index_url"), ("former_namespace", "former_index_url"):
+            value = getattr(self, field)
+            if value not in {"", "dedup"} and getattr(self, place).startswith("sqlite:"):
+                raise self._refused(
+                    field,
+                    "only an index in Redis has namespaces; leave it out and name another file in "
+                    f"{setting_name(place)}, for example sqlite:{value}.db",
+                )
         if self.former_namespace and not self.former_index_url:
             fix = "name the index in DEDUP_FORMER_INDEX_URL too, or leave this out"
             raise self._refused("former_namespace", fix)
@@ -421,8 +424,9 @@ class Options:
             if name not in fields:
                 # The value may be a password under a misspelt name.
                 shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
-                meant = difflib.get_close_matches(name, fields, n=1)
-                hint = f"do you mean {meant[0]}?" if meant else "see docs/settings.md"
+                words = [one.removeprefix(PREFIX) for one in fields]  # all names begin alike
+                meant = difflib.get_close_matches(name.upper().removeprefix(PREFIX), words, n=1)
+                hint = f"do you mean {PREFIX}{meant[0]}?" if meant else "see docs/settings.md"
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
