@@ -215,6 +215,27 @@ def test_no_standard_output(command: list[str], code: int, settings: dict[str, A
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["forget", "--key", "x"], "add --yes"),
+        (["clear"], "add --yes"),
+        (["check", "-"], "there is no standard input"),
+        (["compare", "-", "-"], "standard input is one page"),
+    ],
+    ids=str,
+)
+def test_no_standard_input(command: list[str], said: str, settings: dict[str, Any]) -> None:
+    """A command that is started without one, as by `<&-`, says in a line what to give instead."""
+    options = ["-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}"]
+    run = [sys.executable, "-m", "scrapy", "dedup", *command, *options]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *run], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert said in done.stderr
+
+
 def test_what_was_asked_for_on_a_missing_standard_output(settings: dict[str, Any]) -> None:
     """Pages that are nowhere are not entered into the index; one line says why."""
     options = ["-s", f"DEDUP_INDEX_URL={settings['DEDUP_INDEX_URL']}"]

@@ -53,6 +53,8 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
         raw, charset, is_html = _fetch(place, settings)
         key = key or place
     elif place == "-":
+        if sys.stdin is None:
+            raise DedupError("there is no standard input: give an address or a file")
         raw, charset, is_html = _read(sys.stdin.buffer, place), None, False
     else:
         with os_errors(f"{place} can't be read"), Path(place).open("rb") as file:
@@ -217,6 +219,8 @@ class Compare(Subcommand):
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         from dedup_middleware.evaluation.comparers import methods_available
 
+        if arguments.a == arguments.b == "-":
+            raise DedupError("standard input is one page: give a file or an address for the other")
         usual = () if arguments.all_methods else dict.fromkeys((context.options.method, *USUAL))
         methods = methods_available(context.options, arguments.method or usual, "--method")
         pages = (

@@ -165,7 +165,7 @@ class Clear(Subcommand):
 def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> bool:
     if arguments.yes:
         return True
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise DedupError("there is no terminal to confirm at: add --yes")
     # Not on standard output, which may be JSON in a file.
     question = f"Forget {pages} in {context.options.safe_index_url}? [y/N] "
