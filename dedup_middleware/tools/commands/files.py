@@ -187,7 +187,7 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", required=True, metavar="FOLDER", help="folder of the result")
     add("--format", choices=FORMATS, help="default: by the ending of the files")
     add("--keep", default="first", help="first, longest or earliest-date (default: %(default)s)")
-    add("--order-by", metavar="COLUMN", help="numbers or times (default: place in the files)")
+    add("--order-by", metavar="COLUMN", help="numbers, times; of Parquet only (default: place)")
     add("--date-field", metavar="COLUMN", default="date")
     add("--against", metavar="FILE", help="an exported index, whose pages are kept already")
     add("--near", action="store_true", help="near misses in the clusters, too")
