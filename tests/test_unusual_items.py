@@ -196,7 +196,7 @@ def test_a_journal_that_is_no_journal(
     with contextlib.closing(sqlite3.connect("index.db")) as database:
         database.execute("CREATE TABLE pages (url TEXT)")
     settings = make_crawler(DEDUP_JOURNAL=journal).settings
-    with pytest.raises(OptionsError, match=f"DEDUP_JOURNAL='{journal}' .* is no journal"):
+    with pytest.raises(OptionsError, match=f"DEDUP_JOURNAL='{journal}' .*name a"):
         make_data_folder(settings, options_from_settings(settings))
 
 

@@ -34,10 +34,7 @@ LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
 )
-SWITCHED_OFF = (
-    "Scrapy has switched the feeds off (see the beginning of the log), and no later pipeline could "
-    "store it"
-)
+SWITCHED_OFF = "Scrapy has switched the feeds off (see the beginning of the log)"
 _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 
 
@@ -73,7 +70,7 @@ class Feeds:
         self._options = options
         self._outlives_crawl = not options.index_url.startswith("memory:")
         self._has_storage = has_storage
-        self._has_warned = False  # that items are stored only at the end of a feed
+        self._has_warned = False  # that items are stored only at the end of a feed, or nowhere
         self._deduplicator = deduplicator
         self._is_off, self._exporter = _exporter_of(crawler)
         # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
@@ -143,6 +140,21 @@ class Feeds:
                 self._began.forget_command(),
             )
 
+    def _warn_of_nowhere(self) -> None:
+        """Warn once if a page counts as stored that nothing stores, as far as that is known."""
+        is_stored = self._has_storage or self._exporter is not None or not self._outlives_crawl
+        if is_stored or self._has_warned:
+            return
+        self._has_warned = True
+        own = ("scrapy.", "dedup_middleware.")  # a script may store items in a handler of its own
+        if all(type(one).__module__.startswith(own) for one in _hearers(self._crawler)):
+            logger.warning(
+                "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
+                "index calls the items stored, and later crawls drop them. If the spider does not "
+                "store them itself, run `%s` with the settings of this crawl",
+                self._began.forget_command(),
+            )
+
     def _watch(self, slots: Sequence[FeedSlot]) -> None:
         for slot in slots:
             if slot not in self._slots:
@@ -167,6 +179,7 @@ class Feeds:
     async def committed(self, page_id: int, slots: tuple[WatchedSlot, ...]) -> None:
         """Note a page that the index calls stored, in case the slots that took it fail later."""
         if self._has_storage or not slots:
+            self._warn_of_nowhere()
             return
         if any(one.is_stored for one in slots):
             self._stored += 1
@@ -286,14 +299,9 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     """
     if type(pipeline).process_item is not own.process_item:
         return True
-    handlers = dispatcher.liveReceivers(
-        dispatcher.getAllReceivers(crawler.signals.sender, signals.item_scraped)
-    )
     extensions = getattr(crawler.extensions, "middlewares", ())
-    for handler in handlers:
-        owner = getattr(handler, "__self__", None)
-        if owner in extensions and not _is_scrapys(owner):
-            return True
+    if any(one in extensions and not _is_scrapys(one) for one in _hearers(crawler)):
+        return True
     try:
         pipelines = crawler.engine.scraper.itemproc.middlewares
         later = pipelines[pipelines.index(pipeline) + 1 :]
@@ -303,6 +311,12 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
         hasattr(one, "process_item") and not isinstance(one, own) and not _is_scrapys(one)
         for one in later
     )
+
+
+def _hearers(crawler: Crawler) -> list[Any]:
+    """The functions, and the objects of the methods, that handle the signal ``item_scraped``."""
+    handlers = dispatcher.getAllReceivers(crawler.signals.sender, signals.item_scraped)
+    return [getattr(one, "__self__", one) for one in dispatcher.liveReceivers(handlers)]
 
 
 def _is_scrapys(part: Any) -> bool:

@@ -90,26 +90,16 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
 def _refuse_other_file(options: Options) -> None:
     """Refuse a journal that is another kind of file: no drop could be brought back."""
     from dedup_middleware.journal.access import choose_journal
-    from dedup_middleware.journal.sqlite import APPLICATION, SQLiteJournal
+    from dedup_middleware.journal.sqlite import APPLICATION
 
-    journal = choose_journal(options)
-    if not isinstance(journal, SQLiteJournal) or journal.path.is_fifo():
+    path = Path(options.journal.strip())
+    if getattr(choose_journal(options), "path", None) != path or not path.exists():
         return
-    if journal.path != Path(options.journal.strip()):  # it is next to the index
-        return
-    try:
-        with journal.path.open("rb") as file:
-            head = file.read(72)
-    except (FileNotFoundError, NotADirectoryError):  # it is made when it is first written to
-        return
-    except OSError as error:
-        why = error.strerror
-    else:
-        if not head or (head.startswith(b"SQLite") and head[68:] == APPLICATION.to_bytes(4, "big")):
-            return
-        why = "it is the file of another program"
-    fix = f"{journal.path} is no journal ({why}); name another file"
-    raise OptionsError("DEDUP_JOURNAL", options.journal, fix)
+    with _folder_errors("DEDUP_JOURNAL", str(path), "it can't be read"), path.open("rb") as file:
+        head = file.read(72)
+    if head and (head[:6], head[68:]) != (b"SQLite", APPLICATION.to_bytes(4, "big")):
+        fix = "it is the file of another program; name another file"
+        raise OptionsError("DEDUP_JOURNAL", str(path), fix)
 
 
 def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:

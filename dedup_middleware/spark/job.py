@@ -177,10 +177,10 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
     kind = kinds.get(job.order_by)
     if kind is None:
         columns = ", ".join(name for name in kinds if not name.startswith(PREFIX))
-        why = f"the input has no such column, but {columns}"
-        if not columns:
-            why = "of files only Parquet has columns before its rows are read; leave it out"
-        raise SparkError(f"order_by={job.order_by!r} can't be used: {why}")
+        found = columns or "none (of files only Parquet has columns)"
+        raise SparkError(
+            f"order_by={job.order_by!r} can't be used: the input has no such column, but {found}"
+        )
     column = F.col("`" + job.order_by.replace("`", "``") + "`")
     if kind in {"timestamp", "date", "timestamp_ntz"}:
         column = F.unix_micros(column.cast("timestamp"))
