@@ -11,6 +11,8 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.cluster.index import ClusterIndex
+from dedup_middleware.index.cluster.shards import Reserved
 from dedup_middleware.index.pages import pages_of
 from dedup_middleware.index.redis import expiry
 from dedup_middleware.index.redis.expiry import end_of, glob
@@ -372,6 +374,32 @@ async def test_clock_of_the_server_goes_back_over_a_border(harness: Harness) -> 
         assert found.near.page_ids.tolist() == [old]
     await first.load(pages_of([page(7, 5)]))
     assert isinstance(await (await harness.client()).propose(page(7, 5), 0, LEASE), Candidates)
+
+
+@pytest.mark.parametrize("windows", ["cluster"], indirect=True)
+@in_time
+async def test_clocks_of_two_masters_are_years_apart(harness: Harness) -> None:
+    """A page that is announced by the clock of one master, while the other one has set back the
+    time of the client, reads the generations around its own, not all in between."""
+    index = await harness.client()
+    assert isinstance(index, ClusterIndex)
+    ahead = index.moment().generation
+    await index.take_ids(1)  # by the clock that is ahead, like those of its block
+    index._turn(ahead - 1000)
+    made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
+    assert isinstance(made, Claimed)
+    assert await index.commit(made.claim)
+
+
+@pytest.mark.parametrize("windows", ["cluster"], indirect=True)
+@in_time
+async def test_ids_taken_together_are_of_one_generation(harness: Harness) -> None:
+    """Whatever the clocks of the masters that reserved them."""
+    index = await harness.client()
+    assert isinstance(index, ClusterIndex)
+    index._reserved.append(Reserved(1, index.moment().generation + 1000))
+    taken = await index.take_ids(2)
+    assert len({one.generation for one in taken}) == 1
 
 
 def move_generation(harness: RedisHarness | ClusterHarness) -> None:

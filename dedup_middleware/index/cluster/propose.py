@@ -269,7 +269,7 @@ async def _visit(
     if announced is not None and index.window:
         newest = announced[0].reserved.generation
         # Read the next generation as well: a concurrent announcement may be in it already.
-        generations = list(range(generations[0], max(newest, generations[-1]) + 2))
+        generations = [*index._window.of_generation(newest).live, newest + 1]
     written = [len(page.proposed.entry.bucket_keys) if announced else 0 for page in pages]
     ids = [one.reserved.page_id for one in announced] if announced else [0] * len(pages)
     keys = [page.proposed.bucket_keys for page in pages]

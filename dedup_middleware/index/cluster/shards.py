@@ -201,6 +201,8 @@ class ClusterShards(ServerIndex):
             ((first, generation),) = await self._link.replies([call])
             if generation > self._generation or generation < self.moment().generation:
                 self._turn(generation)
+            if self._reserved and self._reserved[0].generation != generation:
+                self._reserved.clear()
             self._reserved.extend(
                 Reserved(self.spread.page_id(local, shard), generation)
                 for local in range(first, first + wanted)
@@ -213,11 +215,8 @@ class ClusterShards(ServerIndex):
     async def take_ids(self, count: int) -> list[Reserved]:
         """Take ``count`` unused page ids, all of one generation."""
         while True:
-            generation = self.moment().generation
-            if self._reserved:
-                generation = max(generation, self._reserved[-1].generation)
-            while self._reserved and self._reserved[0].generation < generation:
-                self._reserved.popleft()
+            if self._reserved and self._reserved[0].generation < self.moment().generation:
+                self._reserved.clear()
             if len(self._reserved) >= count:
                 return [self._reserved.popleft() for _ in range(count)]
             await self._reserve(count)
