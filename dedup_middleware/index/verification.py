@@ -137,13 +137,13 @@ async def verify(index: Index, progress: Progress = lambda *_: None) -> Verifica
     together: list[tuple[int, bytes]] = []
     async for bucket, raw in index.buckets():
         if together and (size >= _BYTES or bucket >> 16 != together[0][0] >> 16):
-            _check(checks, together, pages, fields)
+            await _check(index, checks, together, pages, fields)
             progress("buckets", done)
             together, size = [], 0
         together.append((bucket, raw))
         size += len(raw)
         done += 1
-    _check(checks, together, pages, fields)
+    await _check(index, checks, together, pages, fields)
     progress("buckets", done)
     lacking = await _lacking(index, pages, before.parameters)
     after = await index.stats()
@@ -203,7 +203,8 @@ def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDAr
     return required
 
 
-def _check(
+async def _check(
+    index: Index,
     checks: list[TableCheck],
     buckets: Sequence[tuple[int, bytes]],
     pages: _Pages,
@@ -226,7 +227,10 @@ def _check(
     rows, suffixes, prefixes = rows[known], suffixes[known], prefixes[known]
     states = pages.states[rows]
     alive = (states == State.PENDING) | (states == State.COMMITTED)
-    free = states == State.FREE
+    free = page_ids[known][states == State.FREE]
+    # A cluster gives ids before their pages come: they may have come since the rows were read.
+    now = await index.fetch(np.unique(free))
+    never = np.isin(free, now.page_ids[now.states == State.FREE])
     right = alive.copy()
     if of_simhashes and "simhash" in fields:
         simhashes = turned(pages.simhashes[rows], np.full(len(rows), table, np.uint64))
@@ -242,7 +246,7 @@ def _check(
         buckets=check.buckets + len(buckets),
         records=check.records + len(page_ids),
         gone=check.gone + int(np.count_nonzero(states == State.RELEASED)) + early,
-        unknown=check.unknown + int(np.count_nonzero(free)),
+        unknown=check.unknown + int(np.count_nonzero(never)),
         misplaced=check.misplaced + int(np.count_nonzero(alive & ~right)),
         junk=check.junk + int(junk.sum()),
     )

@@ -305,24 +305,35 @@ async def compact_all(
 async def compact_some(
     server: Server, living: Living, name: bytes, table: int, fields: Sequence[bytes]
 ) -> tuple[int, int]:
-    """Remove the records of dead pages from buckets, except buckets that change meanwhile; returns
-    the number of non-empty buckets read, and of records removed."""
-    reply = await held_in(server, name, fields)
-    held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
-    removed = 0
-    changed = compacted([raw for _, raw in held], living, width_of(table << 16))
-    before = [held[position] for position, _, _ in changed]
-    for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
-        part = before[start:stop]
-        named = b"".join(field for field, _ in part)
-        lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
-        words = [b""] * (2 * len(part))
-        words[::2] = [raw[-GUARD:] for _, raw in part]
-        words[1::2] = [data for _, data, _ in changed[start:stop]]
-        flags = await server.run("compact", named, lengths, *words, more_keys=[name])
-        some = zip(flags, changed[start:stop], strict=True)
-        removed += sum(gone for flag, (_, _, gone) in some if flag == ord("1"))
-    return len(held), removed
+    """Remove the records of dead pages from buckets; returns the number of non-empty buckets, and
+    of records removed.
+
+    A bucket that changed meanwhile is read again: the chunks of its dead pages may be removed next.
+    """
+    seen = removed = 0
+    while fields:
+        reply = await held_in(server, name, fields)
+        held = [(field, raw) for field, raw in zip(fields, reply, strict=True) if raw]
+        seen = seen or len(held)
+        fields = []
+        changed = compacted([raw for _, raw in held], living, width_of(table << 16))
+        before = [held[position] for position, _, _ in changed]
+        for start, stop in cuts([len(raw) for _, raw in before], _BYTES, _REWRITTEN):
+            part = before[start:stop]
+            named = b"".join(field for field, _ in part)
+            lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
+            words = [b""] * (2 * len(part))
+            words[::2] = [raw[-GUARD:] for _, raw in part]
+            words[1::2] = [data for _, data, _ in changed[start:stop]]
+            flags = await server.run("compact", named, lengths, *words, more_keys=[name])
+            for flag, (field, _), (_, _, gone) in zip(
+                flags, part, changed[start:stop], strict=True
+            ):
+                if flag == ord("1"):
+                    removed += gone
+                else:
+                    fields.append(field)
+    return seen, removed
 
 
 _FORGOTTEN = 4  # chunks of page records per call, which takes the server about 1 ms
