@@ -48,12 +48,14 @@ class Compared(NamedTuple):
 
 @subkernel
 def _holds_between(page: Any, before: Any, behind: Any, said: Any) -> Any:
-    """Whether the other page has `said` between the words up to `before` and from `behind` on."""
+    """Whether the other page has `said` between the words up to `before` and from `behind` on. Of
+    a page that begins there, with `before` 0 or -1, fewer shingles are looked up."""
     base, start = page.seeds[0], page.seeds[1]
-    two, one = page.words[before - 1], page.words[before]
+    two, one = page.words[max(0, before - 1)], page.words[max(0, before)]
     for i in range(said.size + 2):
         then = said[i] if i < said.size else page.words[behind + i - said.size]
-        if not holds(page.other, mix((two * base + one) * base + then ^ start)):
+        is_whole = i + before > 0
+        if is_whole and not holds(page.other, mix((two * base + one) * base + then ^ start)):
             return False
         two, one = one, then
     return True
@@ -67,13 +69,21 @@ def _continues(page: Any, a: Any, b: Any) -> Any:
 
 
 @subkernel
+def _end_of_row(common: Any, word: Any, most: Any) -> Any:
+    """The last of up to `most` words from `word` on that are in no common shingle; -1 if none is
+    followed by words in common shingles."""
+    for last in range(word, min(word + most, common.size - 1)):
+        if common[last + 1] and not common[last]:
+            return last
+    return -1
+
+
+@subkernel
 def _end_of_new(common: Any, word: Any, most: Any) -> Any:
     """The last of up to `most` words from `word` on that are in no common shingle and stand between
     words in common shingles; -1 if there is no such row of words."""
     if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
-        for last in range(word, min(word + most, common.size - 1)):
-            if common[last + 1] and not common[last]:
-                return last
+        return _end_of_row(common, word, most)
     return -1
 
 
@@ -154,7 +164,7 @@ def count_exchanged(page: Any) -> Any:
 def count_renamed(page: Any, firsts: Any) -> Any:
     """How often a page says a name, alone or with one more word, in place of something else, less
     how often it says that name where the other page does; the maximum over all names, which are
-    words that it never writes without a capital letter."""
+    words that it never writes without a capital letter. Two names together count twice."""
     common, begins = page.common, page.begins
     times, alone = np.zeros(page.words.size, np.int64), np.zeros(page.words.size, np.uint8)
     for word in range(TRIPLE, common.size):
@@ -165,9 +175,13 @@ def count_renamed(page: Any, firsts: Any) -> Any:
         if last < 0 or _continues(page, word - 1, last):
             continue
         neighbours = (begins[word - 1] | begins[last + 1]) & CAPITAL
+        # Another first name and surname are another person; one of them may be a slip.
+        is_full = last > word > TRIPLE and begins[word] & begins[last] & CAPITAL != 0
+        is_full = is_full and last + 2 < common.size and common[word - 4] & common[last + 2] != 0
+        names = 2 if is_full else 1
         for i in range(word, last + 1):
             if firsts[i] >= 0:
-                times[firsts[i]] += 1
+                times[firsts[i]] += names
                 # A word that is always next to another name may be a title, or a state of a town.
                 alone[firsts[i]] |= np.uint8(neighbours == 0)
     for word in range(TRIPLE, common.size):
@@ -184,8 +198,13 @@ def count_swapped(page: Any) -> Any:
     """Count names and numerals, up to three words long, that have changed places in the other
     page: with other words between them in one clause (A beat B), or anywhere."""
     places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
-    for word in range(TRIPLE, page.common.size):
-        end = _end_of_new(page.common, word, _MOST_TURNED) + 1
+    common = page.common.copy()
+    for i in range(1, common.size - 1):  # a lone common shingle may be a false positive
+        common[i] &= page.common[i - 1] | page.common[i + 1]
+    for word in range(common.size):
+        end = _end_of_new(common, word, _MOST_TURNED) + 1
+        if word == 0 and not common[0] and page.words[0] != np.uint64(NO_NEWS):
+            end = _end_of_row(common, word, _MOST_TURNED) + 1
         if end == 0:
             continue
         words, inside = page.words[word:end], True

@@ -48,6 +48,16 @@ async def test_another_firm_throughout() -> None:
     assert found.count("other-figures") >= 10
 
 
+async def test_another_person_who_is_named_once() -> None:
+    """First name and surname are both others, so neither is a slip. One of the two may be."""
+    named = REPORT.replace("the council decided", "the council led by Maud Ferrier decided")
+    for other, least in (("Hugh Lassiter", 10), ("Maud Ferier", 0), ("Mod Ferrier", 0)):
+        text = named.replace("Maud Ferrier", other)
+        found = [(await verdict(named, text, f"{key:x}")).reason for key in range(1, 13)]
+        assert found.count("other-figures") >= least
+        assert least or set(found) == {"near-duplicate"}
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
