@@ -13,16 +13,16 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.core import driver as deciding
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
-from dedup_middleware.core.judge import FIRST, Ruling
+from dedup_middleware.core.judge import FIRST, Ruling, judge
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
-from dedup_middleware.model.buckets import Neighbours
+from dedup_middleware.model.buckets import ANCHOR_TABLES, Neighbours
 from dedup_middleware.model.claims import EVERYTHING, Candidates, Claim, Claimed, Entry
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.records import State, chosen
+from dedup_middleware.model.records import PageRecords, State, chosen
 from tests.index.harness import PARAMETERS, Harness, MemoryHarness, RedisHarness, SQLiteHarness
 from tests.texts import article
 
@@ -247,3 +247,16 @@ async def test_claim_of_a_page_that_waits_is_kept_alive() -> None:
     _, claim = await deciding_now
     assert claim == waiting
     assert not len(driver.claims)
+
+
+def test_page_has_its_key_by_whatever_table_it_was_found() -> None:
+    """On a cluster two texts under one key may each find the other one before its record in the
+    table of keys is there. If neither waited, both would go on to storage, and the index would go
+    on calling the one stored that was replaced if the other process died before its commit."""
+    method = choose_method(OPTIONS)
+    other, page = fingerprint("https://a/1", 1), fingerprint("https://a/1", 2)
+    ids = np.array([7], np.uint64)
+    by_an_anchor = Neighbours(ids, np.array([1 << ANCHOR_TABLES[0]], np.uint64))
+    states = np.array([State.PENDING], np.uint8)
+    records = PageRecords(ids, content_record(other), states)
+    assert judge(method, page, by_an_anchor, records, {}).pending == {7}

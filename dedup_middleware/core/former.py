@@ -289,7 +289,7 @@ class Former:
         if stored is NO_CANDIDATES:
             return _NOTHING
         judged = self._method.judge(page, stored.pages.content, list(stored.payloads.values()))
-        same_key = same_keys(page, stored.near, stored.pages)
+        same_key = same_keys(page, stored.pages)
         own_rows = [row for row, same in enumerate(same_key) if same]
         own = tuple(stored.pages.page_ids[own_rows].tolist())
         alike = np.flatnonzero(judged.duplicate).tolist()

@@ -13,7 +13,7 @@ import attrs
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.methods.base import EXACT, Judgement, Method
-from dedup_middleware.model.buckets import KEY_TABLE, Neighbours
+from dedup_middleware.model.buckets import Neighbours
 from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, Match
 from dedup_middleware.model.fingerprint import Fingerprint
 from dedup_middleware.model.keys import is_content_key
@@ -23,7 +23,6 @@ UNCHANGED = "unchanged"
 FIRST = "nothing-alike"
 CHANGED = "changed"
 PENDING = "pending"
-_KEY_BIT = 1 << KEY_TABLE
 _PENDING, _COMMITTED = int(State.PENDING), int(State.COMMITTED)
 
 
@@ -167,7 +166,7 @@ def judge(
             rule=judged.reasons[row],
         )
 
-    ranking = rank(judged, records.states.tolist(), same_keys(page, near, records))
+    ranking = rank(judged, records.states.tolist(), same_keys(page, records))
     named = ranking.nearest if ranking.match is None else ranking.match
     match = None if named is None else match_of(named)
     if ranking.match is not None:
@@ -188,15 +187,13 @@ def judge(
     )
 
 
-def same_keys(page: Fingerprint, near: Neighbours, records: PageRecords) -> list[bool]:
-    """For each candidate, whether it has the key of the page."""
+def same_keys(page: Fingerprint, records: PageRecords) -> list[bool]:
+    """For each candidate, whether it has the key of the page, by whatever table it was found: on a
+    cluster one that is being announced may be found before its record in the table of keys is."""
     if is_content_key(page.key):
-        return [False] * len(near)
-    keys, own = records.content["key"].tolist(), page.key_hash
-    return [
-        key == own and tables & _KEY_BIT != 0
-        for key, tables in zip(keys, near.tables.tolist(), strict=True)
-    ]
+        return [False] * len(records)
+    keys: list[int] = records.content["key"].tolist()
+    return [key == page.key_hash for key in keys]
 
 
 def names_of(method: Method, mask: int) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class Reader:
         numbers = near.page_ids.tolist()
         payloads = await index.payloads(numbers) if method.keeps_payload else ()
         judged = method.judge(page, records.content, payloads)
-        same_key = same_keys(page, near, records)
+        same_key = same_keys(page, records)
         compared = [
             Compared(
                 key=found.addresses[number],
