@@ -287,7 +287,9 @@ def decide_by_evidence(
         titled = _is_other_title(one, host, key, title)
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
-        changed |= found[i, evidence.RENAMED] >= _RENAMED
+        # If the stored page is no shorter, a full name replaces as many words (not "the agency").
+        is_full = 2 * (size - their_size) <= found[i, evidence.NEW_FRAME]
+        changed |= found[i, evidence.RENAMED] + is_full >= 2 * _RENAMED
         # Copies get years and dates, but yearly and weekly pages of one site differ only in them.
         changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal

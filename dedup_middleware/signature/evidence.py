@@ -139,8 +139,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       lead or ends in the tail counts whole, less two words at the very beginning or end
     * ``EXCHANGED``: passages and names that have changed places inside their clauses, and negations
       that only one of the pages has (see :mod:`.exchanged`)
-    * ``RENAMED``: how often the page says a name in place of something else; the maximum over the
-      names that the other page hardly says
+    * ``RENAMED``: how often the page says a name in place of something else, in halves, three for a
+      name next to another one; the maximum over the names that the other page hardly says
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other page has
       nowhere, between words that are adjacent there; ``NEW_VALUES`` leaves them out
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between

@@ -163,14 +163,15 @@ def count_exchanged(page: Any) -> Any:
 @allocating_subkernel
 def count_renamed(page: Any, firsts: Any) -> Any:
     """How often a page says a name, alone or with one more word, in place of something else, less
-    how often it says that name where the other page does; the maximum over all names, which are
-    words that it never writes without a capital letter. Two names together count twice."""
+    how often it says that name where the other page does, in halves; the maximum over all names,
+    which are words that it never writes without a capital letter. A name next to another one counts
+    half as much again."""
     common, begins = page.common, page.begins
     times, alone = np.zeros(page.words.size, np.int64), np.zeros(page.words.size, np.uint8)
     for word in range(TRIPLE, common.size):
         name = firsts[word]
         if name >= 0:
-            times[name] -= common[word - 2] + common[word - 1] + common[word] > 1
+            times[name] -= 2 * (common[word - 2] + common[word - 1] + common[word] > 1)
         last = _end_of_new(common, word, 2)
         if last < 0 or _continues(page, word - 1, last):
             continue
@@ -178,10 +179,9 @@ def count_renamed(page: Any, firsts: Any) -> Any:
         # Another first name and surname are another person; one of them may be a slip.
         is_full = last > word > TRIPLE and begins[word] & begins[last] & CAPITAL != 0
         is_full = is_full and last + 2 < common.size and common[word - 4] & common[last + 2] != 0
-        names = 2 if is_full else 1
         for i in range(word, last + 1):
             if firsts[i] >= 0:
-                times[firsts[i]] += names
+                times[firsts[i]] += 3 if is_full else 2
                 # A word that is always next to another name may be a title, or a state of a town.
                 alone[firsts[i]] |= np.uint8(neighbours == 0)
     for word in range(TRIPLE, common.size):

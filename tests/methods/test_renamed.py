@@ -61,6 +61,24 @@ async def test_another_person_who_is_named_once() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        ("the council", "Capitol Hill"),
+        ("the firm", "Goldman Sachs"),
+        ("the EU", "the European Union"),
+        ("reporters", "Bloomberg News"),
+    ],
+)
+async def test_a_name_that_is_written_out(before: str, after: str) -> None:
+    """A journalist writes a full name for one word, or one word for it: that is no other person."""
+    stored = REPORT.replace("the council decided", f"a letter that {before} had got said")
+    new = stored.replace(before, after)
+    for key in range(1, 7):
+        for one, two in ((stored, new), (new, stored)):
+            assert (await verdict(one, two, f"{key:x}")).outcome == "duplicate"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
         ("Wexcombe digs", "Wexcomb digs"),  # one slip
         ("The firm employs", "Wexcombe employs"),  # a name that both pages say
         ("litres", "liters"),

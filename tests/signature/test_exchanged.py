@@ -213,13 +213,14 @@ def test_names_that_changed_places_at_the_beginning_of_a_page() -> None:
 
 
 def renamed(page: Wording, stored: PlainFilter) -> int:
-    """How often a page says a name in place of something else, less how often as the other does."""
+    """How often a page says a name in place of something else, less how often as the other does, in
+    halves."""
     words, common = page.word_hashes.tolist(), plain_common(page, stored)
     if 2 * sum(common) <= len(common):
         return 0
     times, alone = dict.fromkeys(words, 0), set[int]()
     for i in range(3, len(common)):
-        times[words[i]] -= sum(common[i - 2 : i + 1]) > 1
+        times[words[i]] -= 2 * (sum(common[i - 2 : i + 1]) > 1)
         ends = [e for e in (i, i + 1) if common[e + 1 : e + 2] == [1] and not common[e]]
         if not common[i - 3] or common[i - 2] or not ends:
             continue
@@ -232,7 +233,7 @@ def renamed(page: Wording, stored: PlainFilter) -> int:
             full = ends[0] == i + 1 and page.begins[i] & page.begins[i + 1] & CAPITAL
             full = full and i > 3 and common[i - 4] and common[i + 3 : i + 4] == [1]
             for word in words[i : ends[0] + 1]:
-                times[word] += 2 if full else 1
+                times[word] += 3 if full else 2
                 alone |= set() if beside & CAPITAL else {word}
     small = {w for w, b in list(zip(words, page.begins, strict=True))[3:-2] if not b & CAPITAL}
     return max(n if w in alone and w not in small else 0 for w, n in times.items())
