@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +213,21 @@ def test_a_journal_that_is_there_or_not_yet(tmp_path: Path) -> None:
         elif name == "empty.db":
             (tmp_path / name).touch()
         make_data_folder(settings, options)
+
+
+def test_a_journal_that_is_in_use_keeps_its_locks(tmp_path: Path) -> None:
+    """A process that opens and closes a file itself loses the locks that SQLite has on it: the next
+    reader took itself for the last one, and what this process wrote afterwards was lost."""
+    path = tmp_path / "j.db"
+    count = "import sqlite3; db = sqlite3.connect('j.db'); f = 'SELECT count(*) FROM activity'; "
+    read = [sys.executable, "-c", count + "print(*db.execute(f).fetchone()); db.close()"]
+    settings = make_crawler(DEDUP_JOURNAL=path).settings
+    with contextlib.closing(SQLiteJournal(path, max_bytes=10**6)) as journal:
+        journal.open(create=True)
+        for number in range(3):
+            journal.append([], [], {(number, "a.example", "stored"): 1})
+            make_data_folder(settings, options_from_settings(settings))  # a crawl of this process
+            assert int(subprocess.check_output(read, cwd=tmp_path)) == number + 1
 
 
 async def test_items_that_an_earlier_pipeline_drops_are_forgotten() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -124,6 +125,24 @@ class SQLiteJournal(JournalStore):
             )
         use_wal(db, _BUSY)
         db.execute("PRAGMA synchronous = NORMAL")
+
+    def is_foreign(self) -> bool:
+        """Whether the file, which exists, is certainly no journal.
+
+        Only SQLite may open it: a process that closes a file loses all its locks on that file, also
+        those of its other crawls, and what they write then is lost.
+        """
+        try:
+            if not self.path.is_file():
+                return True
+            with contextlib.closing(sqlite3.connect(self.path, timeout=_BUSY)) as db:
+                if (application := application_of(db)) == 0:  # another process may be making it
+                    return db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
+                return application != APPLICATION
+        except sqlite3.OperationalError:  # it is locked, say
+            return False
+        except sqlite3.DatabaseError:
+            return True
 
     def _foreign(self) -> JournalError:
         return JournalError(f"{self.where} is no journal: name another file by DEDUP_JOURNAL")

@@ -90,15 +90,15 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
 def _refuse_other_file(options: Options) -> None:
     """Refuse a journal that is another kind of file: no drop could be brought back."""
     from dedup_middleware.journal.access import choose_journal
-    from dedup_middleware.journal.sqlite import APPLICATION
+    from dedup_middleware.journal.sqlite import SQLiteJournal
 
-    path = Path(options.journal.strip())
-    if getattr(choose_journal(options), "path", None) != path or not path.exists():
+    journal, path = choose_journal(options), Path(options.journal.strip())
+    if not isinstance(journal, SQLiteJournal) or journal.path != path:
         return
-    with _folder_errors("DEDUP_JOURNAL", str(path), "it can't be read"), path.open("rb") as file:
-        head = file.read(72)
-    if head and (head[:6], head[68:]) != (b"SQLite", APPLICATION.to_bytes(4, "big")):
-        fix = "it is the file of another program; name another file"
+    with _folder_errors("DEDUP_JOURNAL", str(path), "it can't be looked at"):
+        is_there = path.exists()
+    if is_there and (not os.access(path, os.R_OK) or journal.is_foreign()):
+        fix = "it can't be read, or is the file of another program; name another file"
         raise OptionsError("DEDUP_JOURNAL", str(path), fix)
 
 
