@@ -264,6 +264,10 @@ async def test_feeds_that_scrapy_switches_off_have_no_page(
     assert any("Scrapy has switched the feeds off" in message for message in caplog.messages)
     crawled = await crawl(source, {NoStorage: 900}, FEEDS=feed, **settings)
     assert crawled.stat("committed") == 1
+    # A user who has switched them off has another place for the items.
+    settings = {"DEDUP_INDEX_URL": "memory:", "EXTENSIONS": {FeedExporter: None}}
+    crawled = await crawl(source, {}, FEEDS=feed, **settings)
+    assert crawled.stat("committed") == 1
 
 
 @pytest.mark.parametrize("stores", ["nothing", "a pipeline", "a handler", "a feed"])

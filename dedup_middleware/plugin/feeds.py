@@ -17,7 +17,9 @@ import attrs
 from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.crawler import Crawler
+from scrapy.extension import ExtensionManager
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+from scrapy.utils.misc import load_object
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
@@ -285,7 +287,11 @@ def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:
     except RuntimeError:  # there is no engine, as in tests
         return False, None
     is_late = exporter is None or inspect.iscoroutinefunction(exporter.item_scraped)
-    is_off = exporter is None and bool(crawler.settings.getdict("FEEDS"))
+    settings = crawler.settings
+    is_off = exporter is None and bool(settings.getdict("FEEDS") or settings["FEED_URI"])
+    if is_off:  # by Scrapy, or by the user in EXTENSIONS
+        wanted = map(load_object, ExtensionManager._get_mwlist_from_settings(settings))
+        is_off = any(isinstance(one, type) and issubclass(one, FeedExporter) for one in wanted)
     return is_off, None if is_late else exporter
 
 
