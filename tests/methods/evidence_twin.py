@@ -104,8 +104,9 @@ def weigh(
     inner, outer = found[:, evidence.NEW] > 0, found[:, evidence.NEW_FRAME] > 0
     more = abs(sizes - page.size)
     shorter = np.minimum(page.size, sizes)
-    replaced = (more == 0) | ((more <= 4) & (sizes - shared >= 3))
-    template = (inner | outer) & replaced & (shorter < 64)
+    slot = np.where(shorter < 64, 4, 1)
+    replaced = (more == 0) | ((more <= slot) & (sizes - shared >= 3))
+    template = (inner | outer) & replaced & (shorter < LONG)
     template |= outer & ~inner & (more <= 4) & (sizes > shared) & (shorter < LONG)
     columns = (
         exact & ~title_differs & ~(titled & (page.size < LONG)),
