@@ -270,7 +270,11 @@ async def test_feeds_that_scrapy_switches_off_have_no_page(
     assert crawled.stat("committed") == 1
 
 
-@pytest.mark.parametrize("stores", ["nothing", "a pipeline", "a handler", "a feed"])
+class OwnPipeline(DedupPipeline):
+    """A subclass that stores nothing."""
+
+
+@pytest.mark.parametrize("stores", ["nothing", "a subclass", "a pipeline", "a handler", "a feed"])
 async def test_a_crawl_that_stores_nothing_is_warned_of(
     stores: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -288,7 +292,7 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
                 yield {"url": f"https://a.example/{number}", "text": article(number)}
 
     own = {
-        "ITEM_PIPELINES": {DedupPipeline: 450}
+        "ITEM_PIPELINES": {OwnPipeline if stores == "a subclass" else DedupPipeline: 450}
         | ({NoStorage: 900} if stores == "a pipeline" else {})
     }
     if stores == "a feed":
@@ -307,7 +311,7 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
     assert crawler.stats is not None
     assert crawler.stats.get_value("dedup/committed") == 2
     said = [one for one in caplog.messages if "neither a feed" in one]
-    assert len(said) == (stores == "nothing")
+    assert len(said) == (stores in {"nothing", "a subclass"})
     assert all("scrapy dedup forget --since" in one for one in said)
 
 

@@ -149,7 +149,8 @@ class Feeds:
             return
         self._has_warned = True
         own = ("scrapy.", "dedup_middleware.")  # a script may store items in a handler of its own
-        if all(type(one).__module__.startswith(own) for one in _hearers(self._crawler)):
+        modules = [str(getattr(one, "__module__", "")) for one in _hearers(self._crawler)]
+        if all(one.startswith(own) for one in modules):
             logger.warning(
                 "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
                 "index calls the items stored, and later crawls drop them. If the spider does not "
@@ -306,7 +307,8 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     if type(pipeline).process_item is not own.process_item:
         return True
     extensions = getattr(crawler.extensions, "middlewares", ())
-    if any(one in extensions and not _is_scrapys(one) for one in _hearers(crawler)):
+    owners = [getattr(one, "__self__", None) for one in _hearers(crawler)]
+    if any(one in extensions and not _is_scrapys(one) for one in owners):
         return True
     try:
         pipelines = crawler.engine.scraper.itemproc.middlewares
@@ -320,9 +322,9 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
 
 
 def _hearers(crawler: Crawler) -> list[Any]:
-    """The functions, and the objects of the methods, that handle the signal ``item_scraped``."""
+    """The functions and methods that handle the signal ``item_scraped``."""
     handlers = dispatcher.getAllReceivers(crawler.signals.sender, signals.item_scraped)
-    return [getattr(one, "__self__", one) for one in dispatcher.liveReceivers(handlers)]
+    return list(dispatcher.liveReceivers(handlers))
 
 
 def _is_scrapys(part: Any) -> bool:
