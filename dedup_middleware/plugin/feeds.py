@@ -17,8 +17,8 @@ import attrs
 from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.extension import ExtensionManager
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
 from dedup_middleware.base.errors import DedupError
@@ -291,7 +291,8 @@ def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:
     settings = crawler.settings
     is_off = exporter is None and bool(settings.getdict("FEEDS") or settings["FEED_URI"])
     if is_off:  # by Scrapy, or by the user in EXTENSIONS
-        wanted = map(load_object, ExtensionManager._get_mwlist_from_settings(settings))
+        names = settings.get_component_priority_dict_with_base("EXTENSIONS")
+        wanted = map(load_object, build_component_list(names))
         is_off = any(isinstance(one, type) and issubclass(one, FeedExporter) for one in wanted)
     return is_off, None if is_late else exporter
 
