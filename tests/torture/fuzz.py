@@ -41,6 +41,11 @@ WORDS = 3
 HELD = 0.6  # share of a dropped page that the stored page must hold, see `held`
 _SAID = frozenset("Lu Ll Lt Lm Lo Nd Nl No So Sm Sc".split())
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
+_PUT_IN = [
+    line.strip()
+    for made_up in (CHINESE, LATIN)
+    for line in (*made_up.adverts, *made_up.headers, *made_up.footers)
+]
 _FATES = ("stored",) * 8 + ("failed", "dropped")
 _WAIT = 5.0  # seconds for a like page to be stored, which here takes no time
 _MEMORY = 3_000_000_000  # bytes a process may take
@@ -76,7 +81,8 @@ def letters(text: str) -> str:
 
 
 def held(new: str, stored: str) -> float:
-    """Share of a new text that a stored one holds, adverts that were put into the new one or not.
+    """Share of a new text that a stored one holds, with or without lines that were put into it:
+    adverts, its source, and notices on rights, which the plugin leaves out.
 
     The largest of three counts: distinct runs of four letters, letters within common runs, and
     words within common runs of three. By letters one long word outweighs a line of short ones, by
@@ -84,8 +90,8 @@ def held(new: str, stored: str) -> float:
     left. The plugin shares no code with it.
     """
     without = new
-    for advert in (*CHINESE.adverts, *LATIN.adverts):
-        without = without.replace(advert.strip(), "")
+    for line in _PUT_IN:
+        without = without.replace(line, "")
     return max(_held(text, stored) for text in {new, without})
 
 
