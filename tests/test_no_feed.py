@@ -1,0 +1,85 @@
+"""Crawls whose feeds Scrapy or the user has switched off, and crawls that store nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner
+from scrapy.extensions.feedexport import FeedExporter
+
+from dedup_middleware import DedupPipeline
+from tests.itemcrawl import SETTINGS, Crawled, crawl
+from tests.test_failed_feed import NoStorage
+from tests.texts import article
+
+
+@pytest.mark.parametrize(
+    "feed", [{"out.zzz": {"format": "zzz"}}, {"nowhere://host/out": {"format": "jsonlines"}}]
+)
+async def test_feeds_that_scrapy_switches_off_have_no_page(
+    feed: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A format or a storage that it does not know, as S3 without boto3, ends no crawl."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield {"url": "https://a.example/0", "text": article(0)}
+
+    settings = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}"}
+    crawled = await crawl(source, {}, FEEDS=feed, **settings)
+    assert (crawled.stat("claim/no-feed"), crawled.stat("committed")) == (1, 0)
+    assert any("Scrapy has switched the feeds off" in message for message in caplog.messages)
+    crawled = await crawl(source, {NoStorage: 900}, FEEDS=feed, **settings)
+    assert crawled.stat("committed") == 1
+    # A user who has switched them off has another place for the items.
+    settings = {"DEDUP_INDEX_URL": "memory:", "EXTENSIONS": {FeedExporter: None}}
+    crawled = await crawl(source, {}, FEEDS=feed, **settings)
+    assert crawled.stat("committed") == 1
+
+
+class OwnPipeline(DedupPipeline):
+    """A subclass that stores nothing."""
+
+
+@pytest.mark.parametrize("stores", ["nothing", "a subclass", "a pipeline", "a handler", "a feed"])
+async def test_a_crawl_that_stores_nothing_is_warned_of(
+    stores: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first trial of a new user, say: the next crawl would drop all pages, into an empty feed.
+    The line has the command that helps."""
+
+    class Pages(Spider):
+        """Yields two pages."""
+
+        name = "pages"
+
+        async def start(self) -> AsyncIterator[Any]:
+            """Called by Scrapy."""
+            for number in range(2):
+                yield {"url": f"https://a.example/{number}", "text": article(number)}
+
+    own = {
+        "ITEM_PIPELINES": {OwnPipeline if stores == "a subclass" else DedupPipeline: 450}
+        | ({NoStorage: 900} if stores == "a pipeline" else {})
+    }
+    if stores == "a feed":
+        own["FEEDS"] = {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}
+    url = f"sqlite:{tmp_path / 'i.db'}"
+    runner = AsyncCrawlerRunner({**SETTINGS, **own, "DEDUP_INDEX_URL": url})
+    crawler = runner.create_crawler(Pages)
+    kept: list[Any] = []
+
+    def keep(item: Any) -> None:
+        kept.append(item)
+
+    if stores == "a handler":
+        crawler.signals.connect(keep, signals.item_scraped)
+    await runner.crawl(crawler)
+    assert crawler.stats is not None
+    assert crawler.stats.get_value("dedup/committed") == 2
+    said = [one for one in caplog.messages if "neither a feed" in one]
+    assert len(said) == (stores in {"nothing", "a subclass"})
+    assert all("scrapy dedup forget --since" in one for one in said)
