@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.extensions.feedexport import FeedExporter
 
@@ -57,6 +57,10 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
         name = "pages"
 
         async def start(self) -> AsyncIterator[Any]:
+            """A request, since Scrapy waits five seconds behind items of a start without one."""
+            yield Request("data:,x")
+
+        async def parse(self, _response: Any) -> AsyncIterator[Any]:
             """Called by Scrapy."""
             for number in range(2):
                 yield {"url": f"https://a.example/{number}", "text": article(number)}
