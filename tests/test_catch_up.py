@@ -197,14 +197,14 @@ async def test_page_under_way_of_another_process_bounds_the_end(
     await other.open()
     for number in range(10):
         assert (await other.decide(page(f"o/{number}", TEXTS[number]))).outcome == NEW
-    dedup = Deduplicator(Options(index_url="memory:", pending_wait=2.0), index=index, count=counts)
+    dedup = Deduplicator(Options(index_url="memory:", pending_wait=1.0), index=index, count=counts)
     dedup._outage.breaker = Impatient()
     await dedup.open()
     down[0] = True
     for number in range(10):
         await dedup.commit(await dedup.decide(page(f"a/{number}", TEXTS[number])))
     down[0] = False
-    await asyncio.wait_for(dedup.close(), 15)
+    await asyncio.wait_for(dedup.close(), 8)
     assert counts.of["unchecked/forgotten"] == 10
     assert "10 pages were stored without a check, because pages like them" in caplog.text
     assert "because the index could not be used" not in caplog.text

@@ -156,6 +156,7 @@ def test_a_master_that_is_away_holds_up_its_pages() -> None:
     assert outcome.latencies.max() > 0.5
 
 
+@pytest.mark.slow
 def test_load_of_the_busiest_master() -> None:
     """At the rate that is found the busiest master is at work for 70 % of the time."""
     scenario, outcome, rate = at_target(Scenario(2, 16, 1e8, balanced=True), COSTS, 400)

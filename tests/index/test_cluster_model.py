@@ -68,6 +68,7 @@ def test_three_pages_that_meet_otherwise(crawl: Crawl) -> None:
     assert explore(crawl, crawl.start()).states > 10_000
 
 
+@pytest.mark.slow
 def test_random_interleavings_of_six_pages() -> None:
     """Six pages over four shards, half of the ways with faults of every kind."""
     lost = 0

@@ -47,6 +47,7 @@ def test_texts_stand_once(journal: SQLiteJournal) -> None:
     assert made["stored"]["title"] == ["港口", "Harbour"]
 
 
+@pytest.mark.slow
 def test_long_texts_do_not_fill_the_memory(tmp_path: Path) -> None:
     """Of 150 pairs of a megabyte each some are in memory at a time."""
     with SQLiteJournal(tmp_path / "j.db", max_bytes=10**9) as journal:

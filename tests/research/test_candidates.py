@@ -42,6 +42,7 @@ def test_page_finds_itself_in_every_table() -> None:
     assert tables_that_find(method, one, other) == 0
 
 
+@pytest.mark.slow
 def test_measured_recall_of_bands_is_that_of_the_formula() -> None:
     """Within the error of the sample; it rises with the Jaccard index, and all tables together
     find at least what either sort does."""

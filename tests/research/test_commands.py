@@ -52,6 +52,7 @@ def test_li_and_zhou_commands(tmp_path: Path, pages: Path) -> None:
     assert (row["documents"], row["planted"]) == ("30", "6")
 
 
+@pytest.mark.slow
 def test_collisions_command_explains_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
