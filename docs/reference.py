@@ -15,23 +15,22 @@ from dedup_middleware.base.settingfields import setting_name
 
 HEAD = """# Settings
 
-Every setting of the plugin with its default. Put them into `settings.py`, into a spider's
-`custom_settings`, or after `-s` on the command line. An unusable value or a misspelt name ends the
-crawl at its start, with a message that names the setting and the fix.
-
-[Without Scrapy](without-scrapy.md), `Options` takes the same names in lower case without `DEDUP_`.
+Every setting of the plugin with its default, for `settings.py`, a spider's `custom_settings`, or
+the command line (`-s`). An unusable value, or a name with `DEDUP_` that is not listed here, ends
+the crawl at its start; the message names the setting and the fix. [Without
+Scrapy](without-scrapy.md), `Options` takes the same names in lower case without `DEDUP_`.
 
 | setting | default | meaning |
 |---|---|---|
 """
 
 FOOT = """
-The default of `DEDUP_INDEX_URL` is `memory:` for `Options()` only. In a Scrapy project it is a
-SQLite file, `dedup/index.db` in the project's data directory (`.scrapy`). Where there is no
-`scrapy.cfg`, as under scrapyd, it is in `.scrapy` of the working directory.
+`memory:` is the default of `DEDUP_INDEX_URL` for `Options()` only. In a Scrapy project it is a
+SQLite file, `dedup/index.db` in the project's data directory (`.scrapy`), or, without a
+`scrapy.cfg`, as under scrapyd, in `.scrapy` of the working directory.
 
-The fields of an item are described in [What an item needs](items.md#what-an-item-needs), the place
-of the pipeline among others in [Priority](items.md#priority).
+The fields of an item: [What an item needs](items.md#what-an-item-needs). The place of the pipeline
+among others: [Priority](items.md#priority).
 """
 
 

@@ -9,15 +9,17 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
 from scrapy.utils.misc import load_object
 
+from dedup_middleware import DedupPipeline
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import PREFIX
@@ -36,6 +38,7 @@ from tests.docblocks import (
     missing,
     pages,
 )
+from tests.itemcrawl import SETTINGS
 from tests.java import JAVA
 from tests.servers import running_redis
 from tests.texts import article
@@ -135,6 +138,29 @@ def test_scripts_run(
     after = found[found.index(block) + 1 :][:1]
     if after and after[0].language == "text":
         assert printed == after[0].code
+
+
+async def test_spider_turns_an_argument_into_a_setting(tmp_path: Path) -> None:
+    """The one of commands.md: with ``reset=1`` a crawl begins anew."""
+    (block,) = (block for block in scripts() if block.page == "commands.md")
+    names: dict[str, Any] = {}
+    exec(block.code, names)
+
+    class Pages(names["Pages"]):  # type: ignore[misc]
+        async def start(self) -> AsyncIterator[Any]:
+            yield item("one.example", 1)
+
+    given = {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'index.db'}",
+        "ITEM_PIPELINES": {DedupPipeline: 450},
+    }
+    runner, stored = AsyncCrawlerRunner(SETTINGS | given), []
+    for reset in ("0", "0", "1"):
+        crawler = runner.create_crawler(Pages)
+        await runner.crawl(crawler, reset=reset)
+        assert crawler.stats is not None
+        stored.append(crawler.stats.get_value("item_scraped_count", 0))
+    assert stored == [1, 0, 1]
 
 
 @pytest.mark.parametrize("block", of_kind("json"), ids=str)

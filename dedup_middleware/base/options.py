@@ -250,7 +250,8 @@ class Options:
     # How long
     lease: float = option(
         60.0,
-        "Seconds after which a page that was neither stored nor released may be claimed again.",
+        "Seconds after which a similar page may take the place of one on its way to storage whose "
+        "process has died or hangs; a process at work renews its claims.",
         between(0.1, 86_400, " seconds"),
     )
     pending_wait: float = option(
@@ -260,7 +261,8 @@ class Options:
     )
     window: float = option(
         0.0,
-        "Seconds after which a stored page is forgotten unless it was seen again; 0: never.",
+        "Seconds for which a stored page is remembered (at most 1.5 times as long) if it is not "
+        "seen again; see [Expiry](redis.md#expiry). 0: for ever.",
         window_check,
     )
     timeout: float = option(
@@ -347,7 +349,8 @@ class Options:
     metrics_host: str = option("127.0.0.1", "Address on which that port is opened.", not_blank)
     drop_log_level: str = option(
         "DEBUG",
-        "Level at which a dropped item is logged.",
+        "Level at which a dropped item is logged; one that `DEDUP_ON_ERROR=drop` drops is logged "
+        "as a warning.",
         one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )
     mark_field: str = option(

@@ -114,10 +114,13 @@ def test_lone_surrogates_come_back(tmp_path: Path) -> None:
 
 
 def test_restore_to_standard_output(settings: dict[str, Any]) -> None:
-    """`-o -` prints the lines and nothing else."""
+    """`-o -` prints the lines and nothing else; what they lack is said on standard error."""
     done = dedup("restore", "-o", "-", "--host", "three.example", **settings)
-    assert done.code == 0
+    assert (done.code, done.err) == (0, "")
     assert done.json["url"] == "https://three.example/1"
+    done = dedup("restore", "-o", "-", "--key", "https://two.example/1", **settings)
+    assert done.json["price"] == 5
+    assert done.err == "The field html of 1 pages could not be kept.\n"
 
 
 def test_text_taken_from_html_comes_back(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, closing
@@ -47,6 +48,7 @@ from dedup_middleware.tools.commands.context import (
     check_portable,
     check_stays,
     left_out_lines,
+    shown,
     to_query,
 )
 from dedup_middleware.tools.commands.files import check_rejected
@@ -313,6 +315,8 @@ class Restore(Subcommand):
                         entered += await enter(reader, drop)
                         done(number)
         if arguments.output == "-":
+            for line in left_out_lines(left_out):
+                print(shown(line), file=sys.stderr)
             return OK
         said = (
             f"{len(drops):,} pages are in {arguments.output}; {entered:,} of them are new to the "
