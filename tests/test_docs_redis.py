@@ -12,6 +12,7 @@ import pytest
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.redis.index import RedisIndex
+from tests.clusters import logging_cluster
 from tests.commands.running import Done, crawl, dedup, item
 from tests.docblocks import ROOT, blocks
 from tests.index.conftest import certificates  # noqa: F401
@@ -154,6 +155,25 @@ def test_bytes_and_another_database(server: RedisServer) -> None:
     counted = well(dedup("stats", "--json", **given)).json["bytes"]
     given = settings(server, *rows, purpose("exact bytes"), database=3, DEDUP_JOURNAL="off")
     assert well(dedup("stats", "--json", **given)).json["bytes"] > counted > 0
+
+
+def test_rights_on_many_masters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of docs/cluster.md, with those of the journal, are enough for a crawl."""
+    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    found = re.search(r"on the keys `(.*?)` \(with a journal also `(.*?)`\), and `(.*?)`", page)
+    assert found is not None
+    *keys, further = (one.replace("NAMESPACE", "dedup") for one in found.groups())
+    given = [*keys, *rights(purpose("on by default")), *further.split()]
+    with logging_cluster(tmp_path) as cluster:
+        for master in cluster.masters:
+            with master.client() as admin:
+                admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", *given)
+        url = cluster.url.replace("://", "://crawler:pw@")
+        more = {"DEDUP_INDEX_URL": url, "DEDUP_SHARDS": 8, "DEDUP_RETRIES": 0}
+        crawl(more, *(item(host, 1) for host in ("one.example", "two.example")))
+        assert caplog.text == ""
+        state = well(dedup("stats", "--json", **more)).json
+        assert (state["committed"], state["journal"]["drops"]) == (1, 1)
 
 
 def test_every_row_is_tried() -> None:
