@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.settings import BaseSettings
 from scrapy.settings import default_settings as scrapy_defaults
@@ -128,6 +129,8 @@ def test_scripts_run(
     if block.page == "report.md":
         pair = item("a.example", 1), item("b.example", 1, text=article(1)[4:])
         crawl({"DEDUP_INDEX_URL": "sqlite:index.db"}, *pair)
+    if block.page == "journal.md":
+        crawls_of_the_journal()
     if "CrawlerProcess" in block.code or "Batch" in block.code:
         printed = run_script(block.code, tmp_path)
     else:
@@ -140,13 +143,58 @@ def test_scripts_run(
         assert printed == after[0].code
 
 
+def crawls_of_the_journal() -> None:
+    """The two crawls that the script of journal.md reads about."""
+    bridge = (
+        "The council will repair the old bridge over the river in spring. The work takes a year "
+        "and costs two million crowns, says the mayor; until then buses drive through the next "
+        "village."
+    )
+    more = " In autumn the school gets a new roof, and the library will open on Sundays as well."
+    for name, *items in (
+        ("monday", {"url": "https://one.example/1", "title": "Bridge", "text": bridge}),
+        ("tuesday", {"url": "https://two.example/9", "title": "Old bridge", "text": bridge},
+         {"url": "https://three.example/5", "text": bridge},
+         {"url": "https://four.example/7", "text": bridge + more}),
+    ):  # fmt: skip
+        crawl({"DEDUP_INDEX_URL": "sqlite:index.db", "DEDUP_CRAWL_ID": name}, *items)
+
+
+def named_in(page: str, name: str) -> Any:
+    """What the last script of a page with this name in it calls so."""
+    names: dict[str, Any] = {}
+    exec([one for one in scripts() if one.page == page and name in one.code][-1].code, names)
+    return names[name]
+
+
+async def test_links_of_a_copy_are_not_followed() -> None:
+    """By the spider middleware of signals.md."""
+    followed = []
+
+    class Pages(Spider):
+        name = "pages"
+
+        async def start(self) -> AsyncIterator[Any]:
+            for host in ("one", "two"):
+                yield Request(f"data:,{host}")
+
+        async def parse(self, response: Any) -> AsyncIterator[Any]:
+            yield item(f"{response.text}.example", 1)
+            yield Request(f"data:,more-of-{response.text}", callback=self.parse_more)
+
+        def parse_more(self, response: Any) -> None:
+            followed.append(response.text)
+
+    more = {"CONCURRENT_REQUESTS": 1, "ITEM_PIPELINES": {DedupPipeline: 450}}
+    more["SPIDER_MIDDLEWARES"] = {named_in("signals.md", "StopAtCopies"): 50}
+    await AsyncCrawlerRunner(SETTINGS | more).crawl(Pages)
+    assert followed == ["more-of-one"]
+
+
 async def test_spider_turns_an_argument_into_a_setting(tmp_path: Path) -> None:
     """The one of commands.md: with ``reset=1`` a crawl begins anew."""
-    (block,) = (block for block in scripts() if block.page == "commands.md")
-    names: dict[str, Any] = {}
-    exec(block.code, names)
 
-    class Pages(names["Pages"]):  # type: ignore[misc]
+    class Pages(named_in("commands.md", "Pages")):  # type: ignore[misc]
         async def start(self) -> AsyncIterator[Any]:
             yield item("one.example", 1)
 
