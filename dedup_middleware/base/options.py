@@ -217,7 +217,10 @@ class Options:
         "`-s DEDUP_RESET=1`.",
     )
     action: str = option(
-        "drop", "`drop` a duplicate, or `mark` it and let it pass.", one_of("drop", "mark")
+        "drop",
+        "`drop` a duplicate, or `mark` it; then no item is dropped, whatever `DEDUP_REVISIT`, "
+        "`DEDUP_ON_EMPTY` and `DEDUP_ON_ERROR` say.",
+        one_of("drop", "mark"),
     )
     revisit: str = option(
         "drop",
