@@ -10,6 +10,7 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import BaseSettings
+from scrapy.spidermiddlewares.httperror import HttpError
 
 from dedup_middleware import Addon
 from dedup_middleware.plugin import items as itemnotes
@@ -114,6 +115,33 @@ async def test_requests_of_the_callback_do_not_inherit_them() -> None:
             yield Request("data:,b")
 
     assert stats(await crawl({"a": {"dedup_key": "k"}}, parse)) == {"new": 1, "duplicate": 1}
+
+
+class Refused:
+    """A spider middleware that refuses each response, as Scrapy's does those of HTTP errors."""
+
+    def process_spider_input(self, response: Any) -> None:
+        """Called by Scrapy."""
+        raise HttpError(response, "refused")
+
+
+async def test_items_of_an_errback_that_has_a_response() -> None:
+    """Scrapy shows them to spider middlewares, too."""
+
+    class Pages(Spider):
+        name = "pages"
+
+        async def start(self) -> AsyncIterator[Any]:
+            yield Request("data:,a", errback=self.failed, meta={"dedup_skip": True})
+
+        def failed(self, failure: Any) -> Iterator[Any]:
+            yield page(failure.value.response)
+
+    more = {"ADDONS": {Addon: 500}, "SPIDER_MIDDLEWARES": {Refused: 50}}
+    runner = AsyncCrawlerRunner(SETTINGS | more)
+    crawler = runner.create_crawler(Pages)
+    await runner.crawl(crawler)
+    assert stats(crawler) == {"skipped/opt-out": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS[:-1], ids=lambda kind: kind.__name__)
