@@ -32,10 +32,18 @@ _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)"
 _BEFORE_HOURS: Final = (
     "[ВКСвкс] около после ore alle dalle le las às saat godz\\. godzinie godziny".split()
 )
+_DIGIT: Final = r"\d"
+
+
+def _behind_hour(hour: str) -> str:
+    words = "|".join(rf"(?<=\b{word} {hour}\.)" for word in _BEFORE_HOURS)
+    # Their ends are looked at first: most prices follow other words.
+    return rf"(?<=[ВКСвксоеesty.] {hour}\.)(?:{words})"
+
+
 _HOUR: Final = re.compile(
     r"\.(?<=\d\.)(?<![.\d]\d\d\.)(?<!\.\d\.)(?=[0-5]\d(?!\.?\d))(?:(?=\d\d ?(?:Uhr|uur|horas|h)\b)"
-    + "".join(rf"|(?<=\b{word} \d\.)|(?<=\b{word} \d\d\.)" for word in _BEFORE_HOURS)
-    + ")"
+    rf"|{_behind_hour(_DIGIT)}|{_behind_hour(_DIGIT * 2)})"
 )
 # A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
@@ -128,16 +136,19 @@ def relevant(text: str) -> str:
         text = _PER_CENT.sub("%", text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
-    text = _INITIALS.sub("", text)
-    if _POINTED.search(text):
-        text = _CLOCK.sub(r":\1 \2.m.", text)
-        hours, times = _HOUR.subn(":", text)
-        text = hours if times <= _MOST_HOURS else text
+    if "." in text:  # many Chinese texts have none
+        text = _INITIALS.sub("", text)
+        if _POINTED.search(text):
+            text = _CLOCK.sub(r":\1 \2.m.", text)
+            hours, times = _HOUR.subn(":", text)
+            text = hours if times <= _MOST_HOURS else text
     if "о" in text:  # the only cost for texts in other alphabets
         text = without_attributions(text)
-    more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
-    if more is not None and more.start() >= _MOST_SHARE * len(text):
-        text = text[: more.start()]
+    end = text[-_LONGEST_MORE:]
+    if "..." in end or "…" in end:
+        more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
+        if more is not None and more.start() >= _MOST_SHARE * len(text):
+            text = text[: more.start()]
     return _without_lines(text) if "\n" in text else text
 
 
@@ -171,7 +182,9 @@ def _without_lines(text: str) -> str:
         return text
     lines = text.split("\n")
     page_lines = _page_lines(lines, looked_at)
-    kept = [line for place, line in enumerate(lines) if place not in page_lines]
+    kept = lines
+    if page_lines:
+        kept = [line for place, line in enumerate(lines) if place not in page_lines]
     if any(is_link(lines[place]) for place in looked_at):
         kept = [line for line in kept if not is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
@@ -299,11 +312,11 @@ def is_link(line: str) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    lower = text.lower()
     if len(text) > LONGEST_LABEL:
         return False
+    lower = text.lower()
     return lower in LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
 
 
 def _is_headline(text: str) -> bool:
-    return 0 < len(text) <= _LONGEST_HEADLINE and _SENTENCE_END.search(text) is None
+    return 0 < len(text) <= _LONGEST_HEADLINE and _SENTENCE_END.search(text, len(text) - 2) is None
