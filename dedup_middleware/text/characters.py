@@ -37,6 +37,7 @@ Places = NDArray[np.int32]
 Hashes = NDArray[np.uint64]
 
 FIRST_WIDE: Final = 0x2E80  # the radicals before the first ideograph
+STEP: Final = 32  # code points that are read together
 
 
 def code_set(characters: str) -> NDArray[np.int64]:
@@ -55,6 +56,21 @@ def by_code_point(values: Mapping[int, int], dtype: DTypeLike, nothing: int = 0)
 def of_code_point(table: NDArray[Any], code: int | np.uint32) -> int:
     """The value of a code point in a table; beyond 2**16 that of U+FFFF, which is no character."""
     return np.int64(table[min(np.uint64(code), np.uint64(0xFFFF))])
+
+
+@subkernel
+def find_code(codes: Codes, code: np.uint32, i: int) -> int:
+    """The first place of a code point from i on; the size of the text if there is none."""
+    place, size, there = np.uint64(i), np.uint64(codes.size), False
+    while place + np.uint64(STEP) <= size:  # without a branch for each character: vectorised
+        for step in range(np.uint64(STEP)):
+            there |= codes[place + step] == code
+        if there:
+            break
+        place += np.uint64(STEP)
+    while place < size and codes[place] != code:
+        place += np.uint64(1)
+    return np.int64(place)
 
 
 class Tokens(NamedTuple):
@@ -230,7 +246,6 @@ def simplified() -> MappingProxyType[int, int]:
 FORMAT: Final = 4
 LONGEST: Final = 18  # code points of the longest normal form of a character (U+FDFA)
 NEIGHBOURS, NO_ROOM = -1, -2
-STEP: Final = 32
 _ONE: Final = np.uint64(1)
 _BYTE: Final = np.uint32(0xFF)
 

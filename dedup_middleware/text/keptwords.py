@@ -21,6 +21,7 @@ from dedup_middleware.text.characters import (
     Hashes,
     Places,
     code_set,
+    find_code,
 )
 from dedup_middleware.text.clauses import (
     BODY,
@@ -254,7 +255,7 @@ def keep_words(
     return np.int64(kept), exact, np.int64(written)
 
 
-_LINE, _COLON, _SLASH = map(ord, "\n:/")
+_LINE, _COLON, _SLASH = map(np.uint32, map(ord, "\n:/"))
 _NO_ROW, _ENDS = code_set(":@"), code_set(".!?。।؟")
 _LETTERS: Final = 30  # most letters of a label and of a value; an ideograph counts for three
 _REACH: Final = 3 * _LETTERS  # characters
@@ -282,16 +283,16 @@ def with_rows(codes: Codes, flags: Flags, clauses: Hashes, keys: Hashes) -> Hash
     The value is a clause as well, whose part of the sketch can't be compared if it is another one.
     So there are two clauses for each row, in two parts.
     """
-    colons = np.uint64(0)
-    for code in codes:
-        colons += np.uint64(code == _COLON)
-    if colons == 0:
+    found, colons, count = find_code(codes, _COLON, 1), 0, clauses.shape[0]
+    if found >= codes.size:
         return clauses
-    count = clauses.shape[0]
+    for code in codes:
+        colons += np.int64(code == _COLON)
     rows = np.empty((count + 2 * colons, 2), np.uint64)
     rows[:count] = clauses
-    for colon in range(1, codes.size):
-        if codes[colon] != _COLON or at(codes, colon + 1) == _SLASH:
+    while found < codes.size:
+        colon, found = found, find_code(codes, _COLON, found + 1)
+        if at(codes, colon + 1) == _SLASH:
             continue
         first, last, end = colon, colon + 1, min(codes.size, colon + _REACH)
         while first > 0 and codes[first - 1] != _LINE and colon - first < _REACH:

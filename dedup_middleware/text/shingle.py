@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.jit import kernel
 from dedup_middleware.base.kerneltypes import (
     I32,
     R8,
@@ -39,6 +39,7 @@ from dedup_middleware.text.characters import (
     Hashes,
     Places,
     code_points,
+    find_code,
     fold_and_align,
     fold_text,
     load_characters,
@@ -66,14 +67,6 @@ from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
 from dedup_middleware.text.wording import NO_NEWS, find_anchors, locate_values
 
 _NEWLINE = np.uint32(ord("\n"))
-
-
-@subkernel
-def _line_end(codes: Codes, i: int) -> int:
-    """The end of the line of the character at i."""
-    while i < codes.size and codes[i] != _NEWLINE:
-        i += 1
-    return i
 
 
 _RESULT = Tuple(
@@ -127,11 +120,11 @@ def read_text(
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
     editors = editors_line(codes)
-    words, line_end = np.empty(kept, np.uint64), _line_end(codes, 0)
+    words, line_end = np.empty(kept, np.uint64), find_code(codes, _NEWLINE, 0)
     for i in range(np.uint64(kept)):
         if line_end < starts[i]:
             cuts[i] |= np.uint8(1)  # a wrapped line may be moved as a whole
-            line_end = _line_end(codes, np.int64(ends[i]))
+            line_end = find_code(codes, _NEWLINE, np.int64(ends[i]))
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     if has_names:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
-from dedup_middleware.text.characters import Codes, code_points, code_set, word_lists
+from dedup_middleware.text.characters import Codes, code_points, code_set, find_code, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
 from dedup_middleware.text.numerals import among
@@ -151,13 +151,15 @@ def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
     if last - first > LONGEST_ROW or among(np.int64(raw[last - 1]), _SENTENCE_ENDS):
         return False
     ideograph, pair, stop, before = False, False, False, np.uint32(0)
-    for i in range(first, last):
-        code = raw[i]
-        ideograph |= np.uint32(_IDEOGRAPHS[0]) <= code < np.uint32(_IDEOGRAPHS[1])
-        pair |= _PAIRS[(before << np.uint32(5) ^ code) & np.uint32(_PAIRS.size - 1)]
-        stop |= code == _STOP
-        before = code
-    return ideograph and pair and not (stop and not among(np.int64(raw[end - 1]), _TAKEN))
+    for i in range(np.uint64(first), np.uint64(last)):
+        ideograph |= raw[i] - np.uint32(_IDEOGRAPHS[0]) < np.uint32(_IDEOGRAPHS[1] - _IDEOGRAPHS[0])
+        stop |= raw[i] == _STOP
+    if not ideograph or (stop and not among(np.int64(raw[end - 1]), _TAKEN)):
+        return False
+    for i in range(np.uint64(first), np.uint64(last)):
+        pair |= _PAIRS[(before << np.uint32(5) ^ raw[i]) & np.uint32(_PAIRS.size - 1)]
+        before = raw[i]
+    return pair
 
 
 @subkernel
@@ -204,13 +206,14 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
     """Write the numbers of the lines to examine; return how many there are."""
     found, line, i = 0, 0, 0
     while i <= raw.size:
-        first, names = i, False
-        while i < raw.size and raw[i] != _LINE:
-            names |= raw[i] == _AT
-            names |= raw[i] == _COLON and i > first and _small(raw[i - 1]) == np.uint64(_T)
-            if raw[i] == _U and i - first > 1:
-                names |= raw[i - 1] == _B and raw[i - 2] == _I
-            i += 1
+        first, i, names = i, find_code(raw, np.uint32(_LINE), i), False
+        one, two, begin, end = np.uint64(1), np.uint64(2), np.uint64(first), np.uint64(i)
+        for k in range(begin, end):  # vectorised, as the next two
+            names |= raw[k] == _AT
+        for k in range(begin + one, end):  # a capital letter and its small one differ in a bit
+            names |= (raw[k] == _COLON) & (raw[k - one] | np.uint32(32) == _T)
+        for k in range(begin + two, end):
+            names |= (raw[k] == _U) & (raw[k - one] == _B) & (raw[k - two] == _I)
         if names or _is_suspect(raw, first, i):
             lines[found] = line
             found += 1
