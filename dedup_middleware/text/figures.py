@@ -147,13 +147,14 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 def _single_counts(codes: Codes, i: int) -> bool:
     """Whether a single Chinese numeral at i, which is no formal one, is a figure."""
     code, after = np.int64(codes[i]), at(codes, i + 1)
-    counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
     if code == _ONE:
         counts = after in (_MONTH, _DAY, _NUMBER, _NUMBER_TRADITIONAL)
     elif code == _TEN and after == _PART:
         counts = at(codes, i + 2) in (_CLOCK, _CLOCK_TRADITIONAL, _OF)
     elif code == _FOUR and after in (_WEEK, _WEEK_TRADITIONAL):  # 四周: all around
         counts = False
+    else:
+        counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
     return counts or _is_ordinal(codes, i) or _is_bracketed(codes, i)
 
 

@@ -176,7 +176,12 @@ def _ends_with_minutes(codes: Codes, last: int) -> bool:
 @subkernel
 def _line_around(codes: Codes, i: int) -> tuple[int, int]:
     """Begin and end of the line of the character at `i`; (i, i) if long or a sentence."""
-    first, last = i, i
+    first, last, long = i, i, i > _STAMP_LINE
+    if long:  # vectorised check: most lines are long
+        for k in range(np.uint64(i - _STAMP_LINE - 1), np.uint64(i)):
+            long &= codes[k] != NEW_LINE
+        if long:
+            return i, i
     while first > 0 and codes[first - 1] != NEW_LINE and last - first <= _STAMP_LINE:
         first -= 1
     while last < codes.size and codes[last] != NEW_LINE and last - first <= _STAMP_LINE:
