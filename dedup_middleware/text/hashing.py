@@ -41,6 +41,15 @@ TOKEN_START, TOKEN_BASE, SHINGLE_START, SHINGLE_BASE, SHINGLE_DROP = 0, 1, 2, 3,
 TEXT_START, TEXT_BASE, FIGURE_START = 5, 6, 7
 
 
+# By the flags of a character all bits if it is neither white space nor punctuation, else none: a
+# mask, as LLVM makes a choice a part of the chain of steps.
+_FLAGS, _CLASSES = np.arange(256), np.arange(256) & CLASS_MASK
+_IN_WORDS: Final = (_CLASSES >= EXTEND) & (_CLASSES < MID_LETTER)
+_COUNTED: Final = np.where(
+    _IN_WORDS | (_FLAGS & SYMBOL == SYMBOL), np.uint64((1 << 64) - 1), np.uint64(0)
+)
+
+
 def mixed(value: Any) -> Any:
     """The mixer of SplitMix64, a bijection in which each input bit affects each output bit; for
     arrays, and as `mix` for numbers in kernels."""
@@ -105,9 +114,8 @@ def hash_prefixes(
     base, value, power = keys[TOKEN_BASE], _ZERO, _ONE
     text, text_base = keys[TEXT_START], keys[TEXT_BASE]
     for i in range(np.uint64(codes.size)):
-        code, word_class = np.uint64(codes[i]), flags[i] & CLASS_MASK
-        counts = (EXTEND <= word_class < MID_LETTER) | (flags[i] & SYMBOL == SYMBOL)
-        text = text * (text_base if counts else _ONE) + (code if counts else _ZERO)
+        code, counted = np.uint64(codes[i]), _COUNTED[flags[i]]
+        text = text * (_ONE + ((text_base - _ONE) & counted)) + (code & counted)
         prefixes[i] = value
         value = value * base + code
     prefixes[np.uint64(codes.size)] = value

@@ -171,6 +171,11 @@ def _write_clause(
 def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) -> None:
     """Add the turns to the words of clauses whose stems equal those of another clause nearby:
     Петров agreed and Петровский did not, or the other way round."""
+    ended = np.uint64(0)
+    for row in range(count):
+        ended |= endings[row]
+    if ended == 0:  # as in most languages: all words count whole
+        return
     for row in range(count):
         turn = clauses[row, 1]
         if turn == 0:
