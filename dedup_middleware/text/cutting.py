@@ -326,20 +326,13 @@ def tokenize(
     trie = Trie(roots, hints, nodes, values)
     if mode == FMM:
         return _by_longest_match(codes, flags, trie, tokens)
-    room = _longest_chunk(flags) + PAD
-    score, found = np.empty(room, np.float64), np.empty(ROWS * room, np.uint64)
-    search = PathSearch(found, score, np.empty(size, np.int32))
+    # One array, as to make and free three takes longer. Only its last part is used as a whole, of
+    # the others as much as the longest chunk needs.
+    row = size + PAD
+    room = np.empty((ROWS + 2) * row, np.uint64)
+    score, path = room[-2 * row : -row].view(np.float64), room[-row:].view(np.int32)
+    search = PathSearch(room, score, path)
     return _by_best_path(codes, flags, trie, search, tokens)
-
-
-@subkernel
-def _longest_chunk(flags: Flags) -> int:
-    """Largest number of characters in a chunk, wherever it begins in the text."""
-    longest, run = 0, 0
-    for i in range(flags.size):
-        run = run + 1 if flags[i] & BLOCK else 0
-        longest = max(longest, run)
-    return min(flags.size, _CHUNK + longest)
 
 
 @subkernel

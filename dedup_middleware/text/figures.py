@@ -114,7 +114,8 @@ def _part_number(codes: Codes, i: int) -> int:
 @allocating_subkernel
 def _candidates(codes: Codes, flags: Flags) -> Places:
     """Indexes at which a figure or a run of symbols may begin: of numerals, `PARTS` and symbols."""
-    some, where = np.empty(codes.size, np.uint8), np.empty(codes.size, np.int32)
+    where = np.empty(codes.size + codes.size // 4 + 1, np.int32)
+    some = where[codes.size :].view(np.uint8)
     for i in range(np.uint64(codes.size)):
         code = codes[i]
         part = (code == _UPPER) | (code == _LOWER) | (code == _MIDDLE)

@@ -203,12 +203,15 @@ def keep_words(
     of tokens, the hash of the whole text, and the number of clauses. A text of stop words only
     keeps them, so that it can be compared.
     """
-    room, size = np.empty(LONG + codes.size + 1 + count, np.uint64), LONG + codes.size + 1
-    powers, prefixes, endings = room[:LONG], room[LONG:size], room[size:]
+    size = LONG + codes.size + 1
+    room = np.empty(size + count + count // 4 + 1, np.uint64)  # as in `tokenize`, one array
+    powers, prefixes, endings, kinds = (
+        room[:LONG], room[LONG:size], room[size : size + count],
+        room[size + count :].view(np.uint16)[:count],
+    )  # fmt: skip
     exact = hash_prefixes(codes, flags, keys, prefixes, powers)
     text = HashedText(codes, flags, prefixes, powers, stops, keys[TOKEN_START])
     begin, end = (starts[0], ends[0]) if count else (np.int32(0), np.int32(0))
-    kinds = np.empty(count, np.uint16)
     _hash_tokens(text, CutText(codes, flags, starts, ends, sorts), keys, hashes, kinds)
     earliest = hashes[0] if count else np.uint64(0)
     kept = written = np.uint64(0)

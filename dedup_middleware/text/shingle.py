@@ -85,19 +85,20 @@ def read_text(
     values, positions, sorts, anchors, words, begins."""
     ready, codes, flags, shifts = fold_and_align(raw, composed, table, expansions)
     join_signs(codes, flags)
-    hashes, cuts = np.empty(codes.size, np.uint64), np.empty(codes.size, np.uint8)
     # Few arrays, as allocating and freeing one takes .1 us.
-    around, sorts = np.empty((2, codes.size), np.int32), np.zeros((3, codes.size), np.uint8)
-    starts, ends, tagged, numbers = around[0], around[1], sorts[0], sorts[1]
+    size, sorts = codes.size, np.zeros((3, codes.size), np.uint8)
+    around, tagged, numbers = np.empty(6 * size, np.int32), sorts[0], sorts[1]
+    starts, ends = around[:size], around[size : 2 * size]
     count = cutting.tokenize(codes, flags, mode, roots, hints, nodes, weights, starts, ends, tagged)
     text, marks = CutText(codes, flags, starts[:count], ends[:count], tagged), sorts[2, :count]
     if mode == cutting.CHAR or not mark(raw, shifts, text, marks):
         marks = marks[:0]
-    names = np.empty((count, 4), np.int32)
+    names = around[2 * size : 2 * size + 4 * count].reshape(count, 4)
     named = find_names(text, marks, names)
     # In German all nouns have a capital letter.
     has_names = marks.size > 0 and not has_articles(text)
-    clauses = np.empty((count, 2), np.uint64)
+    room, cuts = np.empty(3 * count, np.uint64), np.empty(count, np.uint8)
+    hashes, clauses = room[:count], room[count:].reshape(count, 2)
     kept, exact, written = keep_words(
         codes, flags, starts, ends, count, tagged, stops, keys, hashes, clauses, cuts, numbers
     )
