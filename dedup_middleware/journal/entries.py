@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of the fields left out.
 
-    Dates and times become ISO strings, sets lists, NaN and infinity None. Fields with bytes or
-    other objects that JSON can't represent are left out.
+    Dates and times become ISO strings, sets lists, NaN and infinity None, names of fields strings.
+    Fields with bytes or other objects that JSON can't represent are left out.
 
     :param without: names of fields to leave out, such as the raw HTML
 
@@ -41,7 +41,8 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
 
     fields: dict[str, Any] = {}
     left_out = []
-    for name, value in ItemAdapter(item).items():
+    for field, value in ItemAdapter(item).items():
+        name = str(field)  # the key of a dict may be a tuple
         if name in without and value:
             left_out.append(name)
             continue
@@ -95,7 +96,8 @@ def host_of(key: str) -> str:
 @lru_cache(1024)  # many pages share a site
 def _host_of(address: str) -> str:
     try:
-        return urlsplit(address).hostname or ""
+        host = urlsplit(address).hostname or ""
+        return host.encode(errors="replace").decode()  # no journal takes lone surrogates
     except ValueError:
         return ""
 

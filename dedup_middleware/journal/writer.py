@@ -74,6 +74,7 @@ class JournalWriter:
     # The batch to write, and whether that was tried.
     _batch: _Batch | None = attrs.field(init=False, default=None)
     _is_sent: bool = attrs.field(init=False, default=False)
+    _most: int = attrs.field(init=False, default=_BATCH)  # entries of a kind in the next batch
 
     def start(self) -> None:
         """Start the thread, which opens the journal and writes entries as they come."""
@@ -163,7 +164,8 @@ class JournalWriter:
         """Write one batch; returns False if nothing was waiting."""
         if self._batch is None:
             with self._lock:
-                taken = list(islice(self._drops, _BATCH)), list(islice(self._kept, _BATCH))
+                most = self._most
+                taken = list(islice(self._drops, most)), list(islice(self._kept, most))
                 activity, self._activity = self._activity, Counter()
             if not any(taken) and not activity:
                 return False
@@ -179,10 +181,17 @@ class JournalWriter:
         except JournalError:
             raise  # the batch waits as it is: it may have been written nevertheless
         except Exception:
-            # An entry that can't be packed must not block all later ones.
-            logger.exception("Entries of the journal %s are lost", self._journal.where)
+            # An entry that can't be packed must not block later ones, nor take others with it.
+            if len(drops) > 1:
+                self._batch, self._is_sent = None, False
+                self._most = len(drops) // 2
+                with self._lock:
+                    self._activity.update(activity)
+                return True
+            logger.exception("An entry of the journal %s is lost", self._journal.where)
             lost = len(drops)
         self._batch, self._is_sent = None, False
+        self._most = min(2 * self._most, _BATCH)
         with self._lock:
             for queue, done in ((self._drops, drops), (self._kept, kept)):
                 for _ in done:

@@ -367,6 +367,44 @@ def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
     assert (counts["journal/lost"], counts["journal/written"]) == (1, 1)
 
 
+def test_an_entry_that_can_not_be_packed_takes_no_other_with_it(tmp_path: Path) -> None:
+    """All that wait are written in one batch: its drops could not be brought back any more."""
+    counts: Counter[str] = Counter()
+    writer = JournalWriter(
+        SQLiteJournal(tmp_path / "j.db", max_bytes=10**7),
+        lambda name, n: counts.update({name: int(n)}),
+    )
+    bad = Drop(time=1, key="k", outcome="o", reason="r", body=Body("t", {"x": object()}))
+    for n in range(100):
+        writer.drop(bad if n == 40 else make_drop(n))
+    writer.start()
+    writer.close()
+    writer.report_counts()
+    assert (counts["journal/lost"], counts["journal/written"]) == (1, 99)
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        assert len(list(reader.drops())) == 99
+        assert sum(hour.seen for hour in reader.hours()) == 100
+
+
+async def test_a_host_with_a_lone_surrogate(tmp_path: Path) -> None:
+    """The hourly counters of hosts are written with the drops."""
+    pages = [{"url": f"https://{host}.example/1", "text": article(1)} for host in ("a", "\udcff")]
+    crawl = await crawl_items(tmp_path / "j.db", pages)
+    assert (crawl.stat("journal/lost"), crawl.stat("journal/written")) == (0, 1)
+
+
+@pytest.mark.parametrize("name", [(1, 2), b"x", 3, None])
+async def test_a_field_whose_name_is_no_text(tmp_path: Path, name: Any) -> None:
+    """As in a dict with a tuple as a key; the dropped item can be brought back."""
+    item = {"url": "https://a.example/1", "text": article(1), name: "a value"}
+    again = item | {"url": "https://b.example/1"}
+    await crawl_items(tmp_path / "j.db", [item, again])
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        (drop,) = reader.drops(bodies=True)
+    assert drop.body is not None
+    assert drop.body.item == {"url": again["url"], "text": article(1), str(name): "a value"}
+
+
 def _until(condition: Any) -> None:
     deadline = time.monotonic() + 60
     while not condition():
