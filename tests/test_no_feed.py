@@ -13,6 +13,7 @@ from scrapy.extensions.feedexport import FeedExporter
 
 from dedup_middleware import DedupPipeline
 from tests.itemcrawl import SETTINGS, Crawled, crawl
+from tests.itemstorage import pages_and_copies
 from tests.test_failed_feed import NoStorage
 from tests.texts import article
 
@@ -87,3 +88,36 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
     said = [one for one in caplog.messages if "neither a feed" in one]
     assert len(said) == (stores in {"nothing", "a subclass"})
     assert all("scrapy dedup forget --since" in one for one in said)
+
+
+class UnopenedPipeline(DedupPipeline):
+    """A subclass that forgets its base."""
+
+    def open_spider(self) -> None:  # type: ignore[override]
+        """Called by Scrapy."""
+
+
+class UnclosedPipeline(DedupPipeline):
+    """A subclass that forgets its base."""
+
+    def close_spider(self) -> None:  # type: ignore[override]
+        """Called by Scrapy."""
+
+
+async def test_a_subclass_that_does_not_open_the_index_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing is compared then, and all items pass."""
+    crawled = await crawl(pages_and_copies(2), {}, dedup=UnopenedPipeline)
+    assert (len(crawled.scraped), crawled.stat("skipped/closed")) == (4, 4)
+    assert sum("UnopenedPipeline" in message for message in caplog.messages) == 1
+
+
+async def test_a_subclass_that_does_not_close_the_index(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its journal is written nevertheless."""
+    settings = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}", "DEDUP_JOURNAL": "on"}
+    crawled = await crawl(pages_and_copies(2), {}, dedup=UnclosedPipeline, **settings)
+    assert (crawled.stat("committed"), crawled.stat("journal/written")) == (2, 2)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]

@@ -63,6 +63,10 @@ _CLOSED = (
     "a check, and is not entered into the index. Further such items are counted in "
     "dedup/skipped/closed"
 )
+_NOT_OPENED = (
+    "Nothing is compared: %s has an open_spider that does not `await super().open_spider()`. All "
+    "items pass, and are counted in dedup/skipped/closed"
+)
 _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines still send
 _PAUSE = 0.02  # seconds between two checks for them
 _LOST_NOTES = (
@@ -212,7 +216,7 @@ class DedupPipeline:
         if self._feeds is None:  # the pipeline was not opened, or not yet
             return
         try:
-            await self.close_spider()
+            await DedupPipeline.close_spider(self)  # a subclass may not have called it
         finally:
             if self._close_failures is not None:
                 self._close_failures.end(int(self._reports.value("committed")))
@@ -272,7 +276,8 @@ class DedupPipeline:
             self._pass_closed()
             return item
         if self._deduplicator is None:
-            self._reports.count("skipped/no-item")
+            self._reports.count("skipped/closed")
+            self._reports.warn_once(_NOT_OPENED, type(self).__qualname__)
             return item
         note = self.notes.take(item)
         for ending in self._inflight.overdue():
