@@ -133,6 +133,27 @@ async def test_an_item_that_no_feed_has_makes_nothing_a_duplicate(
     assert reason in told[0]
 
 
+@pytest.mark.parametrize("has_text", ["nothing", "a choice", "a first item", "another feed"])
+async def test_a_csv_feed_without_a_column_for_the_text(tmp_path: Path, has_text: str) -> None:
+    """Its columns are the fields of its first item, that of a front page without text, say. Pages
+    whose text it leaves out are not stored, unless another feed has them."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        first = {"url": "https://a.example/", "title": "News"}
+        yield first | ({"text": ""} if has_text == "a first item" else {})
+        await crawled.until(1)
+        for host in ("a", "b"):
+            yield {"url": f"https://{host}.example/0", "title": "One", "text": article(0)}
+            await crawled.until(2)
+
+    feed = {"format": "csv"} | ({"fields": ["url", "title"]} if has_text == "a choice" else {})
+    other = {str(tmp_path / "out.jl"): {"format": "jl"}} if has_text == "another feed" else {}
+    crawled = await crawl(source, {}, FEEDS={str(tmp_path / "out.csv"): feed} | other)
+    is_stored = has_text != "nothing"
+    assert len(crawled.duplicates) == is_stored
+    assert crawled.stat("claim/no-feed") == (0 if is_stored else 2)
+
+
 class ItemsExtension:
     """An extension that could store each item, as that of Scrapy Cloud does."""
 

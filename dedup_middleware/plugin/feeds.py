@@ -23,6 +23,7 @@ from scrapy.utils.misc import load_object
 
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import FieldNames
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_existing
 from dedup_middleware.plugin.feedslots import WatchedSlot
@@ -35,6 +36,10 @@ FAILED = "the feed export failed with it (see the error above)"
 LEFT_OUT = (
     "the feeds leave it out (item_classes or item_filter in FEEDS), and no later pipeline could "
     "store it; name such classes in DEDUP_ITEMS, with None"
+)
+NO_COLUMN = (
+    "the CSV feed has no column for its text, since its columns are the fields of its first item; "
+    "name them in FEED_EXPORT_FIELDS"
 )
 SWITCHED_OFF = "Scrapy has switched the feeds off (see the beginning of the log)"
 _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
@@ -89,11 +94,13 @@ class Feeds:
         if self._outlives_crawl:
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
-    def exported(self, item: Any) -> Exported:
+    def exported(self, item: Any, names: FieldNames) -> Exported:
         """Find out how the feeds have handled an item that is through the pipelines.
 
         Call it for each signal ``item_scraped``, before anything is awaited: the exporter,
         connected earlier like all extensions, has just handled the same signal.
+
+        :param names: names of the item's fields
         """
         if self._exporter is None:
             return Exported((), SWITCHED_OFF if self._is_off and not self._has_storage else None)
@@ -108,8 +115,11 @@ class Feeds:
         if took:
             self._not_stored.update({one.slot: one for one in took})
             self._warn_of_late(took)
-            if not faults and _have_failed(took) and not self._has_storage:
-                faults = [FAILED]
+            if not faults and not self._has_storage:
+                if _have_failed(took):
+                    faults = [FAILED]
+                elif all(one.leaves_out_text(item, names) for one in took):
+                    faults = [NO_COLUMN]
             return Exported(took, faults[0] if faults else None)
         failed = not is_through  # filters are called only then, since they may count their calls
         with contextlib.suppress(Exception):  # a filter that fails again

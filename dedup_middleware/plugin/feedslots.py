@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 from weakref import WeakSet
 
+from itemadapter import ItemAdapter
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import (
     BlockingFeedStorage,
@@ -35,7 +36,9 @@ from scrapy.extensions.postprocessing import PostProcessingManager
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from dedup_middleware.base.settingfields import FieldNames
 from dedup_middleware.plugin.notices import shown_place
+from dedup_middleware.plugin.pagefields import field_value
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +120,16 @@ class WatchedSlot:
             is_written = before is None or self._end != before or self._has_lines
             self._is_collecting |= not is_written
         return None
+
+    def leaves_out_text(self, item: Any, names: FieldNames) -> bool:
+        """Whether it has no column for text and HTML of the item, and the user chose no columns: a
+        CSV feed has then those of its first item."""
+        exporter = self.slot.exporter
+        if type(exporter) is not CsvItemExporter or self.slot.feed_options["fields"]:
+            return False
+        adapter, columns = ItemAdapter(item), set(exporter.fields_to_export or ())
+        filled = {name for name in (names.text, names.html) if field_value(adapter, name)}
+        return bool(filled) and not filled & columns
 
     @property
     def is_late(self) -> bool:

@@ -411,7 +411,8 @@ class DedupPipeline:
         exported = None
         try:
             if self._feeds is not None:
-                exported = self._feeds.exported(item)
+                names = self._classes.of(type(item)) or self._classes.general
+                exported = self._feeds.exported(item, names)
         except Exception:  # raised by a user's own exporter
             self._reports.failure("looking for an item in the feeds")
         await self._leave(item, stored=True, exported=exported)
