@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,37 @@ async def test_a_subclass_that_does_not_close_the_index(
     crawled = await crawl(pages_and_copies(2), {}, dedup=UnclosedPipeline, **settings)
     assert (crawled.stat("committed"), crawled.stat("journal/written")) == (2, 2)
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("overwrite", [(True, True), (False, True), (False, False)])
+async def test_crawls_of_one_process_that_overwrite_the_feed_of_each_other(
+    overwrite: tuple[bool, bool], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever opens the file last deletes the rows of the other, which would count as stored."""
+    out, url = tmp_path / "out.jsonl", f"sqlite:{tmp_path / 'i.db'}"
+    is_through = [asyncio.Event(), asyncio.Event()]
+
+    def pages_of(number: int) -> Callable[[Crawled], AsyncIterator[Any]]:
+        async def source(crawled: Crawled) -> AsyncIterator[Any]:
+            if number:
+                await is_through[0].wait()
+            for page in (2 * number, 2 * number + 1):
+                yield {"url": f"https://a.example/{page}", "text": article(page)}
+            await crawled.until(2)
+            is_through[number].set()
+            await is_through[1].wait()
+
+        return source
+
+    def crawl_to(number: int, place: Path, *, overwrites: bool) -> Awaitable[Crawled]:
+        feed = {str(place): {"format": "jsonlines", "overwrite": overwrites}}
+        return crawl(pages_of(number), {}, FEEDS=feed, DEDUP_INDEX_URL=url)
+
+    await asyncio.gather(*[crawl_to(n, out, overwrites=overwrite[n]) for n in (0, 1)])
+    stored = len(out.read_text().splitlines())
+    again = await asyncio.gather(
+        *[crawl_to(n, tmp_path / f"{n}.jsonl", overwrites=True) for n in (0, 1)]
+    )
+    assert len([line for line in caplog.messages if "deletes the rows" in line]) == any(overwrite)
+    assert [len(one.scraped) for one in again] == ([2, 2] if any(overwrite) else [0, 0])
+    assert stored == (2 if any(overwrite) else 4)

@@ -135,6 +135,8 @@ class Feeds:
         slots = tuple(self._slots.values())
         for one in slots:
             one.begin_row()
+            one.share_file()
+            self._crawler.signals.connect(one.leave_file, signals.engine_stopped)
         self._warn_of_late(slots)
 
     def _warn_of_late(self, slots: tuple[WatchedSlot, ...]) -> None:

@@ -22,7 +22,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from itemadapter import ItemAdapter
 from scrapy.exporters import CsvItemExporter, JsonLinesItemExporter
@@ -51,6 +51,13 @@ _CUT_ROW = (
     "a quotation mark is open there, rows behind it can't be read: end the crawl, remove the cut "
     "row from the file, and start again"
 )
+_OVERWRITTEN = (
+    "Two crawls of this process, or two feeds, write to %s, and one overwrites it: it deletes the "
+    "rows of the other. What only this feed has does not count as stored; put %%(name)s into its "
+    "name, or append (-o, 'overwrite': False)"
+)
+# The slots of this process that write to files on this machine, and the paths of these.
+_here: WeakKeyDictionary[WatchedSlot, str] = WeakKeyDictionary()
 _UNKNOWN = -1
 _LINES = (CsvItemExporter, JsonLinesItemExporter)  # rows after a cut row can be read
 
@@ -96,6 +103,23 @@ class WatchedSlot:
             return
         finally:
             self._end = self._end_of_file()
+
+    def share_file(self) -> None:
+        """Fail, as the other slot does, if two write to one file and one of them overwrites it."""
+        storage = self.slot.storage
+        if not isinstance(storage, FileFeedStorage):
+            return
+        path = os.path.realpath(storage.path)
+        same = [one for one, other in _here.items() if other == path]
+        _here[self] = path
+        storages: list[Any] = [one.slot.storage for one in (*same, self)]
+        if same and any(one.write_mode == "wb" for one in storages):
+            _note((*same, self), failed=True)
+            logger.error(_OVERWRITTEN, shown_place(self.slot.uri))
+
+    def leave_file(self) -> None:
+        """Note that its crawl has ended."""
+        _here.pop(self, None)
 
     def flush(self) -> str | None:
         """Flush a file on this machine; returns the reason if that fails, else None.
