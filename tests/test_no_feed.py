@@ -73,8 +73,9 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
     }
     if stores == "a feed":
         own["FEEDS"] = {f"{tmp_path}/out.jsonl": {"format": "jsonlines"}}
+    action = "mark" if stores == "a subclass" else "drop"
     url = f"sqlite:{tmp_path / 'i.db'}"
-    runner = AsyncCrawlerRunner({**SETTINGS, **own, "DEDUP_INDEX_URL": url})
+    runner = AsyncCrawlerRunner({**SETTINGS, **own, "DEDUP_INDEX_URL": url, "DEDUP_ACTION": action})
     crawler = runner.create_crawler(Pages)
     kept: list[Any] = []
 
@@ -89,6 +90,7 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
     said = [one for one in caplog.messages if "neither a feed" in one]
     assert len(said) == (stores in {"nothing", "a subclass"})
     assert all("scrapy dedup forget --since" in one for one in said)
+    assert all(f"later crawls {action} them" in one for one in said)
 
 
 class UnopenedPipeline(DedupPipeline):

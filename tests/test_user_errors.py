@@ -122,6 +122,8 @@ def test_namespace_is_refused_where_it_does_nothing() -> None:
     [
         ("DEDUP_Window", "do you mean DEDUP_WINDOW?"),
         ("DEDUP_WINDOWS", "do you mean DEDUP_WINDOW?"),
+        ("DEDUP_URL", "do you mean DEDUP_INDEX_URL?"),
+        ("DEDUP_REDIS_URL", "do you mean DEDUP_INDEX_URL?"),
         ("DEDUP_FOO", "see docs/settings.md"),
     ],
 )

@@ -431,7 +431,10 @@ class Options:
                 # The value may be a password under a misspelt name.
                 shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
                 words = [one.removeprefix(PREFIX) for one in fields]  # all names begin alike
-                meant = difflib.get_close_matches(name.upper().removeprefix(PREFIX), words, n=1)
+                word = name.upper().removeprefix(PREFIX)
+                meant = difflib.get_close_matches(word, words, n=1, cutoff=0.7) or [
+                    one for one in words if set(one.split("_")) & set(word.split("_"))
+                ]
                 hint = f"do you mean {PREFIX}{meant[0]}?" if meant else "see docs/settings.md"
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:

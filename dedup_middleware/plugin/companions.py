@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import errno
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.plugin.acting import Action
 from dedup_middleware.plugin.metrics import Exporter
 from dedup_middleware.plugin.reports import Reports
+from dedup_middleware.plugin.settings import folder_errors
 
 if TYPE_CHECKING:
     from dedup_middleware.plugin.notices import FieldCheck
@@ -93,7 +96,7 @@ class ClusterFile:
     """Writes the clusters of a crawl from the journal to a file at its end (``DEDUP_CLUSTERS``).
 
     :param crawl: id of the crawl, by which the journal is filtered
-    :raises OptionsError: there is no journal, or the file can't have this format
+    :raises OptionsError: there is no journal, or the file can't be written there or in this format
     """
 
     def __init__(self, options: Options, spider: str, crawl: str, reports: Reports) -> None:
@@ -110,6 +113,11 @@ class ClusterFile:
             fix = "clusters are read from the journal: name its file in DEDUP_JOURNAL"
             raise OptionsError("DEDUP_CLUSTERS", options.clusters, fix)
         self._journal = journal
+        folder = self._path.parent
+        with folder_errors("DEDUP_CLUSTERS", options.clusters, f"{folder} can't be written to"):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.access(folder, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         try:
             encoder(self._path)
         except DedupError as error:
@@ -120,7 +128,6 @@ class ClusterFile:
         # `since`, so that a journal of months is not read from its beginning.
         query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
             self._journal.open(create=True)
             with self._journal:
                 clusters = collect_clusters(self._journal, query, near=self._near)

@@ -165,8 +165,9 @@ class Feeds:
         if all(one.startswith(own) for one in modules):
             logger.warning(
                 "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
-                "index calls the items stored, and later crawls drop them. If the spider does not "
+                "index calls the items stored, and later crawls %s them. If the spider does not "
                 "store them itself, run `%s` with the settings of this crawl",
+                self._options.action,
                 self._began.forget_command(),
             )
 

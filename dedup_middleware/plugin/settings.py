@@ -39,7 +39,8 @@ def options_from_settings(settings: BaseSettings) -> Options:
 
 
 @contextmanager
-def _folder_errors(setting: str, value: object, what: str) -> Iterator[None]:
+def folder_errors(setting: str, value: object, what: str) -> Iterator[None]:
+    """Raise an :class:`OptionsError` that says ``what`` in place of an OSError."""
     try:
         yield
     except OSError as error:
@@ -49,7 +50,7 @@ def _folder_errors(setting: str, value: object, what: str) -> Iterator[None]:
 
 def _default_url() -> str:
     try:
-        with _folder_errors("DEDUP_INDEX_URL", None, "the project's data folder can't be made"):
+        with folder_errors("DEDUP_INDEX_URL", None, "the project's data folder can't be made"):
             path = Path(data_path(DEFAULT_INDEX, createdir=False))
     except NotConfigured:
         # There is a settings module but no scrapy.cfg, as under scrapyd.
@@ -74,7 +75,7 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
     :raises OptionsError: it can't be made, or the journal's path may be misspelt
     """
     folder = Path(options.journal).parent
-    with _folder_errors("DEDUP_JOURNAL", options.journal, "its folder can't be looked into"):
+    with folder_errors("DEDUP_JOURNAL", options.journal, "its folder can't be looked into"):
         missing = folder.is_absolute() and not folder.exists() and not folder.parent.exists()
     if missing:
         fix = f"there is no folder {folder.parent}; make it, or correct the path"
@@ -82,7 +83,7 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
     if settings.get("DEDUP_INDEX_URL") is None and options.index_url == _default_url():
         folder = Path(options.index_url.removeprefix("sqlite:")).parent
         what = f"the folder {folder} can't be made"
-        with _folder_errors("DEDUP_INDEX_URL", options.index_url, what):
+        with folder_errors("DEDUP_INDEX_URL", options.index_url, what):
             folder.mkdir(parents=True, exist_ok=True)
     _refuse_other_file(options)
 
@@ -95,7 +96,7 @@ def _refuse_other_file(options: Options) -> None:
     journal, path = choose_journal(options), Path(options.journal.strip())
     if not isinstance(journal, SQLiteJournal) or journal.path != path:
         return
-    with _folder_errors("DEDUP_JOURNAL", str(path), "it can't be looked at"):
+    with folder_errors("DEDUP_JOURNAL", str(path), "it can't be looked at"):
         is_there = path.exists()
     if is_there and (not os.access(path, os.R_OK) or journal.is_foreign()):
         fix = "it can't be read, or is the file of another program; name another file"

@@ -231,6 +231,9 @@ def test_a_report_replaces_reports_alone(settings: dict[str, Any], tmp_path: Pat
         done = dedup("report", "-o", str(path), **settings)
         assert (done.code, "is no report" in done.err) == (1, True)
     assert out.read_text() == '{"url": "https://one.example/1"}'
+    for arguments in ("report", "-o", "-"), ("export", "-"):
+        done = dedup(*arguments, **settings)
+        assert (done.code, "name a file" in done.err) == (1, True)
     for _ in range(2):
         assert dedup("report", "-o", str(tmp_path / "r.html"), **settings).code == 0
 

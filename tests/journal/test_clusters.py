@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,18 @@ async def test_settings_that_can_not_be_used(caplog: pytest.LogCaptureFixture) -
         Options(clusters="c.xml")
     await crawl(stories, {}, DEDUP_CLUSTERS="c.csv")
     assert "name its file in DEDUP_JOURNAL" in caplog.text
+
+
+@pytest.mark.parametrize("place", ["a file/c.csv", "closed/c.csv", "closed/folder/c.csv"])
+async def test_a_folder_that_can_not_be_written_to(
+    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named at the start, not at the end of a long crawl."""
+    (tmp_path / "a file").touch()
+    (tmp_path / "closed").mkdir(mode=0o500)
+    if os.geteuid() == 0:  # root may write everywhere
+        monkeypatch.setattr(os, "access", lambda path, _: "closed" not in str(path))
+    journal = str(tmp_path / "j.db")
+    crawled = await crawl(stories, {}, DEDUP_JOURNAL=journal, DEDUP_CLUSTERS=str(tmp_path / place))
+    assert crawled.stats["finish_reason"] == "dedup_settings"
+    assert "can't be written to" in caplog.text

@@ -231,6 +231,8 @@ class Report(Subcommand):
             raise DedupError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
         if not 0 <= arguments.texts <= _MOST:
             raise DedupError(f"--texts {arguments.texts:g}: give 0 to {_MOST} megabytes")
+        if str(arguments.output) == "-":
+            raise DedupError("a report can't be written to standard output: name a file by -o")
         options = context.options
         with contextlib.ExitStack() as stack:
             journal = stack.enter_context(open_journal(options))
