@@ -86,7 +86,11 @@ class _Site(http.server.BaseHTTPRequestHandler):
         raw = f"<html><head><title>题</title></head><body><article>{body}</article>".encode(
             "gb18030"
         )
-        self.send_response(200 if self.path == "/page" else 404)
+        if self.path == "/broken":
+            self.wfile.write(b"no answer of a web server\n")
+            return
+        is_there = self.path in ("/page", "/a%20page/%E9%A2%98")
+        self.send_response(200 if is_there else 404)
         self.send_header("Content-Type", "text/html; charset=gb18030")
         self.end_headers()
         self.wfile.write(raw)
@@ -114,6 +118,11 @@ def test_check_of_an_address(tmp_path: Path, site: str) -> None:
     assert (done.code, done.json["outcome"]) == (3, "duplicate")
     assert (done.json["key"], done.json["title"]) == (f"{site}/page", "题")
     assert "404" in dedup("check", f"{site}/none", **settings).err
+    done = dedup("check", f"{site}/a page/题", "--json", **settings)
+    assert (done.code, done.json["key"]) == (3, f"{site}/a page/题")
+    for place in (f"{site}/broken", "http://a host/"):
+        done = dedup("check", place, **settings)
+        assert (done.code, f"{place} can't be fetched: " in done.err) == (1, True)
 
 
 def test_pages_that_can_not_be_read(tmp_path: Path) -> None:

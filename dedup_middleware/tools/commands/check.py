@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from difflib import SequenceMatcher
 from email.message import Message
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ import attrs
 from rich.console import Group
 from rich.text import Text
 from scrapy.settings import BaseSettings
+from w3lib.url import safe_url_string
 
 from dedup_middleware.base.errors import DedupError, os_errors
 from dedup_middleware.core.fingerprinter import make_shingler
@@ -81,13 +83,15 @@ def _read(file: IO[bytes], place: str) -> bytes:
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = str(settings.get("USER_AGENT"))
     try:
-        request = urllib.request.Request(address, headers={"User-Agent": agent})
+        # Keys may hold spaces and letters of any script, which Scrapy encodes likewise.
+        encoded = safe_url_string(address)
+        request = urllib.request.Request(encoded, headers={"User-Agent": agent})
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
             headers: Message = response.headers
             is_html = headers.get_content_type() != "text/plain"
             return _read(response, address), headers.get_content_charset(), is_html
-    except (OSError, ValueError) as error:
-        why: object = error
+    except (OSError, ValueError, HTTPException) as error:
+        why: object = str(error) or type(error).__name__
         if isinstance(error, urllib.error.HTTPError):
             error.close()
         elif isinstance(error, urllib.error.URLError):
