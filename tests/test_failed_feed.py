@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pytest
 from scrapy import Field, Item, signals
 from scrapy.crawler import Crawler
@@ -145,6 +146,7 @@ async def test_a_csv_feed_without_a_column_for_the_text(tmp_path: Path, has_text
         for host in ("a", "b"):
             yield {"url": f"https://{host}.example/0", "title": "One", "text": article(0)}
             await crawled.until(2)
+        yield {"url": "https://c.example/0", "title": "One", "text": np.array(["a", "b"])}
 
     feed = {"format": "csv"} | ({"fields": ["url", "title"]} if has_text == "a choice" else {})
     other = {str(tmp_path / "out.jl"): {"format": "jl"}} if has_text == "another feed" else {}
@@ -152,6 +154,7 @@ async def test_a_csv_feed_without_a_column_for_the_text(tmp_path: Path, has_text
     is_stored = has_text != "nothing"
     assert len(crawled.duplicates) == is_stored
     assert crawled.stat("claim/no-feed") == (0 if is_stored else 2)
+    assert crawled.stat("error/internal") == 0
 
 
 class ItemsExtension:

@@ -152,7 +152,10 @@ class WatchedSlot:
         if type(exporter) is not CsvItemExporter or self.slot.feed_options["fields"]:
             return False
         adapter, columns = ItemAdapter(item), set(exporter.fields_to_export or ())
-        filled = {name for name in (names.text, names.html) if field_value(adapter, name)}
+        values = {name: field_value(adapter, name) for name in (names.text, names.html)}
+        # Texts alone, since an array is neither true nor false.
+        kinds = str, bytes, list
+        filled = {name for name, one in values.items() if isinstance(one, kinds) and one}
         return bool(filled) and not filled & columns
 
     @property
