@@ -87,6 +87,9 @@ MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
 TAIL: Final = 10  # most words at its end that may do so
 TITLED: Final = 24  # words; the title of a page is entered only if its text has fewer
+# A page has few words if the cube of the number of distinct ones is less than so many times all:
+# any order of them has most of its shingles by chance, and a table those of a table like it.
+FEW: Final = 320
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
@@ -138,7 +141,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LONGEST_OF_ALL``: as ``LONGEST`` for passages anywhere in the page: one that begins in the
       lead or ends in the tail counts whole, less two words at the very beginning or end
     * ``EXCHANGED``: passages and names that have changed places inside their clauses, and negations
-      that only one of the pages has (see :mod:`.exchanged`)
+      that only one of the pages has (see :mod:`.exchanged`); one more for a page of few words
     * ``RENAMED``: how often the page says a name in place of something else, in halves, three for a
       name next to another one; the maximum over the names that the other page hardly says
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other page has
@@ -407,6 +410,7 @@ def _examine(
     # On a page of few distinct words the news is in their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
+    is_of_few = repeats and distinct**3 < FEW * words
     width = words - shingles + 1
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
@@ -432,6 +436,7 @@ def _examine(
                 found[row, EXCHANGED] += count_swapped(page) + count_denied(page)
                 found[row, OTHER_WORD] = count_of_other_word(page)
                 found[row, RENAMED] = count_renamed(page, firsts)
+        found[row, EXCHANGED] += np.int64(is_of_few)
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -333,6 +334,20 @@ async def test_negation_is_another_page() -> None:
     ]
     found = await verdict(*pages)
     assert (found.outcome, found.reason) == ("new", "turned-round")
+
+
+@pytest.mark.parametrize("words", ["ox", "涨跌平", "bcdefg", WORDS[:11]])
+async def test_texts_of_few_words(words: Sequence[str]) -> None:
+    """The same few words in another order are another page, and an equal text is a copy."""
+    rng = random.Random(1)
+    async with Deduplicator(Options(index_url="memory:", hash_key="1")) as dedup:
+        for number in range(200):
+            text = " ".join(rng.choices(words, k=round(20 * 100 ** rng.random())))
+            found = await dedup.decide(Document(key=f"https://one.example/{number}", text=text))
+            assert found.outcome == "new"
+            await dedup.commit(found)
+            copy = Document(key=f"https://two.example/{number}", text=text)
+            assert (await dedup.decide(copy)).reason == "exact-copy"
 
 
 async def test_measures() -> None:
