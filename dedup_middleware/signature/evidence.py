@@ -33,6 +33,7 @@ from dedup_middleware.signature.exchanged import (
     count_denied,
     count_exchanged,
     count_of_other_word,
+    count_other_persons,
     count_renamed,
     count_swapped,
     is_put_in,
@@ -440,6 +441,8 @@ def _examine(
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
         _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
+        if in_order and begins.size == words:
+            found[row, NEW_VALUES] += count_other_persons(page, is_new, firsts, known)
         _count_values(values, page, head, is_new, lead, tail, found[row])
         if title.size:
             found[row, NEW_SUBJECT] = count_new_subject(values, page, title, width, is_known)

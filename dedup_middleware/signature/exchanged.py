@@ -25,6 +25,7 @@ from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.clauses import BEGINS, RESTYLED
 from dedup_middleware.text.hashing import mix
+from dedup_middleware.text.names import PERSON
 from dedup_middleware.text.wording import NO_NEWS
 
 TRIPLE: Final = 3  # words of a shingle, except in texts of few distinct words
@@ -191,6 +192,26 @@ def count_renamed(page: Any, firsts: Any) -> Any:
     for i in range(1, times.size):
         most = max(most, times[i])
     return most
+
+
+@subkernel
+def count_other_persons(page: Any, is_new: Any, firsts: Any, known: Any) -> Any:
+    """Count Chinese names that stand in place of something else, and that the page does not say
+    where the other page has them too.
+
+    :param is_new, known: of the words, as ``examine`` marks them; ``firsts``: where each is first
+    """
+    found, first = 0, 1
+    for word in range(1, is_new.size - TRIPLE + 1):
+        if not is_new[word] or not page.begins[word] & PERSON:
+            first = word + 1
+        elif not is_new[word + 1]:
+            other = firsts[word] < 0 or not known[firsts[word]]
+            for i in range(first, word):
+                other |= firsts[i] < 0 or not known[firsts[i]]
+            bounded = not is_new[first - 1] and word - first < TRIPLE
+            found += other and bounded and not _continues(page, first - 1, word)
+    return found
 
 
 @allocating_subkernel

@@ -48,6 +48,7 @@ from dedup_middleware.text.numerals import among
 # What a word may be, a bit each.
 NAME, SURNAME, GIVEN, PLACE = 1, 2, 4, 8
 KIND_BITS: Final = 4
+PERSON: Final = 8  # a mark of a word, next to BEGINS, RESTYLED and CAPITAL
 SURNAMES: Final = "".join(word_lists()["surnames"])
 # Frequent words that are also common in given names.
 GIVEN_NAMES: Final = "".join(word_lists()["given"])
@@ -188,3 +189,21 @@ def places_of_names(codes: Codes, flags: Flags, names: Places) -> Places:
             named[found, 0], named[found, 1] = names[name, 0], names[name, 1]
             found += np.uint64(1)
     return named[:found]
+
+
+@subkernel
+def mark_persons(flags: Flags, names: Places, starts: Places, words: Flags) -> None:
+    """Add `PERSON` to the marks of words of Chinese names.
+
+    :param names: the rows of `places_of_names`.
+    :param starts: begin of each word.
+    """
+    word = np.uint64(0)
+    for name in range(np.uint64(names.shape[0])):
+        if flags[names[name, 0]] & HAN != HAN:
+            continue
+        while word < np.uint64(words.size) and starts[word] < names[name, 0]:
+            word += np.uint64(1)
+        while word < np.uint64(words.size) and starts[word] < names[name, 1]:
+            words[word] |= np.uint8(PERSON)
+            word += np.uint64(1)

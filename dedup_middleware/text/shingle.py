@@ -60,7 +60,7 @@ from dedup_middleware.text.hashing import (
     shingle_features,
 )
 from dedup_middleware.text.keptwords import keep_words, with_rows
-from dedup_middleware.text.names import find_names, places_of_names
+from dedup_middleware.text.names import find_names, mark_persons, places_of_names
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
@@ -128,6 +128,7 @@ def read_text(
             line_end = find_code(codes, _NEWLINE, np.int64(ends[i]))
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
+    mark_persons(flags, own, starts, cuts[:kept])
     if has_names:
         mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
@@ -182,7 +183,8 @@ class Shingles:
     :param anchors: hashes of some clauses, see `wording`.
     :param words: hash of each token; 0 for one that says who reported something, and when.
     :param begins: marks of each token: it, or a stop word before it, begins a clause or a line (1);
-        it has a capital letter (2); editors put it in place of others (4).
+        it has a capital letter (2); editors put it in place of others (4); it is of a Chinese
+        name (8).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """

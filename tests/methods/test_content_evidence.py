@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -324,6 +325,25 @@ async def test_names_on_short_pages() -> None:
     )
     found = await verdict(text.format("Ferrymoor Rovers"), text.format("Millstream United"))
     assert found.outcome == "new"
+
+
+async def test_a_chinese_name_on_a_page_of_many_numerals() -> None:
+    """Another person at one place, but not a mention more of one whom both pages name."""
+    towns = "北滨 南港 东湖 西岭 中洲 上庄 下坊 前桥 后沟 左屯 右旗 新埠".split()
+    lines = [f"{town}昨天运来{30 + i}箱苹果和{70 + i}筐鸭梨。" for i, town in enumerate(towns)]
+    named = [f"市场负责人{{}}说，{town}的货物明天送到。" for town in ("沙坪", "石桥")]
+    page = "".join([*lines[:6], named[0], *lines[6:], named[1]])
+    names = ["林诗婷", "何伟国", "邓小平", "周文斌"]
+    kept = [
+        (await verdict(page.format(one, "王磊"), page.format(other, "王磊"))).reason
+        for one, other in itertools.permutations(names, 2)
+    ]
+    assert kept.count("other-figures") >= 10, kept
+    edited = page.replace("市场负责人{}说", "{}说", 1)
+    found = await verdict(page.format(names[0], names[0]), edited.format(names[0], names[0]))
+    assert found.reason == "near-duplicate"
+    found = await verdict(page.replace("{}", "", 1).format("王磊"), page.format("王磊", "王磊"))
+    assert found.reason == "near-duplicate"
 
 
 async def test_negation_is_another_page() -> None:

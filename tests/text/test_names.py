@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.names import GIVEN, NAME, PLACE, SURNAME, kind_of
+from dedup_middleware.text.names import GIVEN, NAME, PERSON, PLACE, SURNAME, kind_of
 from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler
 from tests.signature.differing import differing_figures, figure_sketch
@@ -49,6 +49,17 @@ PARTS = st.sampled_from(
 def test_names_like_the_twin(text: str) -> None:
     """Any text gives the entries that the plain twin gives."""
     assert entries_of(made(), text) == plain_names(text)
+
+
+def test_marks_of_words_of_names(shingler: Shingler) -> None:
+    """Those of persons in Chinese that do not say who made the page."""
+    text = "记者王磊 局长周伟国和 Anna Berg 会见林诗婷"
+    marked = [
+        token
+        for token, mark in zip(shingler.tokens(text), shingler(text).begins.tolist(), strict=True)
+        if mark & PERSON
+    ]
+    assert "".join(marked) == "周伟国林诗婷"
 
 
 @pytest.mark.parametrize(
