@@ -214,17 +214,27 @@ def count_other_persons(page: Any, is_new: Any, firsts: Any, known: Any) -> Any:
     return found
 
 
+@subkernel
+def _are_named(page: Any, first: Any, middle: Any, last: Any, end: Any) -> Any:
+    """Whether names begin at `first` and `last`, and at `middle` a word that says something of both
+    of them, also across quotation marks (A beat B), but not of each (A sings. B sings.)."""
+    begins = page.begins
+    are_names = begins[first] & begins[last] & ~begins[middle] & CAPITAL != 0
+    return are_names and page.words[middle] != page.words[end]
+
+
 @allocating_subkernel
 def count_swapped(page: Any) -> Any:
     """Count names and numerals, up to three words long, that have changed places in the other
     page: with other words between them in one clause (A beat B), or anywhere."""
     places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
-    common = page.common.copy()
+    begun, common = True, page.common.copy()
     for i in range(1, common.size - 1):  # a lone common shingle may be a false positive
         common[i] &= page.common[i - 1] | page.common[i + 1]
     for word in range(common.size):
         end = _end_of_new(common, word, _MOST_TURNED) + 1
-        if word == 0 and not common[0] and page.words[0] != np.uint64(NO_NEWS):
+        begun &= word < TRIPLE and not common[word] and page.words[word] != np.uint64(NO_NEWS)
+        if begun:
             end = _end_of_row(common, word, _MOST_TURNED) + 1
         if end == 0:
             continue
@@ -234,12 +244,14 @@ def count_swapped(page: Any) -> Any:
             inside &= page.begins[i] & BEGINS == 0
         for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
             for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
+                if not inside and not _are_named(page, word, word + one, word + last, end):
+                    continue
                 place = 0
                 for first, behind in ((last, words.size), (one, last), (0, one)):
                     for i in range(first, behind):
                         said[place] = words[i]
                         place += 1
-                found += inside and _holds_between(page, word - 1, end, said)
+                found += _holds_between(page, word - 1, end, said)
         if words.size > _MOST_SWAPPED or count == _JOINTS:
             continue
         for i in range(count):

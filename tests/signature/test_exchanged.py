@@ -73,11 +73,14 @@ def swapped(page: Wording, stored: PlainFilter, common: list[int]) -> int:
     words, places, found = page.word_hashes.tolist(), list[tuple[int, int]](), 0
     beside = [1, *(a or b for a, b in zip(common, common[2:], strict=False)), 1]
     common = [held and near for held, near in zip(common, beside, strict=True)]
-    begun = words[0] != NO_NEWS and not common[0]
-    for first, end in (gap_from(common, 0, 8) if begun else []) + gaps(common, 8):
-        run = words[first:end]
+    begun = [at for at in range(3) if not any(common[: at + 1]) and all(words[: at + 1])]
+    first_gaps = [gap for at in begun for gap in gap_from(common, at, 8)]
+    for first, end in first_gaps + gaps(common, 8):
+        run, capital = words[first:end], page.begins & CAPITAL != 0
+        inside = not any(page.begins[first + 1 : end] & ~np.uint8(CAPITAL))
         for one, two in product((1, 2, 3), repeat=2):
-            if one + two < len(run) and not any(page.begins[first + 1 : end] & ~np.uint8(CAPITAL)):
+            named = capital[first] and capital[end - two] and not capital[first + one]
+            if one + two < len(run) and (inside or (named and run[one] != words[end])):
                 found += says(page, stored, first, end, run[-two:] + run[one:-two] + run[:one])
         if len(run) <= 3 and len(places) < 32:
             for other, until in places:
@@ -154,9 +157,9 @@ def test_names_in_each_others_places_and_negations(seed: int, size: int, edits: 
             del other[at]
         elif rng.random() < 0.5:
             other.insert(at, int(rng.choice(NEGATIONS)))
-    begins = (rng.integers(0, 10, 2 * size) // 9).tolist()
-    one = page_in_clauses([words], begins[: len(words)])
-    two = page_in_clauses([other], begins[: len(other)])
+    begins = rng.integers(0, 10, 2 * size) // 9 | CAPITAL * (rng.integers(0, 2, 2 * size))
+    one = page_in_clauses([words], begins[: len(words)].tolist())
+    two = page_in_clauses([other], begins[: len(other)].tolist())
     assert examine(two, [make_evidence(one)])[0, EXCHANGED] == exchanged(two, PlainFilter(one))
 
 
@@ -210,6 +213,22 @@ def test_names_that_changed_places_at_the_beginning_of_a_page() -> None:
             found = examine(two, [make_evidence(one)])[0, EXCHANGED] > 0
             first, inside = first + (found and at == 0), inside + (found and at > 0)
     assert (first >= 160, inside >= 170) == (True, True), (first, inside)
+
+
+def test_names_in_quotation_marks_that_changed_places() -> None:
+    """«A» beat «B», «B» beat «A»: quotation marks begin clauses. In a list nothing has changed."""
+    rng, found = np.random.default_rng(5), 0
+    begins = [0] * 60
+    for _ in range(200):
+        words = rng.integers(15, _M64, 60, dtype=np.uint64).tolist()
+        a, verb, b = words[30:33]
+        two = [*words[:30], b, verb, a, *words[33:]]
+        begins[30:33] = [1 + CAPITAL, 1, 1 + CAPITAL]
+        stored = [make_evidence(page_in_clauses([words], begins))]
+        found += examine(page_in_clauses([two], begins), stored)[0, EXCHANGED] > 0
+        begins[30:33] = [1 + CAPITAL] * 3
+        assert examine(page_in_clauses([two], begins), stored)[0, EXCHANGED] == 0
+    assert found >= 160, found
 
 
 def renamed(page: Wording, stored: PlainFilter) -> int:
