@@ -243,7 +243,8 @@ from dedup_middleware.base.jit import compile_now
 for name in {MODULES!r}:
     module = importlib.import_module("dedup_middleware.signature." + name)
     for value in vars(module).values():
-        if isinstance(value, numba.core.dispatcher.Dispatcher) and hasattr(value, "declared"):
+        is_kernel = isinstance(value, numba.core.dispatcher.Dispatcher)
+        if is_kernel and value.__module__ == module.__name__ and hasattr(value, "declared"):
             compile_now(value)
             assert not value.stats.cache_misses, (name, value, value.stats)
     print(name)
