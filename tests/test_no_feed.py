@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerRunner
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.exceptions import CloseSpider
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 
 from dedup_middleware import DedupPipeline
 from tests.itemcrawl import SETTINGS, Crawled, crawl
@@ -123,6 +124,93 @@ async def test_a_subclass_that_does_not_close_the_index(
     settings = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}", "DEDUP_JOURNAL": "on"}
     crawled = await crawl(pages_and_copies(2), {}, dedup=UnclosedPipeline, **settings)
     assert (crawled.stat("committed"), crawled.stat("journal/written")) == (2, 2)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+def numbered(first: int, begun: set[int] | None = None) -> Callable[[Crawled], AsyncIterator[Any]]:
+    """Three pages from a number on, one after the other; with ``begun``, once two crawls have."""
+
+    async def source(crawled: Crawled) -> AsyncIterator[Any]:
+        if begun is not None:
+            begun.add(first)
+            while len(begun) < 2:
+                await asyncio.sleep(0.001)
+        for count, number in enumerate(range(first, first + 3), 1):
+            yield {"url": f"https://a.example/{number}", "text": article(number)}
+            await crawled.until(count)
+            await asyncio.sleep(0)
+
+    return source
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        ("out-%(batch_id)d.jl", {"overwrite": True, "batch_item_count": 1}),
+        ("out.gz", {"postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}),
+    ],
+)
+async def test_crawls_of_one_process_that_spoil_batches_or_packed_feeds(
+    feed: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """What one of them has appended to a compressed file is in the middle of the other's."""
+    url, options = f"sqlite:{tmp_path / 'i.db'}", {"format": "jsonlines"} | feed[1]
+    (tmp_path / "link").symlink_to(tmp_path)
+    feeds = [{str(folder / feed[0]): options} for folder in (tmp_path, tmp_path / "link")]
+    own = [{"FEEDS": one, "DEDUP_INDEX_URL": url} for one in feeds]
+    begun: set[int] = set()
+    await asyncio.gather(*[crawl(numbered(3 * n, begun), {}, **one) for n, one in enumerate(own)])
+    other = {"FEEDS": {str(tmp_path / "again"): {"format": "jsonlines"}}, "DEDUP_INDEX_URL": url}
+    again = [await crawl(numbered(first), {}, **other) for first in (0, 3)]
+    assert [len(one.scraped) for one in again] == [3, 3]
+
+
+async def test_crawls_of_one_process_that_write_to_one_device(tmp_path: Path) -> None:
+    """Nothing is overwritten in a pipe or terminal."""
+    feeds = {"/dev/null": {"format": "jsonlines", "overwrite": True}}
+    own = {"FEEDS": feeds, "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'i.db'}"}
+    crawled = await asyncio.gather(*[crawl(numbered(first), {}, **own) for first in (0, 3)])
+    assert [one.stat("committed") for one in crawled] == [3, 3]
+
+
+class OwnPlace(FileFeedStorage):
+    """A storage without the attributes of its base."""
+
+    def __init__(self, uri: str, *, feed_options: Any = None) -> None:  # noqa: ARG002
+        self._place = uri.partition(":")[2]
+
+    def open(self, spider: Spider) -> Any:  # noqa: ARG002
+        """Called by Scrapy."""
+        return Path(self._place).open("wb")
+
+
+async def test_crawls_of_one_process_that_share_no_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that has ended before it began, or pages that are written elsewhere, spoil nothing."""
+
+    def end_at_once() -> None:
+        raise CloseSpider("early")
+
+    class Pages(Spider):
+        name = "pages"
+        start_urls = ("data:,x",)
+
+        def parse(self, _response: Any) -> Any:
+            yield {"url": "https://a.example/0", "text": article(0)}
+
+    options = {"format": "jsonlines", "overwrite": True}
+    feeds = {str(tmp_path / "out.jl"): options, f"own:{tmp_path / 'own.jl'}": options}
+    more: dict[str, Any] = {"FEEDS": feeds, "FEED_STORAGES": {"own": OwnPlace}}
+    # Scrapy does not close them in a crawl that ends so early.
+    more["DOWNLOAD_HANDLERS"] = {"http": None, "https": None}
+    runner = AsyncCrawlerRunner(SETTINGS | {"ITEM_PIPELINES": {DedupPipeline: 450}} | more)
+    crawlers = [runner.create_crawler(Pages) for _ in range(2)]
+    crawlers[0].signals.connect(end_at_once, signals.spider_opened)
+    for crawler in crawlers:
+        await runner.crawl(crawler)
+    assert crawlers[1].stats is not None
+    assert crawlers[1].stats.get_value("dedup/committed") == 1
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
 

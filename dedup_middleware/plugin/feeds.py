@@ -49,7 +49,7 @@ _FAILED_FEEDS = "feedexport/failed_count/"  # stats, by kind of storage
 class Exported:
     """How the feeds have handled an item.
 
-    :ivar slots: slots that have taken it
+    :ivar slots: slots that have taken it and its text
     :ivar missed: why no feed stores it; None: one does, or something else may store it
     """
 
@@ -84,6 +84,7 @@ class Feeds:
         self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
         self._slots: dict[FeedSlot, WatchedSlot] = {}  # slots of the exporter now
+        self._first: dict[str, WatchedSlot] = {}  # by the name of the feed
         self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # slots with items, not stored yet
         # Ids of pages of which no slot is stored yet, by the slots that have taken the page.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
@@ -91,6 +92,8 @@ class Feeds:
         self._began = Beginning()
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
+        # Not engine_stopped: a crawl that ends before its engine has started does not send it.
+        crawler.signals.connect(self._leave_files, signals.spider_closed)
         if self._outlives_crawl:
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
@@ -115,12 +118,10 @@ class Feeds:
         if took:
             self._not_stored.update({one.slot: one for one in took})
             self._warn_of_late(took)
-            if not faults and not self._has_storage:
-                if _have_failed(took):
-                    faults = [FAILED]
-                elif all(one.leaves_out_text(item, names) for one in took):
-                    faults = [NO_COLUMN]
-            return Exported(took, faults[0] if faults else None)
+            having = tuple([one for one in took if not one.leaves_out_text(item, names)])
+            if not faults and not self._has_storage and _are_lost(having):
+                faults = [FAILED if having else NO_COLUMN]
+            return Exported(having, faults[0] if faults else None)
         failed = not is_through  # filters are called only then, since they may count their calls
         with contextlib.suppress(Exception):  # a filter that fails again
             failed = failed and any(slot.filter.accepts(item) for slot in slots)
@@ -135,8 +136,6 @@ class Feeds:
         slots = tuple(self._slots.values())
         for one in slots:
             one.begin_row()
-            one.share_file()
-            self._crawler.signals.connect(one.leave_file, signals.engine_stopped)
         self._warn_of_late(slots)
 
     def _warn_of_late(self, slots: tuple[WatchedSlot, ...]) -> None:
@@ -174,15 +173,23 @@ class Feeds:
     def _watch(self, slots: Sequence[FeedSlot]) -> None:
         for slot in slots:
             if slot not in self._slots:
-                one = self._slots[slot] = WatchedSlot(slot)
+                one = WatchedSlot(slot, self._first.get(slot.uri_template))
+                self._slots[slot] = one
                 self._is_watching = self._is_watching and one.is_watched
+                if one.first is one:
+                    self._first[slot.uri_template] = one
+                    one.share_file()
+
+    def _leave_files(self) -> None:
+        for one in self._first.values():
+            one.leave_file()
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
         # A file that can't be finished, a compressed one say, does not reach its storage.
         if one is not None:
             one.has_failed |= one.is_watched and not one.was_stored
-            if not one.has_failed:
+            if not one.is_lost:
                 self._note_stored(one)
         await self.forget_failed()
 
@@ -201,7 +208,7 @@ class Feeds:
             self._stored += 1
             return
         self._pages.setdefault(slots, array("Q")).append(page_id)
-        if _have_failed(slots):  # during the commit
+        if _are_lost(slots):  # during the commit
             await self.forget_failed()
 
     async def forget_failed(self) -> None:
@@ -214,7 +221,7 @@ class Feeds:
         Feeds are stored when the pipelines are closed: the index calls the pages stored by then."""
         # A user's own exporter may close slots without a signal.
         for one in [one for one in self._not_stored.values() if one.was_stored]:
-            if not one.has_failed:
+            if not one.is_lost:
                 self._note_stored(one)
         committed = self._reports.value("committed")
         # If an exporter fails to finish its file, nothing is stored and no storage fails. For
@@ -265,7 +272,7 @@ class Feeds:
 
         :raises DedupError: the index can't be used
         """
-        lost = [took for took in self._pages if _have_failed(took)]
+        lost = [took for took in self._pages if _are_lost(took)]
         pages = {took: self._pages.pop(took) for took in lost}  # more may be noted meanwhile
         if not pages:
             return
@@ -289,8 +296,8 @@ class Feeds:
             return await index.forget_wholly(page_ids)
 
 
-def _have_failed(slots: Iterable[WatchedSlot]) -> bool:
-    return all(one.has_failed for one in slots)
+def _are_lost(slots: Iterable[WatchedSlot]) -> bool:
+    return all(one.is_lost for one in slots)
 
 
 def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:

@@ -52,11 +52,11 @@ _CUT_ROW = (
     "row from the file, and start again"
 )
 _OVERWRITTEN = (
-    "Two crawls of this process, or two feeds, write to %s, and one overwrites it: it deletes the "
-    "rows of the other. What only this feed has does not count as stored; put %%(name)s into its "
-    "name, or append (-o, 'overwrite': False)"
+    "Two crawls of this process, or two feeds, write to %s, and one overwrites it, which deletes "
+    "the rows of the other, or compresses it, which makes them unreadable. What only this feed has "
+    "does not count as stored; put %%(name)s into its name, or append uncompressed (-o)"
 )
-# The slots of this process that write to files on this machine, and the paths of these.
+# The first slots of this process that write to files on this machine, and the paths of these.
 _here: WeakKeyDictionary[WatchedSlot, str] = WeakKeyDictionary()
 _UNKNOWN = -1
 _LINES = (CsvItemExporter, JsonLinesItemExporter)  # rows after a cut row can be read
@@ -66,14 +66,16 @@ class WatchedSlot:
     """A slot of the exporter, and what is known of its file.
 
     :ivar is_watched: whether failures to store it are noticed; False: ``store`` can't be replaced
+    :ivar first: the slot of the first batch; itself, if there is none
     :ivar has_failed: it could not be stored
     :ivar is_stored: all items that it has taken are stored
     :ivar was_stored: its storage got its file, and did not fail
     """
 
-    def __init__(self, slot: FeedSlot) -> None:
-        self.slot = slot
+    def __init__(self, slot: FeedSlot, first: WatchedSlot | None = None) -> None:
+        self.slot, self.first = slot, first or self
         self.has_failed = self.is_stored = self.was_stored = False
+        self._is_shared = False  # another slot deletes its rows, or those of later batches
         self._count = 0  # items that it had taken at the last check
         self._end: int | None = _UNKNOWN  # where its file ended then
         self._is_collecting = False  # it has taken an item without writing it
@@ -105,21 +107,33 @@ class WatchedSlot:
             self._end = self._end_of_file()
 
     def share_file(self) -> None:
-        """Fail, as the other slot does, if two write to one file and one of them overwrites it."""
+        """Be lost, as the other slot is, with all later batches of both, if two write to one file
+        and one of them overwrites or compresses it."""
         storage = self.slot.storage
-        if not isinstance(storage, FileFeedStorage):
+        if not isinstance(storage, FileFeedStorage) or not hasattr(storage, "path"):
             return
         path = os.path.realpath(storage.path)
-        same = [one for one, other in _here.items() if other == path]
+        if os.path.lexists(path) and not Path(path).is_file():  # a pipe
+            return
+        sharing = [*(one for one, other in _here.items() if other == path), self]
         _here[self] = path
-        storages: list[Any] = [one.slot.storage for one in (*same, self)]
-        if same and any(one.write_mode == "wb" for one in storages):
-            _note((*same, self), failed=True)
+        if len(sharing) > 1 and any(one._spoils for one in sharing):
+            for one in sharing:
+                one._is_shared = True
             logger.error(_OVERWRITTEN, shown_place(self.slot.uri))
 
     def leave_file(self) -> None:
         """Note that its crawl has ended."""
         _here.pop(self, None)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its items are not stored, or not for long."""
+        return self.has_failed or self.first._is_shared
+
+    @property
+    def _spoils(self) -> bool:
+        return self._is_packed or getattr(self.slot.storage, "write_mode", None) == "wb"
 
     def flush(self) -> str | None:
         """Flush a file on this machine; returns the reason if that fails, else None.
@@ -147,11 +161,11 @@ class WatchedSlot:
 
     def leaves_out_text(self, item: Any, names: FieldNames) -> bool:
         """Whether it has no column for text and HTML of the item, and the user chose no columns: a
-        CSV feed has then those of its first item."""
-        exporter = self.slot.exporter
-        if type(exporter) is not CsvItemExporter or self.slot.feed_options["fields"]:
+        CSV feed with a header has then those of its first item."""
+        exporter: Any = self.slot.exporter
+        if not getattr(exporter, "_autodetected_fields", False):  # by Scrapy, also in subclasses
             return False
-        adapter, columns = ItemAdapter(item), set(exporter.fields_to_export or ())
+        adapter, columns = ItemAdapter(item), set(exporter.fields_to_export)
         values = {name: field_value(adapter, name) for name in (names.text, names.html)}
         # Texts alone, since an array is neither true nor false.
         kinds = str, bytes, list
