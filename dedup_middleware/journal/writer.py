@@ -74,7 +74,8 @@ class JournalWriter:
     # The batch to write, and whether that was tried.
     _batch: _Batch | None = attrs.field(init=False, default=None)
     _is_sent: bool = attrs.field(init=False, default=False)
-    _most: int = attrs.field(init=False, default=_BATCH)  # entries of a kind in the next batch
+    # Entries of a kind in the next batch; 0: one alone, without the counters.
+    _most: int = attrs.field(init=False, default=_BATCH)
 
     def start(self) -> None:
         """Start the thread, which opens the journal and writes entries as they come."""
@@ -165,11 +166,14 @@ class JournalWriter:
         if self._batch is None:
             with self._lock:
                 most = self._most
-                taken = list(islice(self._drops, most)), list(islice(self._kept, most))
-                activity, self._activity = self._activity, Counter()
-            if not any(taken) and not activity:
+                kept = list(islice(self._kept, most or 1))
+                drops = list(islice(self._drops, most or not kept))
+                activity: Counter[tuple[int, str, str]] = Counter()
+                if most:
+                    activity, self._activity = self._activity, activity
+            if not drops and not kept and not activity:
                 return False
-            self._batch = *taken, activity
+            self._batch = drops, kept, activity
         drops, kept, activity = self._batch
         lost = changed = 0
         try:
@@ -182,22 +186,22 @@ class JournalWriter:
             raise  # the batch waits as it is: it may have been written nevertheless
         except Exception:
             # An entry that can't be packed must not block later ones, nor take others with it.
-            if len(drops) > 1:
+            if self._most and (drops or kept):
                 self._batch, self._is_sent = None, False
-                self._most = len(drops) // 2
+                self._most = max(len(drops), len(kept)) // 2
                 with self._lock:
                     self._activity.update(activity)
                 return True
             logger.exception("An entry of the journal %s is lost", self._journal.where)
-            lost = len(drops)
+            lost = 1
         self._batch, self._is_sent = None, False
-        self._most = min(2 * self._most, _BATCH)
+        self._most = min(2 * self._most + 1, _BATCH)
         with self._lock:
             for queue, done in ((self._drops, drops), (self._kept, kept)):
                 for _ in done:
                     self._chars -= _size(queue.popleft())
             self._counts["changed-words"] += changed
-            self._counts["written"] += len(drops) - lost
+            self._counts["written"] += 0 if lost else len(drops)
             self._counts["lost"] += lost
         return True
 

@@ -386,6 +386,37 @@ def test_an_entry_that_can_not_be_packed_takes_no_other_with_it(tmp_path: Path) 
         assert sum(hour.seen for hour in reader.hours()) == 100
 
 
+@pytest.mark.parametrize("bad", [("drops",), ("kept",), ("drops", "kept"), ("hours",)])
+def test_what_can_not_be_packed_takes_neither_pages_nor_hours_with_it(
+    bad: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The first entries of a crawl wait with its hourly counters and its stored pages."""
+    counts: Counter[str] = Counter()
+    journal = SQLiteJournal(tmp_path / "j.db", max_bytes=10**7)
+    writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}))
+    no_text: Any = object()
+    for n in range(9):
+        page = Kept(key=f"https://a/{n}", number=n, by_number=False, title="", text="t", time=0)
+        worse = attrs.evolve(page, title=no_text)
+        writer.stored(page.key, worse if n == 0 and "kept" in bad else page)
+        drop = attrs.evolve(make_drop(n), match=page.key)
+        worst = attrs.evolve(drop, body=Body("t", {"x": no_text}))
+        writer.drop(worst if n == 0 and "drops" in bad else drop)
+    if "hours" in bad:
+        writer._activity[0, "\udcff", ""] += 1
+    writer.start()
+    writer.close()
+    writer.report_counts()
+    assert counts["journal/lost"] == len(bad)
+    assert counts["journal/written"] == 9 - ("drops" in bad)
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as reader:
+        drops = list(reader.drops())
+        assert [drop.key for drop in drops] == [f"https://a/{n}" for n in range("drops" in bad, 9)]
+        assert [one is None for one in reader.kept_of_each(drops)].count(True) == (bad == ("kept",))
+        seen = sum(hour.seen for hour in reader.hours())
+        assert seen == sum(hour.stored for hour in reader.hours()) == (0 if "hours" in bad else 9)
+
+
 async def test_a_host_with_a_lone_surrogate(tmp_path: Path) -> None:
     """The hourly counters of hosts are written with the drops."""
     pages = [{"url": f"https://{host}.example/1", "text": article(1)} for host in ("a", "\udcff")]
