@@ -195,7 +195,9 @@ async def test_spider_turns_an_argument_into_a_setting(tmp_path: Path) -> None:
     """The one of commands.md: with ``reset=1`` a crawl begins anew."""
 
     class Pages(named_in("commands.md", "Pages")):  # type: ignore[misc]
-        async def start(self) -> AsyncIterator[Any]:
+        start_urls = ("data:,",)  # for an item of `start` Scrapy waits five seconds
+
+        def parse(self, _response: Any) -> Iterator[Any]:
             yield item("one.example", 1)
 
     given = {
