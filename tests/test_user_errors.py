@@ -124,7 +124,11 @@ def test_namespace_is_refused_where_it_does_nothing() -> None:
         ("DEDUP_WINDOWS", "do you mean DEDUP_WINDOW?"),
         ("DEDUP_URL", "do you mean DEDUP_INDEX_URL?"),
         ("DEDUP_REDIS_URL", "do you mean DEDUP_INDEX_URL?"),
+        ("DEDUP_TEXT", "do you mean DEDUP_TEXT_FIELD?"),
         ("DEDUP_FOO", "see docs/settings.md"),
+        ("DEDUP_KEY_PREFIX", "see docs/settings.md"),  # no DEDUP_HASH_KEY
+        ("DEDUP_MAX_AGE", "see docs/settings.md"),  # no DEDUP_MAX_CHARS
+        ("DEDUP_ON", "see docs/settings.md"),  # one of three
     ],
 )
 def test_a_setting_like_none_is_not_guessed(name: str, hint: str) -> None:

@@ -433,9 +433,12 @@ class Options:
                 words = [one.removeprefix(PREFIX) for one in fields]  # all names begin alike
                 word = name.upper().removeprefix(PREFIX)
                 meant = difflib.get_close_matches(word, words, n=1, cutoff=0.7) or [
-                    one for one in words if set(one.split("_")) & set(word.split("_"))
+                    one
+                    for one in words
+                    if one.startswith(f"{word}_") or one.split("_")[-1] == word.split("_")[-1]
                 ]
-                hint = f"do you mean {PREFIX}{meant[0]}?" if meant else "see docs/settings.md"
+                is_clear = 0 < len(meant) < 3
+                hint = f"do you mean {PREFIX}{meant[0]}?" if is_clear else "see docs/settings.md"
                 raise OptionsError(name, shown, f"no such setting; {hint}")
             if value is None:
                 continue
