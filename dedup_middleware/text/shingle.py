@@ -128,7 +128,7 @@ def read_text(
             line_end = find_code(codes, _NEWLINE, np.int64(ends[i]))
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
-    mark_persons(flags, own, starts, cuts[:kept])
+    mark_persons(flags, own, starts, ends, cuts[:kept])
     if has_names:
         mark_capitals(raw, shifts, codes, flags, starts, ends, cuts[:kept])
     return (
