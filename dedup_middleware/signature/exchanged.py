@@ -216,11 +216,13 @@ def count_other_persons(page: Any, is_new: Any, firsts: Any, known: Any) -> Any:
 
 @subkernel
 def _are_named(page: Any, first: Any, middle: Any, last: Any, end: Any) -> Any:
-    """Whether names begin at `first` and `last`, and at `middle` a word that says something of both
-    of them, also across quotation marks (A beat B), but not of each (A sings. B sings.)."""
-    begins = page.begins
-    are_names = begins[first] & begins[last] & ~begins[middle] & CAPITAL != 0
-    return are_names and page.words[middle] != page.words[end]
+    """Whether names begin at `first` and `last`, and at `middle`, behind a quotation mark, a word
+    that says something of both of them («A» beat «B»), but not of each («A» sings. «B» sings.), nor
+    that one said the other (A said: «B»; «B», said A)."""
+    begins, verb = page.begins, page.begins[middle]
+    are_names = begins[first] & begins[last] & ~verb & CAPITAL != 0
+    are_apart = verb & (BEGINS | RESTYLED) == BEGINS
+    return are_names and are_apart and page.words[middle] != page.words[end]
 
 
 @allocating_subkernel
