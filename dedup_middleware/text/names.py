@@ -193,8 +193,8 @@ def places_of_names(codes: Codes, flags: Flags, names: Places) -> Places:
 
 @subkernel
 def mark_persons(flags: Flags, names: Places, starts: Places, ends: Places, words: Flags) -> None:
-    """Add `PERSON` to the marks of words of Chinese names. Words of two or four characters that the
-    dictionary calls names are left out: in news most are none (许可, 杜绝, 大力支持, 严格执行).
+    """Add `PERSON` to the marks of words of Chinese names. Words of two characters that the
+    dictionary calls names are left out: in news most are none (许可, 杜绝, 张贴).
 
     :param names: the rows of `places_of_names`.
     :param starts, ends: of each word.
@@ -206,7 +206,7 @@ def mark_persons(flags: Flags, names: Places, starts: Places, ends: Places, word
             continue
         while word < np.uint64(words.size) and starts[word] < first:
             word += np.uint64(1)
-        if last - first in (2, 4) and word < np.uint64(words.size) and ends[word] == last:
+        if last - first == 2 and word < np.uint64(words.size) and ends[word] == last:
             continue
         while word < np.uint64(words.size) and starts[word] < last:
             words[word] |= np.uint8(PERSON)

@@ -54,13 +54,13 @@ def test_names_like_the_twin(text: str) -> None:
 def test_marks_of_words_of_names(shingler: Shingler) -> None:
     """Those of persons in Chinese that do not say who made the page, nor words of the dictionary
     that are seldom names."""
-    text = "记者王磊 局长周伟国和 Anna Berg 会见林诗婷，大力支持并严格执行许可，杜绝浪费，王毅陈述"
+    text = "记者王磊 局长周伟国和 Anna Berg 会见林诗婷，许可彼得罗夫，杜绝浪费，王毅陈述"
     marked = [
         token
         for token, mark in zip(shingler.tokens(text), shingler(text).begins.tolist(), strict=True)
         if mark & PERSON
     ]
-    assert "".join(marked) == "周伟国林诗婷王毅"
+    assert "".join(marked) == "周伟国林诗婷彼得罗夫王毅"
 
 
 @pytest.mark.parametrize(
