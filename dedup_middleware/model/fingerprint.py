@@ -23,9 +23,9 @@ class Wording:
     title words of any page with a host, ascending; ``titled``: number of words in that title modulo
     8, with stop words and repetitions; ``word_hashes``: uint64[words], 0 for a word that says who
     reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
-    the word has a capital letter (2), editors put it in place of others (4); ``seeds``: uint64, the
-    two numbers that hash shingles, then the hashes of negations. ``begins`` and ``seeds`` may be
-    empty.
+    the word has a capital letter (2), editors put it in place of others (4), it is of a Chinese
+    name (8); ``seeds``: uint64, the two numbers that hash shingles, then the hashes of negations.
+    ``begins`` and ``seeds`` may be empty.
     """
 
     order: NDArray[np.uint64]

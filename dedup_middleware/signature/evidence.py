@@ -88,9 +88,11 @@ MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
 TAIL: Final = 10  # most words at its end that may do so
 TITLED: Final = 24  # words; the title of a page is entered only if its text has fewer
-# A page has few words if the cube of the number of distinct ones is less than so many times all:
-# any order of them has most of its shingles by chance, and a table those of a table like it.
-FEW: Final = 320
+# A page has few words if the cube of the number of distinct ones is less than `VOCABULARY` times
+# all, and that of equally frequent ones, of which two would be equal as often, less than `FEW`
+# times: shingles of another page with the same words are in it by chance.
+VOCABULARY: Final = 320
+FEW: Final = 20
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
@@ -394,6 +396,19 @@ def _count_new(
     found[LONGEST_OF_ALL] = anywhere.longest
 
 
+@allocating_subkernel
+def _are_few(firsts: Any) -> Any:
+    """Whether a page has few words by `FEW`. A table of many labels with "yes" or "no" has, as half
+    of its words are one of two; a bulletin that says one unit again and again has more words."""
+    counts, equal = np.zeros(firsts.size, np.int64), np.int64(0)
+    for first in firsts:
+        if first >= 0:
+            equal += 2 * counts[first] + 1  # pairs, of a word with itself too
+            counts[first] += 1
+    frequent = firsts.size * firsts.size / max(equal, np.int64(1))
+    return frequent**3 < FEW * firsts.size
+
+
 @kernel(types.I64_2(R64, types.int64, R64, _R32I, R8, R64, R64, R8, R64, R8, RI64))
 def _examine(
     order: Any, words: Any, hashes: Any, positions: Any, sorts: Any, title: Any, word_hashes: Any,
@@ -411,7 +426,7 @@ def _examine(
     # On a page of few distinct words the news is in their order.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
-    is_of_few = repeats and distinct**3 < FEW * words
+    is_of_few = repeats and distinct**3 < VOCABULARY * words and _are_few(firsts)
     width = words - shingles + 1
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):

@@ -370,6 +370,19 @@ async def test_texts_of_few_words(words: Sequence[str]) -> None:
             assert (await dedup.decide(copy)).reason == "exact-copy"
 
 
+@pytest.mark.parametrize("rows", [2, 3, 8])
+async def test_tables_of_few_values(rows: int) -> None:
+    """Tables of the same labels with another "yes" or "no" here and there are no copies."""
+    rng, labels = random.Random(2), [f"feature{chr(97 + i)}" for i in range(24)]
+    async with Deduplicator(Options(index_url="memory:", hash_key="1")) as dedup:
+        for number in range(100):
+            cells = [(label, rng.choice(["yes", "no"])) for _ in range(rows) for label in labels]
+            text = " ".join(f"{label} {value}" for label, value in cells)
+            found = await dedup.decide(Document(key=f"https://one.example/{number}", text=text))
+            assert found.outcome == "new"
+            await dedup.commit(found)
+
+
 async def test_measures() -> None:
     """With `jaccard` an excerpt is kept; with `novelty` a long page may say no more than a short
     one."""
