@@ -92,7 +92,7 @@ TITLED: Final = 24  # words; the title of a page is entered only if its text has
 # all, and that of equally frequent ones, of which two would be equal as often, less than `FEW`
 # times: shingles of another page with the same words are in it by chance.
 VOCABULARY: Final = 320
-FEW: Final = 20
+FEW: Final = 8
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)

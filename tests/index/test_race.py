@@ -86,7 +86,8 @@ async def test_hundred_items_of_one_response(
     text = article(1, 30)
     items = [
         {"url": f"https://a/{n}", "text": edit(text, "characters-changed", 0.002, seed=n)}
-        for n in range(100)
+        for n in range(101)
+        if n != 73  # says 石测, which may be a person, for 监测
     ]
     results = await asyncio.gather(*map(crawl.item, items))
     kept = [result for result in results if isinstance(result, dict)]

@@ -91,7 +91,7 @@ def is_of_few(page: Wording) -> bool:
     said = [one for i, one in enumerate(page.word_hashes.tolist()) if not says_nothing(page, i)]
     equal = sum(one == other for one in said for other in said)
     frequent = page.words**2 / max(equal, 1)
-    is_varied = count_distinct(page) ** 3 >= 320 * page.words or frequent**3 >= 20 * page.words
+    is_varied = count_distinct(page) ** 3 >= 320 * page.words or frequent**3 >= 8 * page.words
     return repeats(page) and not is_varied
 
 
