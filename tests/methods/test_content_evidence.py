@@ -339,6 +339,9 @@ async def test_a_chinese_name_on_a_page_of_many_numerals() -> None:
         for one, other in itertools.permutations(names, 2)
     ]
     assert kept.count("other-figures") >= 10, kept
+    without = page.format("", "王磊")  # a name that is put in replaces nothing
+    put_in = [(await verdict(without, page.format(one, "王磊"))).reason for one in names]
+    assert put_in.count("near-duplicate") >= 3, put_in
     edited = page.replace("市场负责人{}说", "{}说", 1)
     found = await verdict(page.format(names[0], names[0]), edited.format(names[0], names[0]))
     assert found.reason == "near-duplicate"
