@@ -38,7 +38,8 @@ _DIGIT: Final = r"\d"
 def _behind_hour(hour: str) -> str:
     words = "|".join(rf"(?<=\b{word} {hour}\.)" for word in _BEFORE_HOURS)
     # Their ends are looked at first: most prices follow other words.
-    return rf"(?<=[ВКСвксоеesty.] {hour}\.)(?:{words})"
+    ends = "".join(word.strip("[]") if "[" in word else word[-1] for word in _BEFORE_HOURS)
+    return rf"(?<=[{ends}] {hour}\.)(?:{words})"
 
 
 _HOUR: Final = re.compile(
