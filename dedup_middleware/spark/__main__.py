@@ -58,8 +58,9 @@ _PARAMETERS = ("output", "keep", "order_by", "date_field", "against", "near", "p
 
 
 @contextmanager
-def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> Iterator[Note]:
+def step_progress(session: SparkSession, *, quiet: bool) -> Iterator[Note]:
     """Show a progress bar of tasks; yield a function to call when a step begins."""
+    console = Console(stderr=True)
     tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
     current = bars.add_task("reading", total=None)
     end = threading.Event()
@@ -77,7 +78,7 @@ def step_progress(session: SparkSession, console: Console, *, quiet: bool) -> It
             if total:
                 bars.update(current, completed=done, total=total)
 
-    if quiet:
+    if quiet or not console.is_terminal:
         yield note
         return
     thread = threading.Thread(target=watch, daemon=True)
@@ -98,42 +99,33 @@ async def run(
     :param master: Spark's name of the master; None: that of ``spark-submit``
     :raises DedupError: the job can't be done
     """
-    with named_as_given({f"{name}=": f"--{name.replace('_', '-')}=" for name in _PARAMETERS}):
-        return await _run(arguments, options, master, quiet=quiet)
-
-
-async def _run(
-    arguments: argparse.Namespace, options: Options, master: str | None, *, quiet: bool
-) -> dict[str, Any]:
     if arguments.load and options.index_url == "memory:":
         raise SparkError(
             "--load with DEDUP_INDEX_URL=memory: can't be used: name an index that stays"
         )
-    job = Job(**{name: getattr(arguments, name) for name in _PARAMETERS})
-    if arguments.load:
-        options = await with_key_of_index(options, open_index(options))
-    with spark_errors("Spark can't be started (it needs Java 17)"):
-        session = submitted_session() if master is None else local_session(master)
-    began = time.perf_counter()
-    console = Console(stderr=True)
-    quiet = quiet or not console.is_terminal
-    with (
-        spark_errors("Spark can't do the job, which goes on from here when it is started again"),
-        step_progress(session, console, quiet=quiet) as note,
-    ):
-        source = read_files(session, arguments.paths, options, job, arguments.format)
-        steps = await asyncio.to_thread(start, source, options, job, note)
-        result = await asyncio.to_thread(finish, steps)
-        doubtful, first = await asyncio.to_thread(steps.doubtful)
-        state: dict[str, Any] = {
-            **result.numbers, "doubtful": doubtful, "first_doubtful": first, "output": job.output,
-        }  # fmt: skip
-        if arguments.index_file is not None:
-            written = await asyncio.to_thread(write_index_file, steps, arguments.index_file)
-            state["index_file"] = attrs.asdict(written)
+    with named_as_given({f"{name}=": f"--{name.replace('_', '-')}=" for name in _PARAMETERS}):
+        job = Job(**{name: getattr(arguments, name) for name in _PARAMETERS})
         if arguments.load:
-            async with open_index(options) as index:
-                state["loaded"] = attrs.asdict(await load(steps, index))
+            options = await with_key_of_index(options, open_index(options))
+        with spark_errors("Spark can't be started (it needs Java 17)"):
+            session = submitted_session() if master is None else local_session(master)
+        began = time.perf_counter()
+        failed = "Spark can't do the job, which goes on from here when it is started again"
+        with spark_errors(failed), step_progress(session, quiet=quiet) as note:
+            source = read_files(session, arguments.paths, options, job, arguments.format)
+            steps = await asyncio.to_thread(start, source, options, job, note)
+            result = await asyncio.to_thread(finish, steps)
+            doubtful, first = await asyncio.to_thread(steps.doubtful)
+            state: dict[str, Any] = {
+                **result.numbers, "doubtful": doubtful, "first_doubtful": first,
+                "output": job.output,
+            }  # fmt: skip
+            if arguments.index_file is not None:
+                written = await asyncio.to_thread(write_index_file, steps, arguments.index_file)
+                state["index_file"] = attrs.asdict(written)
+            if arguments.load:
+                async with open_index(options) as index:
+                    state["loaded"] = attrs.asdict(await load(steps, index))
     state["seconds"] = round(time.perf_counter() - began, 1)
     return state
 
@@ -190,7 +182,7 @@ def sentences(state: dict[str, Any]) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run a job and return the exit code: 0, 1 if it failed, 2 for a wrong command line."""
+    """Run a job and return the exit code: 0, or 1 if it failed."""
     parser = argparse.ArgumentParser(
         prog="python -m dedup_middleware.spark", description="De-duplicate an archive on Spark."
     )

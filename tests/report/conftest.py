@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.htmlreport import write
+from dedup_middleware.tools.report.htmlreport import collect, write
 from tests.report.browser import chromium
 from tests.report.opening import open_report
 from tests.report.samples import ACTIVITY, CHANGES, DROPS, KEPT, OTHER_DROPS, START

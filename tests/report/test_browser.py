@@ -14,8 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from dedup_middleware.evaluation.corpus import read_pairs
 from dedup_middleware.journal.entries import Body
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.htmlreport import write
+from dedup_middleware.tools.report.htmlreport import collect, write
 from tests.report.driving import CONTROLS, VIEWS, find, is_saved, show, texts, until
 from tests.report.opening import open_report
 from tests.report.samples import COPY_TEXT, HOSTILE, START, STORED_TEXT, drop

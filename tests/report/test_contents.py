@@ -15,8 +15,7 @@ import pytest
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.journal.entries import Body, Kept, Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.htmlreport import render, write
+from dedup_middleware.tools.report.htmlreport import collect, render, write
 from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 

@@ -11,7 +11,7 @@ from dedup_middleware import Options
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.tools.files.rows import read_rows
-from dedup_middleware.tools.report.contents import line_of, settled
+from dedup_middleware.tools.report.htmlreport import line_of, settled
 from tests.commands.running import dedup
 from tests.report.samples import drop
 from tests.texts import article

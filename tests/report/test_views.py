@@ -17,8 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from dedup_middleware.journal.clusters import COLUMNS, collect_clusters, to_csv, to_json_lines
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
-from dedup_middleware.tools.report.contents import collect
-from dedup_middleware.tools.report.htmlreport import write
+from dedup_middleware.tools.report.htmlreport import collect, write
 from tests.commands.running import crawl, dedup, item, settings_for
 from tests.docblocks import ROOT
 from tests.report.driving import fill, find, resize, saved, show, texts, titles, until, wait_for

@@ -224,8 +224,7 @@ class Report(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        from dedup_middleware.tools.report.contents import collect
-        from dedup_middleware.tools.report.htmlreport import settings_of, write
+        from dedup_middleware.tools.report.htmlreport import collect, settings_of, write
 
         if not 1 <= arguments.decisions <= _MOST:
             raise DedupError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
