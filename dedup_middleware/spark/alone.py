@@ -1,11 +1,9 @@
 """Small local jobs: the driver process does all steps from exact copies to clusters without Spark.
 
-On Spark these steps are some twenty query plans, and for a few hundred thousand pages Java takes
-longer to plan and compile them than the work itself takes. The fingerprints are read from the files
-that Spark's workers wrote, and pass through the same pairing, judging, settling and matching, so
-the result is the same row for row. Spark's workers still judge and match the pages, one part each,
-and read the fingerprints from the same files. Parts and their results are files as well, so no page
-passes through Java. A worker that dies ends the job, as in any step of Spark on one machine.
+For a few hundred thousand pages Java takes longer to plan and compile these steps than the work
+takes. The fingerprints are read from the files that Spark's workers wrote, and pass through the
+same pairing, judging, settling and matching, so the result is the same row for row. Spark's workers
+still judge and match, one part each; parts and results are files, so no page passes through Java.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from dedup_middleware.spark.verdicts import (
 )
 
 #: columns to find candidates with
-NARROW = ("order", "size", "twin", "key_hash", "simhash", "named", "slots", "sieve")
+NARROW = ("order", "size", "twin", "key_hash", "simhash", "slots", "sieve")
 CANDIDATES = ("order", "content", "payload", "slots")
 JUDGED = ("order", "content", "judged", "slots", "named")
 #: all columns read from the files
@@ -81,8 +79,7 @@ def matches(
     files: Sequence[Path], names: Mapping[str, str], options: Options, job: Job, parts: Parts,
     cores: int = 1,
 ) -> Any:  # fmt: skip
-    """Return the matches of all dropped pages as a table of :data:`.MATCHES`, or None if the job is
-    too large for one process and has to run on Spark.
+    """Return the matches of all dropped pages as a table of :data:`.MATCHES`; None: too many.
 
     :param files: Parquet files of the fingerprints, with at least one row
     :param names: see :class:`.Ordered`
@@ -263,31 +260,16 @@ _RECORDS = 1 << 17  # records of blocks that a thread has in memory at once
 
 @attrs.frozen(eq=False)
 class Pages:
-    """The columns that find candidates, for n pages with text, by ascending order.
-
-    ``orders`` int64[n]; ``firsts`` int64[n], the row of each page's first exact copy, which may be
-    the page itself; ``lasts`` int64[n], the order of its last exact copy; ``keys`` int64[n], key
-    hashes; ``named`` bool[n], whether the key is not a hash of the content; ``simhashes``
-    uint64[n]; ``places`` int64[p], packed bucket keys: those of row i are
-    ``places[starts[i]:starts[i + 1]]``, SimHash tables first, the key table last; ``sieves``
-    uint64[n, WORDS], see :func:`.make_sieve`.
-    """
+    """The columns that find candidates, for n pages with text, by ascending order."""
 
     orders: NDArray[np.int64]
-    firsts: NDArray[np.int64]
-    lasts: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    named: NDArray[np.bool_]
+    firsts: NDArray[np.int64]  # row of the first exact copy, which may be the page itself
+    lasts: NDArray[np.int64]  # order of the last exact copy
+    keys: NDArray[np.int64]  # hashes
     simhashes: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sieves: NDArray[np.uint64]
-
-    @property
-    def single(self) -> NDArray[np.bool_]:
-        """Whether a page is the first of its exact copies, bool[n]."""
-        found: NDArray[np.bool_] = self.firsts == np.arange(len(self.orders))
-        return found
+    starts: NDArray[np.int64]  # of each page in ``places``, and the end
+    places: NDArray[np.int64]  # packed bucket keys: SimHash tables first, the key table last
+    sieves: NDArray[np.uint64]  # [n, WORDS], see :func:`.make_sieve`
 
 
 def read(batches: Iterable[Any]) -> Pages:
@@ -297,21 +279,16 @@ def read(batches: Iterable[Any]) -> Pages:
         rows = batch.filter(pa.compute.greater(batch.column("size"), 0))
         starts, places = flat(rows.column("slots"))
         numbers = (words(rows.column(name)) for name in ("order", "key_hash", "simhash"))
-        named = np.asarray(rows.column("named").to_numpy(zero_copy_only=False), np.bool_)
-        twins = fixed(rows.column("twin"), 2)
-        parts.append(
-            (*numbers, named, twins, np.diff(starts), places, fixed(rows.column("sieve"), WORDS))
-        )
-    orders, keys, simhashes, named, twins, counts, places, sieves = (
+        binary = fixed(rows.column("twin"), 2), fixed(rows.column("sieve"), WORDS)
+        parts.append((*numbers, np.diff(starts), places, *binary))
+    orders, keys, simhashes, counts, places, twins, sieves = (
         np.concatenate(column) for column in zip(*parts, strict=True)
     )
     of_page = np.repeat(np.arange(len(orders), dtype=np.int32), counts)
     places = places[np.lexsort((places, places >> TABLE_SHIFT == KEY_TABLE, of_page))]
     firsts, lasts = _copies(orders, keys, twins)
-    return Pages(
-        orders, firsts, lasts, keys, named, simhashes.view(np.uint64), starts_of(counts), places,
-        sieves.view(np.uint64),
-    )  # fmt: skip
+    simhashes, sieves = simhashes.view(np.uint64), sieves.view(np.uint64)
+    return Pages(orders, firsts, lasts, keys, simhashes, starts_of(counts), places, sieves)
 
 
 def _copies(
@@ -337,14 +314,13 @@ def _copies(
 def candidate_rows(
     pages: Pages, job: Job, method: Method, cores: int = 1
 ) -> NDArray[np.int32] | None:
-    """Return pairs of rows (page, candidate), int32[m, 2], sorted, the same pairs as from
-    :func:`.pair_blocks.candidate_pairs`. None: a key has so many records that its block would have
-    to be split, or there are too many pairs for the memory of one process."""
+    """Return pairs of rows (page, candidate), int32[m, 2], sorted, those of
+    :func:`.pair_blocks.candidate_pairs`; None: there are too many, or a block has to be split."""
     limit, most = limit_of(method), min(job.hot, job.most)
     # A page has about fourteen records: with small integers they take a third of the memory.
     rows = np.repeat(np.arange(len(pages.orders), dtype=np.int32), np.diff(pages.starts))
     numbers = (np.arange(len(rows)) - pages.starts[rows]).astype(np.int16)
-    single = pages.single[rows]
+    single = (pages.firsts == np.arange(len(pages.orders)))[rows]
     rows, numbers, places = rows[single], numbers[single], pages.places[single]
     tables = (places >> TABLE_SHIFT).astype(np.int8)
     wide = (tables >= SIMHASH_TABLES[0]) & (tables <= SIMHASH_TABLES[-1])

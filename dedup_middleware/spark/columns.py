@@ -137,11 +137,7 @@ def kept_of(method: Method, judged: bytes) -> bytes:
 
 
 def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerprint:
-    """Rebuild the part of a fingerprint that a method judges.
-
-    :param content: CONTENT[1]
-    :param judged: the bytes from :func:`judged_by`
-    """
+    """Rebuild the part of a fingerprint that a method judges, from CONTENT[1] and ``judged``."""
     record = content[0]
     worded = isinstance(method, ContentByEvidence)
     return Fingerprint(
@@ -165,10 +161,8 @@ def page_of(method: Method, content: NDArray[np.void], judged: bytes) -> Fingerp
 def make_sieve(method: Method, page: Fingerprint) -> bytes:
     """Return a small Bloom filter of a page's shingles that rules out candidates before judging.
 
-    Most pages that share a clause or a band share little else, and judging moves whole wordings.
-    The filter has one hash, so a bit that is set for the page but not for the candidate proves that
-    the candidate lacks a shingle of the page. If it lacks more of them than the rule allows, the
-    page is no duplicate of it. With over 600 shingles it is too full to prove much.
+    It has one hash, so a bit that is set for the page but not for the candidate proves that the
+    candidate lacks a shingle of the page. With over 600 shingles it is too full to prove much.
 
     :returns: ``8 * WORDS`` bytes: host, shingles, filter; zeros if wordings are not compared
     """

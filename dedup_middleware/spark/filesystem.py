@@ -50,8 +50,7 @@ def local_path(session: SparkSession, path: str) -> Path | None:
 
 
 def local_copy(session: SparkSession, path: str, folder: Path) -> Path:
-    """Return a local path of a file; a remote file is copied into ``folder`` by Hadoop, which
-    supports more file systems than Arrow."""
+    """Return a local path of a file; a remote file is copied into ``folder``."""
     here = local_path(session, path)
     if here is not None:
         return here

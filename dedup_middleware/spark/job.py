@@ -1,10 +1,4 @@
-"""A whole Spark job: from pages to kept pages, duplicates, clusters and an index.
-
-Every step writes a table (see :mod:`.stages`):
-
-``pages`` (fingerprints) -> ``ordered`` -> ``single`` and ``copies`` (exact copies collapsed) ->
-``edges`` (candidates that matter) -> ``settled`` -> ``matches`` -> the result.
-"""
+"""A whole Spark job: from pages to kept pages, duplicates, clusters and an index."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import contextlib
 import re
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,14 +68,10 @@ class Result:
 
 
 def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = None) -> Result:
-    """De-duplicate the rows of a table.
+    """De-duplicate the rows of a table, whose columns the options name. The result is that of a
+    crawl that fetches the pages in the job's order, and depends only on the input and the options.
 
-    The options name the columns: ``key_field``, ``text_field``, ``html_field``, ``title_field``.
-    The result is that of a crawl that fetches the pages in the job's order. It depends only on the
-    input and the options.
-
-    :param df: read from files or from anything else; without ``job.order_by`` pages are ordered by
-        partition, so set it unless that order is good enough
+    :param df: without ``job.order_by`` pages are ordered by partition
     :param note: called with the name of each step
     :raises SparkError: an argument can't be used
     :raises OptionsError: the method can't run in a batch
@@ -119,29 +109,26 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
         given, read = source.given, source.read
     task = Task(names, options, job.keep, job.date_field, numbers, source.counts, read)
 
-    is_read = False
-
-    def signed() -> DataFrame:
-        nonlocal is_read
-        is_read = True
-        return given.mapInArrow(partial(sign, task=task), _signed_schema(rows))
-
+    is_read = stages.is_complete("work/pages")
     try:
-        pages = stages.table("work/pages", signed, _adapted(source, job))
+        pages = stages.table(
+            "work/pages",
+            lambda: given.mapInArrow(partial(sign, task=task), _signed_schema(rows)),
+            _adapted(source, job),
+        )
     except PythonException as error:  # its message ends with the exception of the worker
         unread = re.search(rf"\.{BatchError.__name__}: (.*)", str(error))
         if unread is None:
             raise
         raise SparkError(unread[1]) from error
-    if is_read:
+    if not is_read:
         check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
     return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
 
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
-    """Raise a :class:`SparkError` if input files changed while they were read: rows may be missing.
-    File states are part of the job's identity, so a restart is another job."""
+    """Raise a :class:`SparkError` if input files changed while they were read."""
     try:
         states = file_states(session, [path for path, *_ in source.states])
         pairs = zip(source.states, states, strict=True)
@@ -217,12 +204,7 @@ def _fingerprint(source: Source, options: Options, job: Job) -> str:
 
 def finish(steps: Steps) -> Result:
     """Make the remaining tables and return the result."""
-    tables = {
-        "duplicates": steps.duplicates,
-        "kept": steps.kept,
-        "clusters": steps.clusters,
-        "rejects": steps.rejects,
-    }
+    tables = {name: getattr(steps, name) for name in ("duplicates", "kept", "clusters", "rejects")}
     rows = steps.stages.rows
     numbers = {"read": rows("work/pages"), **{name: rows(name) for name in tables}}
     return Result(**tables, numbers=numbers)
@@ -233,8 +215,6 @@ _ROWS = 50_000  # pages in memory at once
 
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
-
-    It can be imported into an index of any kind, and a later job can compare pages ``against`` it.
 
     :param path: local; an existing file is replaced
     :param key: the full hash key of the index that the file is for
@@ -253,18 +233,13 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     with PortableWriter(path, parameters) as writer:
         # The names of the parts of a sorted table are in its order.
         for name in sorted(names):
-            for batch in _batches(steps.stages.session, name):
-                writer.write(_pages(batch, options.keep_address))
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                pq.ParquetFile(local_copy(steps.stages.session, name, Path(folder))) as file,
+            ):
+                for batch in file.iter_batches(_ROWS):
+                    writer.write(_pages(batch, options.keep_address))
         return writer.finish()
-
-
-def _batches(session: SparkSession, path: str) -> Iterator[Any]:
-    """Yield the rows of a Parquet file in batches; a remote file is copied first."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        pq.ParquetFile(local_copy(session, path, Path(folder))) as file,
-    ):
-        yield from file.iter_batches(_ROWS)
 
 
 def _pages(batch: Any, keep_address: bool) -> Pages:
@@ -329,9 +304,7 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
 
 
 async def load(steps: Steps, index: Index) -> Imported:
-    """Import the kept pages into an index as committed pages.
-
-    Pages that the index already has are skipped, so an interrupted load can be repeated.
+    """Import the kept pages into an index as committed pages, except those that it has already.
 
     :param index: created if it does not exist; open on return
     :raises IndexRefusedError: it was made with other parameters or another hash key

@@ -2,11 +2,9 @@
 
 The key of a block is a bucket of one of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
 大规模文本去重研究, 现代计算机 2019(6)) or a 40-bit key of another table, which is all that an index
-compares there. Keys are counted in two stages, first with a salt, so that no task counts all
-records of a hot key. A hot key is split into chunks and each pair of chunks is a block, so that no
-task holds all its records. Only numbers are shuffled: a page's SimHash, its sieve, and the keys
-that decide whether a pair shares a lower block. The columns that a method judges follow for
-candidates only, and pairs that the sieve rules out (:func:`.make_sieve`) are no candidates.
+compares there. A hot key is split into chunks and each pair of chunks is a block, so that no task
+holds all its records. Only numbers are shuffled: a page's SimHash, its sieve, and the keys that
+decide whether a pair shares a lower block. The columns that a method judges follow for candidates.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups,
 from dedup_middleware.spark.stages import Job
 
 PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
-_SALTS = 10
 _FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
 _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a page in its records
@@ -66,11 +63,8 @@ def keyed(pages: DataFrame) -> DataFrame:
 
 
 def records(pages: DataFrame) -> DataFrame:
-    """Return records (key, order, last, simhash, crowded, sieve, flags, lower) of pages, described
-    at :class:`.Blocks`.
-
-    :param pages: with columns order, last, simhash, crowded, sieve, slots and probes
-    """
+    """Return records (key, order, last, simhash, crowded, sieve, flags, lower), described at
+    :class:`.Blocks`, of pages (order, last, simhash, crowded, sieve, slots, probes)."""
     # Sorted by rank: SimHash tables, of which a page is in all or none, then bands, then key.
     is_key = f"shiftright(one, {TABLE_SHIFT}) = {KEY_TABLE}"
     ascending = (f"filter(array_sort(slots), one -> {what})" for what in (f"NOT {is_key}", is_key))
@@ -84,7 +78,6 @@ def records(pages: DataFrame) -> DataFrame:
     )  # fmt: skip
 
     def bands(count: str) -> str:
-        """SQL for the probes and the first ``count`` bucket keys in tables of band records."""
         return f"concat(probes, slice(slots, of_simhashes + 1, {count}))"
 
     def of(kind: str, flags: str, lower: str) -> DataFrame:
@@ -117,10 +110,9 @@ def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
 
 
 def _counted(found: DataFrame, column: str, hot: int) -> dict[int, int]:
-    salt = F.pmod(F.col("order"), F.lit(_SALTS)).alias("salt")
-    first = found.groupBy(column, salt).agg(F.count("*").alias("n"))
-    second = first.groupBy(column).agg(F.sum("n").alias("n")).where(F.col("n") > hot)
-    return {int(row[0]): int(row[1]) for row in second.collect()}
+    # Each task counts its own records first, so none gets all those of a hot key.
+    counts = found.groupBy(column).count().where(F.col("count") > hot)
+    return {int(row[0]): int(row[1]) for row in counts.collect()}
 
 
 def with_crowded(pages: DataFrame, counts: dict[int, int]) -> DataFrame:

@@ -1,8 +1,7 @@
 """Files to rows, by Spark's readers, or for CSV and WARC by those of ``scrapy dedup files``.
 
 Each row has its file and its position in it, so the input order (files by name, rows in their
-order) does not depend on how Spark splits files. Pages of an exported index are read as kept pages,
-without computing fingerprints.
+order) does not depend on how Spark splits files.
 """
 
 from __future__ import annotations
@@ -145,15 +144,15 @@ def _csv(session: SparkSession, files: list[str], _: Options, __: Job) -> Source
     schema = pa.schema([*columns, (FAULT, "string"), (DOUBTFUL, "bool")])
     if not names:
         return Source(rows=session.createDataFrame(schema.empty_table()))
+    is_whole = F.col("_metadata.file_block_start") == 0
+    columns_read = (
+        F.when(is_whole, F.col("_metadata.file_path")).alias(FILE),
+        F.col("value").cast("binary").alias(LINE),
+    )
     lines = [
         session.read.text(
             [literal(file) for file in ends if ends[file] == end], lineSep=end
-        ).select(
-            F.when(F.col("_metadata.file_block_start") == 0, F.col("_metadata.file_path")).alias(
-                FILE
-            ),
-            F.col("value").cast("binary").alias(LINE),
-        )
+        ).select(*columns_read)
         for end in sorted(set(ends.values()))
     ]
     given = {_as_spark_names_it(session, file): (file, end) for file, end in ends.items()}
@@ -221,11 +220,9 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
 def _csv_names(
     session: SparkSession, files: Sequence[str], separator: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the column names in the header, and the line ending of each file that is not empty.
-
-    The ending is LF (also for CR LF) or CR. Lines in cells may end differently, and so may a header
-    that another program added, so the first row after the header decides. With a wrong ending Spark
-    would read all rows as one line.
+    """Return the column names in the header, and the line ending of each file that is not empty: LF
+    (also for CR LF) or CR. Lines in cells and the header may end differently, so the first row
+    after the header decides. With a wrong ending Spark would read all rows as one line.
 
     :raises SparkError: columns differ between files, or a name is missing, repeated or not UTF-8
     """

@@ -30,16 +30,13 @@ _OWN_ROW = -(1 << 63)  # candidate in the own row of a page: sorts before all ot
 
 @attrs.frozen(eq=False)
 class Open:
-    """A contested page that is not settled yet.
+    """A contested page that is not settled yet."""
 
-    ``orders``: of the page and its exact copies, ascending; ``flags`` int64[n]: of its edges
-    """
-
-    orders: tuple[int, ...]
-    own: NDArray[np.void]
+    orders: tuple[int, ...]  # of the page and its exact copies, ascending
+    own: NDArray[np.void]  # CONTENT[1]
     payload: bytes
     candidates: Candidates
-    flags: NDArray[np.int64]
+    flags: NDArray[np.int64]  # of its edges
 
 
 def settle(
@@ -78,7 +75,7 @@ def settled(
     """Return contested pages (page, kept_at): the order at which it or a copy was kept, or null.
 
     :param edges: columns of :data:`.verdicts.EDGES`
-    :param copies: exact copies of pages (page, candidate), by their orders
+    :param copies: exact copies (page, candidate)
     :param limit: number of edges that the driver settles at the end
     :param checkpoint: writes a small table under a name and reads it back
     """
@@ -145,8 +142,7 @@ def _on_driver(
 class OpenPages(Mapping[int, Open]):
     """Open pages by their order, each built from its rows on access.
 
-    ``kept``: for each candidate that is kept already, the order at which it was kept.
-
+    :ivar kept: for each candidate that is kept already, the order at which it was kept
     :param rows: table (page, candidate, flags, content, payload) with an own row of each page,
         whose candidate is null; content and payload of PLAIN pages are not read
     :param copies: pages and the orders of their exact copies

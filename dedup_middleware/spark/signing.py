@@ -69,21 +69,16 @@ def check_names(names: Sequence[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :func:`sign` reads, and the identity of the input.
-
-    ``read``: makes rows from ``given``, in the worker that signs them; None: Spark makes the rows.
-    ``counts``: whether a row's place is counted from the start of its part of the file, or given.
-    ``states``: of the files, see :func:`.file_states`; ``whole``: whether files must not be split
-    """
+    """An input: rows with the columns that :func:`sign` reads, and the identity of the input."""
 
     rows: DataFrame
     given: DataFrame | None = None
-    read: InArrow | None = None
+    read: InArrow | None = None  # makes rows from ``given``, in the worker that signs them
     files: tuple[str, ...] = ()
-    counts: bool = False
+    counts: bool = False  # whether a row's place is counted from the start of its part of the file
     identity: str = ""
-    states: Sequence[tuple[str, int, int]] = ()
-    whole: bool = False
+    states: Sequence[tuple[str, int, int]] = ()  # of the files, see :func:`.file_states`
+    whole: bool = False  # files must not be split
 
     @classmethod
     def made_by(
@@ -96,17 +91,13 @@ class Source:
 
 @attrs.frozen
 class Task:
-    """The parameters of a worker.
+    """The parameters of a worker; ``counts`` and ``read``: see :class:`Source`."""
 
-    ``columns``: names of input columns; ``files``: file numbers; ``counts`` and ``read``: see
-    :class:`Source`.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # names
     options: Options
     keep: str
     date_field: str
-    files: Mapping[str, int]
+    files: Mapping[str, int]  # numbers
     counts: bool
     read: InArrow | None = None
 
@@ -130,7 +121,7 @@ def sign(batches: Iterable[Any], task: Task) -> Iterator[Any]:
 
 
 def _positions(batch: Any, task: Task, counts: Counter[tuple[str, int]]) -> list[int]:
-    """Return the positions of the rows of a batch; ``counts``: rows so far by file and part."""
+    """Return the positions of rows; ``counts``: rows so far by file and part."""
     bases: list[int] = batch.column(BASE).to_pylist()
     if not task.files:
         return bases
@@ -188,22 +179,19 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
     row, date = given
     try:
         signed = signer(row)
-        if signed.page is None:
-            return _rejected(row, signed.error)
-        return _signed(signed, method, _rank(task, signed, row, date))
-    except Exception as error:
-        return _rejected(row, f"{type(error).__name__}: {error}")
-
-
-def _rejected(row: Row, error: str) -> tuple[Any, ...]:
+        if signed.page is not None:
+            return _signed(signed, signed.page, method, _rank(task, signed, row, date))
+        error = signed.error
+    except Exception as fault:
+        error = f"{type(fault).__name__}: {fault}"
     raw, error = (one.encode("utf-8", "replace").decode() for one in (row.shown, error))
     return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None, None)
 
 
-def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
-    page = signed.page
-    assert page is not None
+def _signed(signed: Signed, page: Fingerprint, method: Method, rank: int) -> tuple[Any, ...]:
     content = content_bytes(page)
+    start = CONTENT.fields["key"][1]  # type: ignore[index]
+    keyless = content[:start] + bytes(8) + content[start + 8 :]  # equal for exact copies
     probes = method.probes(page)
     return (
         None,
@@ -215,7 +203,7 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
         content,
         _signed64(page.key_hash),
         _signed64(page.simhash or 0),
-        _twin(content, page),
+        blake2b(keyless + page.payload, digest_size=16).digest(),
         method.bucket_key_array(page),
         BucketKeys.of(probes) if probes else NOWHERE,
         page.payload,
@@ -227,13 +215,6 @@ def _signed(signed: Signed, method: Method, rank: int) -> tuple[Any, ...]:
 def _signed64(value: int) -> int:
     """Reinterpret 64 bits as a signed integer: Spark has no unsigned ones."""
     return value - (1 << 64) if value >> 63 else value
-
-
-def _twin(content: bytes, page: Fingerprint) -> bytes:
-    """Hash the content of a page without its key; exact copies have equal hashes."""
-    start = CONTENT.fields["key"][1]  # type: ignore[index]
-    keyless = content[:start] + bytes(8) + content[start + 8 :]
-    return blake2b(keyless + page.payload, digest_size=16).digest()
 
 
 def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:

@@ -138,18 +138,13 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
 
 
 def submitted_session() -> SparkSession:
-    """Return the session of ``spark-submit``, or one with Spark's own configuration.
-
-    Without ``spark-submit`` the workers run this interpreter too, unless Spark's environment names
-    another one: the default "python3" is the system's if no virtual environment is active.
-    """
-    # spark-submit configures the interpreter itself.
+    """Return the session of ``spark-submit``, or one with Spark's own configuration."""
+    # spark-submit configures the interpreter; else "python3" may be another than this one.
     if not os.environ.get("PYSPARK_GATEWAY_PORT"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.config(map=_SETTINGS).getOrCreate()
 
 
-_DONE = "_SUCCESS"  # Spark writes it when all files of a table are in place
 _STATE = "job.json"
 _PART = pa.schema([("part", pa.int64())])
 
@@ -199,17 +194,19 @@ class Stages:
         """Return the path of a table."""
         return f"{self.folder.rstrip('/')}/{name}"
 
+    def is_complete(self, name: str) -> bool:
+        """Whether a table is written: Spark moves its files into place last."""
+        return exists(self.session, f"{self.path(name)}/_SUCCESS")
+
     def table(
         self, name: str, make: Callable[[], DataFrame], settings: dict[str, str] | None = None
     ) -> DataFrame:
         """Return a table, made and written first if it is not complete.
 
-        Spark moves files into place last, so an incomplete table is detected and made again.
-
         :param settings: session settings while the table is made
         """
         path = self.path(name)
-        if not exists(self.session, f"{path}/{_DONE}"):
+        if not self.is_complete(name):
             with changed(self.session, settings or {}):
                 table = make()  # makes the tables that it depends on
                 self.note(name)
@@ -238,16 +235,11 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Reserve the folder for a job.
+        """Reserve the folder for a job, as long as this object exists.
 
         :raises SparkError: it holds anything else, or another process writes to it
         """
         self._take(fingerprint)
-        self._hold()
-
-    def _hold(self) -> None:
-        """Lock a local folder for this job, as long as this object exists: another process would
-        delete what this one reads."""
         path = local_path(self.session, self.path(_STATE))
         if path is None:
             return

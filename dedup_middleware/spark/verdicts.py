@@ -1,9 +1,8 @@
 """The verdicts: which candidates of a page matter, and which kept page is its match.
 
 First each page is judged with all its candidates, before it is known which of them are kept. Most
-pages can't be a duplicate whatever is kept, and are done. The others are contested, and their edges
-go on. When it is settled which pages are kept, the candidates kept before a page are ranked as in a
-crawl (:func:`~dedup_middleware.core.judge.rank`).
+pages can't be a duplicate whatever is kept; the others are contested, and their edges go on. When
+it is settled which pages are kept, the candidates kept before a page are ranked as in a crawl.
 """
 
 from __future__ import annotations
@@ -50,14 +49,11 @@ EDGES = pa.schema({
 
 @attrs.frozen(eq=False)
 class Candidates:
-    """The n candidates of a page, in ascending order.
-
-    ``orders`` and ``tables`` int64[n], ``content`` CONTENT[n], and n ``payloads``.
-    """
+    """The n candidates of a page, in ascending order."""
 
     orders: NDArray[np.int64]
     tables: NDArray[np.int64]
-    content: NDArray[np.void]
+    content: NDArray[np.void]  # CONTENT[n]
     payloads: Sequence[bytes]
 
     def __len__(self) -> int:
@@ -74,11 +70,9 @@ class Candidates:
 
 
 def judge_pairs(batches: Iterable[Any], options: Options) -> Iterator[Any]:
-    """Judge rows (page, kind, candidate, places, content, payload); for ``mapInArrow``.
-
-    Rows are sorted by page, kind and candidate. The own row of a page comes first; its places are
-    the buckets that it searches. Contested pages yield edges and an own row without a candidate.
-    """
+    """Judge rows (page, kind, candidate, places, content, payload), sorted by the first three; for
+    ``mapInArrow``. The places of an own row are the buckets that the page searches. Contested pages
+    yield edges and an own row without a candidate."""
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
         content = to_content(rows.column("content"))
@@ -166,21 +160,17 @@ _ROWS = 10_000  # rows in one batch, since a page may have any number of copies
 
 @attrs.frozen(eq=False)
 class Page:
-    """A page with exact copies or kept candidates.
-
-    ``tables``: mask of its tables; ``kept_at``: order at which it or a copy was kept, or None;
-    ``copies`` and ``same``: orders int64[m] of exact copies, and whether their keys are the same.
-    """
+    """A page with exact copies or kept candidates."""
 
     order: int
-    own: NDArray[np.void]
+    own: NDArray[np.void]  # CONTENT[1]
     payload: bytes
-    tables: int
-    named: bool
-    kept_at: int | None
+    tables: int  # mask
+    named: bool  # the key is not a hash of the content
+    kept_at: int | None  # order at which it or a copy was kept
     candidates: Candidates
-    copies: NDArray[np.int64]
-    same: NDArray[np.bool_]
+    copies: NDArray[np.int64]  # orders of exact copies
+    same: NDArray[np.bool_]  # whether their keys are that of the page
 
 
 def match_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
@@ -210,7 +200,10 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
         if page.kept_at is not None and order >= page.kept_at:
             if order > page.kept_at:
                 if same_key not in copied:
-                    copied[same_key] = _copy(method, page, same_key)
+                    tables = page.tables & ~(1 << KEY_TABLE) | same_key << KEY_TABLE
+                    stored = [kept_of(method, page.payload)]
+                    own = Candidates(np.array([page.kept_at]), np.array([tables]), page.own, stored)
+                    copied[same_key] = _best(method, page, own)
                 yield (order, *copied[same_key])
             continue
         before = int(np.searchsorted(page.candidates.orders, order))
@@ -219,20 +212,10 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
         yield (order, *known[before])
 
 
-def _copy(method: Method, page: Page, same_key: bool) -> tuple[Any, ...]:
-    tables = page.tables & ~(1 << KEY_TABLE) | same_key << KEY_TABLE
-    kept = kept_of(method, page.payload)
-    own = Candidates(np.array([page.kept_at]), np.array([tables]), page.own, [kept])
-    return _best(method, page, own)
-
-
 def ranked(
     method: Method, own: NDArray[np.void], payload: bytes, kept: Candidates, named: bool
 ) -> tuple[Judgement, Ranking]:
-    """Judge a page against kept candidates and rank them as the crawl does.
-
-    :param named: whether the page's key is not a hash of its content
-    """
+    """Judge a page against kept candidates and rank them as the crawl does."""
     judged = method.judge(page_of(method, own, payload), kept.content, kept.payloads)
     same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
     return judged, rank(judged, [int(State.COMMITTED)] * len(kept), same_key.tolist())
@@ -290,8 +273,7 @@ NEAR_MISSES = pa.schema(
 def near_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
     """Find near misses in rows of kept pages and candidates kept before them; for ``mapInArrow``.
 
-    Columns are those of :func:`.judge_pairs` and ``named``, whether a page's key is not a hash of
-    its content. Yields at most one row of :data:`NEAR_MISSES` per page.
+    Columns are those of :func:`.judge_pairs` and ``named``. Yields at most one row of a page.
     """
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
@@ -324,8 +306,7 @@ CLUSTERS = pa.schema({
 
 
 def with_kept(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield :data:`CLUSTERS` from members of clusters sorted by cluster. Each cluster begins with
-    its kept page, whose order and key are columns of its members."""
+    """Yield :data:`CLUSTERS` from sorted members; each cluster begins with its kept page."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         before = None

@@ -123,9 +123,8 @@ def test_a_key_like_the_name_of_a_bucket_pairs_nothing() -> None:
         ]
         orders = np.arange(4, dtype=np.int64)
         pages = alone.Pages(
-            orders, orders, orders, np.array(keys), np.ones(4, np.bool_),
-            np.array(simhashes, np.uint64), 5 * np.arange(5), np.array(places).ravel(),
-            np.zeros((4, alone.WORDS), np.uint64),
+            orders, orders, orders, np.array(keys), np.array(simhashes, np.uint64),
+            5 * np.arange(5), np.array(places).ravel(), np.zeros((4, alone.WORDS), np.uint64),
         )  # fmt: skip
         method = choose_method(Options(method="simhash"))
         found = alone.candidate_rows(pages, Job(output=""), method)

@@ -35,15 +35,11 @@ from dedup_middleware.model.records import State
 
 @attrs.frozen
 class Compared:
-    """A page of the index, compared with the page in question.
-
-    ``state`` is ``committed`` (stored), ``pending`` (not stored yet) or ``released`` (not stored
-    after all); only for a committed page is another dropped. The rest is as in :class:`.Match`.
-    """
+    """A page of the index, compared with the page in question; see :class:`.Match`."""
 
     key: str | None
     number: int
-    state: str
+    state: str  # committed (stored), pending (not stored yet) or released (not stored after all)
     same_key: bool
     duplicate: bool
     reason: str
@@ -55,12 +51,9 @@ class Compared:
 
 @attrs.frozen
 class Opinion:
-    """What a crawl would decide about a page now: outcome, reason and every comparison.
+    """What a crawl would decide about a page now: outcome, reason and every comparison."""
 
-    ``outcome`` is that of a verdict, or ``waits`` if a similar page is pending.
-    """
-
-    outcome: str
+    outcome: str  # that of a verdict, or ``waits`` if a similar page is pending
     reason: str
     match: Compared | None
     candidates: tuple[Compared, ...]
@@ -165,10 +158,7 @@ def former_index(options: Options) -> contextlib.AbstractAsyncContextManager[Ind
 def other_index(
     options: Options, address: str, namespace: str | None, argument: str
 ) -> contextlib.AbstractAsyncContextManager[Index]:
-    """Open an existing index named by an argument instead of the settings.
-
-    :param argument: the argument with the address, for messages
-    """
+    """Open an existing index whose address is given by an argument."""
     names = {"DEDUP_INDEX_URL": argument}
     if namespace is not None:
         names["DEDUP_NAMESPACE"] = "--namespace"

@@ -43,10 +43,9 @@ _HTML_ENDINGS = {".html", ".htm", ".xhtml", ".xml"}
 
 
 def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Document:
-    """Read a page from the web, a file or standard input.
+    """Read a page, HTML or plain UTF-8 text.
 
-    :param place: an http or https URL, a file, or ``-`` for standard input. Content that begins
-        like HTML or comes from a file ending in .html is HTML; anything else is plain UTF-8 text.
+    :param place: an http or https URL, a file, or ``-`` for standard input
     :param key: key of the page; None: its URL, or a hash of the content
     """
     if not place:
@@ -81,11 +80,10 @@ def _read(file: IO[bytes], place: str) -> bytes:
 
 
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
-    agent = str(settings.get("USER_AGENT"))
+    agent = {"User-Agent": str(settings.get("USER_AGENT"))}
     try:
         # Keys may hold spaces and letters of any script, which Scrapy encodes likewise.
-        encoded = safe_url_string(address)
-        request = urllib.request.Request(encoded, headers={"User-Agent": agent})
+        request = urllib.request.Request(safe_url_string(address), headers=agent)
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
             headers: Message = response.headers
             is_html = headers.get_content_type() != "text/plain"
@@ -139,7 +137,7 @@ class Check(Subcommand):
 
 
 def table_of(facts: dict[str, Any], opinion: Opinion, tokens: list[str]) -> str:
-    """Format a decision as text, with one block per page."""
+    """Format a decision, with one block per page."""
     match = opinion.match
     headline = f"{opinion.outcome} ({opinion.reason})"
     if match is not None:
@@ -235,15 +233,17 @@ class Compare(Subcommand):
         rows = []
         for name, comparer in methods.items():
             one, other = comparer.sign(a), comparer.sign(b)
-            forth, back = comparer.compare(one, other), comparer.compare(other, one)
-            verdicts = {"a_in_b": attrs.asdict(forth), "b_in_a": attrs.asdict(back)}
-            rows.append({"method": name, "threshold": comparer.threshold, **verdicts})
+            row = {
+                "method": name,
+                "threshold": comparer.threshold,
+                "a_in_b": attrs.asdict(comparer.compare(one, other)),
+                "b_in_a": attrs.asdict(comparer.compare(other, one)),
+            }
+            rows.append(row)
         parts, cut = differences(a.text or "", b.text or "")
         state = {
-            **{
-                side: {"title": page.title, "characters": len(page.text or "")}
-                for side, page in (("a", a), ("b", b))
-            },
+            "a": {"title": a.title, "characters": len(a.text or "")},
+            "b": {"title": b.title, "characters": len(b.text or "")},
             "methods": rows,
             "differences": [attrs.asdict(part) for part in parts if not part.same],
             "cut": cut,

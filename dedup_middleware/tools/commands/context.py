@@ -59,10 +59,8 @@ class Context:
 
     @contextlib.contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
-        """Show a progress bar on standard error if it is a terminal.
-
-        Yields a function that takes the amount done and optionally the total.
-        """
+        """Show a progress bar on standard error if it is a terminal; yield a function of the amount
+        done and optionally the total."""
         from rich.console import Console
 
         console = Console(stderr=True)
@@ -178,10 +176,9 @@ def check_output(path: Path | None, *, overwrite: bool = True) -> None:
 
 
 def check_format(path: Path | None, what: str, wanted: str, others: str) -> None:
-    """Refuse a file name whose ending promises another format than is written.
+    """Refuse a file name whose ending is one of ``others`` (without dots).
 
     :param what: what is written, and in which format, for the message
-    :param others: endings of other formats, without dots
     """
     ending = "" if path is None else Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     if ending in others.split():
@@ -189,7 +186,7 @@ def check_format(path: Path | None, what: str, wanted: str, others: str) -> None
 
 
 def check_portable(path: Path | None) -> None:
-    """Refuse a file name whose ending promises another format than that of an exported index."""
+    """As :func:`check_format`, for the file of an exported index."""
     others = "csv tsv json jsonl ndjson warc"
     check_format(path, "an index is written as Parquet", ".parquet", others)
 
@@ -211,10 +208,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
-    """Add the arguments that select pages.
-
-    :param journal: also add ``--reason``, ``--spider`` and ``--crawl``, which only a journal knows
-    """
+    """Add the arguments that select pages, of a journal or an index."""
     joined = " (all that are given must fit)" if journal else ""
     group = parser.add_argument_group(f"which pages{joined}")
     names = {"key": "a page; repeat for more", "host": "all of a host; repeat"}
@@ -229,10 +223,7 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
 
 
 def parse_time(text: str) -> float:
-    """Parse an ISO date or time, or an age such as ``90s``, ``2h``, ``7d``, to seconds since 1970.
-
-    A time without a zone is in the time zone of the machine.
-    """
+    """Parse an ISO date or time, or an age such as ``90s`` or ``7d``, to seconds since 1970."""
     ago = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     try:
         if ago is not None:

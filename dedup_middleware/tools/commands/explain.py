@@ -261,7 +261,6 @@ class Report(Subcommand):
             "changes": len(contents["changes"]["key"]),
             "texts": len(contents["details"]["texts"]),
         }
-
         context.say(state, lambda: fact_table("report", state))
         return OK
 

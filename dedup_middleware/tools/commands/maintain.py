@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import nlargest
 from typing import Any
 
 import attrs
@@ -199,9 +199,8 @@ class Warmup(Subcommand):
 
 
 def generations(window: float, now: float) -> list[dict[str, Any]]:
-    """Return the live generations, oldest first: spans of time whose pages expire together.
-
-    All times are seconds since 1970. ``pages``: pages stored then; None: not counted.
+    """Return the live generations, oldest first: spans of time (seconds since 1970) whose pages
+    expire together. ``pages``: pages stored then; None: not counted.
 
     :param window: seconds for which pages are remembered; 0: no generations
 
@@ -221,11 +220,7 @@ def generations(window: float, now: float) -> list[dict[str, Any]]:
 async def count_pages(
     index: Index, live: list[dict[str, Any]], progress: Callable[[float], None]
 ) -> None:
-    """Count the pages of each generation by the time at which they were stored.
-
-    Pages are entered before they are stored, so a page that was pending when a new generation began
-    counts in the new one.
-    """
+    """Count the pages of each generation by the time at which they were stored."""
     if not live:
         return
     bounds = [one["since"] for one in live[1:]]
@@ -248,10 +243,9 @@ _EVERY = 1000
 async def measure_skew(index: Index, progress: Callable[[float], None]) -> dict[str, Any]:
     """Measure how unevenly records are spread over the buckets of an index.
 
-    ``largest`` is the number of records in the fullest bucket. ``met`` is the mean number of other
-    records in a record's bucket: what a decision scans per table. ``skew`` is ``met`` divided by
-    its value if all 65,536 buckets of each table were equal (1: no skew). ``fullest`` lists the
-    fullest buckets: table, prefix, records.
+    ``met`` is the mean number of other records in a record's bucket: what a decision scans per
+    table. ``skew`` is ``met`` divided by its value if all 65,536 buckets of each table were equal.
+    ``fullest`` lists the fullest buckets: table, prefix, records.
     """
     records: Counter[int] = Counter()
     squares = seen = 0
@@ -261,13 +255,12 @@ async def measure_skew(index: Index, progress: Callable[[float], None]) -> dict[
         number = len(raw) // width_of(bucket)
         records[bucket >> 16] += number
         squares += number * (number - 1)
-        heappush(fullest, (number, bucket))
-        if len(fullest) > _FULLEST:
-            heappop(fullest)
+        fullest.append((number, bucket))
         if seen % _EVERY == 0:
+            fullest = nlargest(_FULLEST, fullest)
             progress(seen)
     progress(seen)
-    fullest.sort(reverse=True)
+    fullest = nlargest(_FULLEST, fullest)
     even = sum(number * (number - 1) / 65536 for number in records.values())
     return {
         "records": records.total(),
@@ -325,11 +318,8 @@ class Stats(Subcommand):
 
 
 def recall(parameters: Any) -> dict[str, dict[str, float]]:
-    """Return the share of pages that bands and SimHash tables find at each Jaccard index.
-
-    It follows from the parameters of the index. Anchors are left out, since what they find depends
-    on where a page was edited.
-    """
+    """Return the share of pages that bands and SimHash tables find at each Jaccard index; what
+    anchors find depends on where a page was edited."""
     from dedup_middleware.signature.minhash import band_recall, simhash_recall  # loads numba
 
     bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")

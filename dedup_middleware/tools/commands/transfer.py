@@ -79,10 +79,8 @@ class Export(Subcommand):
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, done)
-        context.say(
-            {"file": str(path), **attrs.asdict(exported)},
-            lambda: f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes).",
-        )
+        said = f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes)."
+        context.say({"file": str(path), **attrs.asdict(exported)}, lambda: said)
         return OK
 
 
@@ -108,10 +106,9 @@ class Import(Subcommand):
         with context.progress("pages") as done:
             async with open_index(context.options) as index:
                 if is_address(arguments.source):
-                    where = hide_password(arguments.source)
+                    where, names = hide_password(arguments.source), {"DEDUP_INDEX_URL": "ADDRESS"}
                     named = (arguments.source, arguments.namespace, "ADDRESS")
                     async with other_index(context.options, *named) as source:
-                        names = {"DEDUP_INDEX_URL": "ADDRESS"}
                         imported = await copy_index(source, index, where, names, done)
                 elif Path(arguments.source).is_file():
                     imported = await import_index(index, arguments.source, done)
@@ -250,13 +247,11 @@ async def _times(old: Index | None, address: str) -> Callable[[str], int]:
 
 def _sentences(rebuilt: Rebuilt, options: Options) -> str:
     state = "whole." if rebuilt.sound else "damaged: `scrapy dedup verify` says where."
-    lines = (
+    head = (
         f"{rebuilt.read:,} rows: {rebuilt.entered:,} pages entered, {rebuilt.known:,} known, "
-        f"{rebuilt.empty:,} without text, {rebuilt.rejected:,} rejected",
-        *rebuilt.reasons,
-        f"The index at {options.safe_index_url} is {state}",
+        f"{rebuilt.empty:,} without text, {rebuilt.rejected:,} rejected"
     )
-    return "\n".join(lines)
+    return "\n".join((head, *rebuilt.reasons, f"The index at {options.safe_index_url} is {state}"))
 
 
 _LEASE = 30.0  # seconds
@@ -297,8 +292,7 @@ class Restore(Subcommand):
         if not drops:
             raise DedupError("the journal holds no such drop")
         left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
-        items = (item_of(drop, context.options) for drop in drops)
-        data = b"".join(to_json(item) + b"\n" for item in items)
+        data = b"".join(to_json(item_of(drop, context.options)) + b"\n" for drop in drops)
         entered = 0
         async with AsyncExitStack() as stack:
             reader = None
@@ -314,19 +308,15 @@ class Restore(Subcommand):
                     for number, drop in enumerate(drops, 1):
                         entered += await enter(reader, drop)
                         done(number)
+        lost = left_out_lines(left_out)
         if arguments.output == "-":
-            for line in left_out_lines(left_out):
+            for line in lost:
                 print(shown(line), file=sys.stderr)
             return OK
-        said = (
-            f"{len(drops):,} pages are in {arguments.output}; {entered:,} of them are new to the "
-            "index."
-        )
+        where = arguments.output
+        said = f"{len(drops):,} pages are in {where}; {entered:,} of them are new to the index."
         state = {"restored": len(drops), "entered": entered, "left_out": left_out}
-        context.say(
-            {**state, "output": arguments.output},
-            lambda: "\n".join([said, *left_out_lines(left_out)]),
-        )
+        context.say({**state, "output": where}, lambda: "\n".join([said, *lost]))
         return OK
 
 
