@@ -126,11 +126,9 @@ class SignatureComparer(Comparer):
         self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
-        """Sign a document; None if it has nothing to compare."""
         return self._sign(document.title, document.text or "", document.description)
 
     def similarity(self, new: Signature | None, stored: Signature | None) -> float:
-        """Return the similarity from 0 to 1; 0 if there is nothing to compare."""
         return 0.0 if new is None or stored is None else self.method.compare(new, stored)
 
 
@@ -144,11 +142,9 @@ class JaccardComparer(Comparer):
         self._shingler = make_shingler(options, 0)
 
     def sign(self, document: Document) -> NDArray[np.uint64]:
-        """Return the distinct shingles, uint64[n], ascending."""
         return np.sort(self._shingler(document.text or "").features)
 
     def similarity(self, new: NDArray[np.uint64], stored: NDArray[np.uint64]) -> float:
-        """Return the Jaccard index."""
         shared = len(np.intersect1d(new, stored, assume_unique=True))
         union = len(new) + len(stored) - shared
         return shared / union if union else 0.0
@@ -191,7 +187,6 @@ def methods_available(
 ) -> dict[str, Comparer]:
     """Return comparers by name, the default method first.
 
-    :param options: how pages are read; threshold and parameters apply to the method they name
     :param names: methods as for :func:`options_for`; none: all with default parameters
     :param given: the argument with the names, for messages
     """

@@ -23,29 +23,22 @@ class InputError(DedupError, ValueError):
 
 @attrs.frozen
 class SourceDocument:
-    """A document of a file. Its key is ``key``, ``url`` or ``id``, or else file name and line.
-
-    :param category: ``category`` or ``cluster`` of the line as a string, or empty
-    """
+    """A document of a file. Its key is ``key``, ``url`` or ``id``, or else file name and line."""
 
     document: Document
-    category: str = ""
+    category: str = ""  # ``category`` or ``cluster`` of the line
 
 
 @attrs.frozen
 class Pair:
-    """Two documents, and whether they are near-duplicates.
-
-    :param kind: ``type`` of the pair in the file
-    :param trivial: the texts are equal (``jaccard_char5`` is 1), so any method finds the pair
-    """
+    """Two documents, and whether they are near-duplicates."""
 
     key: str
     a: Document
     b: Document
     label: bool
-    kind: str = ""
-    trivial: bool = False
+    kind: str = ""  # ``type`` in the file
+    trivial: bool = False  # equal texts (``jaccard_char5`` is 1): any method finds the pair
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -73,9 +66,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _text(path: Path, number: int, line: Mapping[str, Any], field: str, default: Any) -> str:
-    """Return the text of a field; the default if it is null or missing."""
-    value = line.get(field)
-    value = default if value is None else value
+    value = default if line.get(field) is None else line[field]
     if not isinstance(value, str):
         raise InputError(f"{path}, line {number}: give {field!r} a string, it is {value!r:.40}")
     return _writable(value)

@@ -23,7 +23,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, Final
@@ -45,17 +45,11 @@ class Material:
     stamps: Sequence[str]  # lines with a time
 
 
-def _read_material() -> tuple[Material, Material, Mapping[str, str]]:
-    """Read the material for Chinese and other texts, and the traditional characters."""
-    file = files("dedup_middleware.evaluation") / "data" / "material.json"
-    made_up: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    forms = zip(made_up["simplified"], made_up["traditional"], strict=True)
-    return Material(**made_up["chinese"]), Material(**made_up["latin"]), dict(forms)
-
-
+_FILE: Final = files("dedup_middleware.evaluation") / "data" / "material.json"
+_MADE_UP: Final[dict[str, Any]] = json.loads(_FILE.read_text("utf-8"))
+CHINESE, LATIN = Material(**_MADE_UP["chinese"]), Material(**_MADE_UP["latin"])
 # Only characters with a single traditional form: 发, 后, 里, 面 and their like are left out.
-CHINESE, LATIN, TRADITIONAL = _read_material()
-
+TRADITIONAL = dict(zip(_MADE_UP["simplified"], _MADE_UP["traditional"], strict=True))
 
 _HAN: Final = "\u3400-\u4dbf\u4e00-\u9fff"
 _NUMERALS: Final = "零〇一二三四五六七八九十百千万亿两"
@@ -84,6 +78,11 @@ class _Dice:
     def pick(self, choices: Sequence[str]) -> str:
         """Return one of some strings."""
         return choices[self.below(len(choices))]
+
+    def other(self, choices: Sequence[str], old: str) -> str:
+        """Return one of some strings other than ``old``."""
+        i = self.below(len(choices))
+        return choices[i] if choices[i] != old else choices[(i + 1) % len(choices)]
 
     def order(self, n: int) -> list[int]:
         """Return the numbers below n in random order."""
@@ -155,9 +154,9 @@ def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _sentences_inserted(text: str, intensity: float, dice: _Dice) -> str:
-    sentences, material = split_sentences(text), _material(text)
+    sentences = split_sentences(text)
     for place in reversed(dice.some(len(sentences), intensity)):
-        sentences.insert(place, (dice.pick(material.sentences), ""))
+        sentences.insert(place, (dice.pick(_material(text).sentences), ""))
     return _join(sentences)
 
 
@@ -183,12 +182,6 @@ def _first_sentences(text: str, intensity: float, dice: _Dice) -> str:
     return _join(sentences)
 
 
-def _other(dice: _Dice, choices: Sequence[str], old: str) -> str:
-    """Return one of some strings other than ``old``."""
-    i = dice.below(len(choices))
-    return choices[i] if choices[i] != old else choices[(i + 1) % len(choices)]
-
-
 def _each_word(text: str, share: float, dice: _Dice, change: Callable[[str], str]) -> str:
     """Change a share of the words of a text, except words with a numeral."""
     parts = split_words(text)
@@ -199,21 +192,17 @@ def _each_word(text: str, share: float, dice: _Dice, change: Callable[[str], str
 
 
 def _replace_words(text: str, share: float, dice: _Dice, material: Material) -> str:
-    return _each_word(text, share, dice, lambda word: _other(dice, material.words, word))
+    return _each_word(text, share, dice, lambda word: dice.other(material.words, word))
 
 
 def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
-    material = _material(text)
-    return _each_word(
-        text, intensity, dice, lambda word: dice.pick(material.words) + material.between + word
-    )
+    words, between = _material(text).words, _material(text).between
+    return _each_word(text, intensity, dice, lambda word: dice.pick(words) + between + word)
 
 
 def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str]) -> _Edit:
-    """Return an edit that changes a share of the letters matched by a pattern.
-
-    :param change: gets the letter, and letters of the same script to choose from
-    """
+    """Return an edit of a share of the letters that match ``units``; ``change`` gets the letter,
+    and letters of its script to choose from."""
 
     def make(text: str, intensity: float, dice: _Dice) -> str:
         places = [m.start() for m in units.finditer(text)]
@@ -235,9 +224,8 @@ def _advert(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _advert_inside(text: str, intensity: float, dice: _Dice) -> str:
-    sentences = split_sentences(text)
+    sentences, block = split_sentences(text), _advert(text, intensity, dice)
     middle = (len(sentences) + 1) // 2
-    block = _advert(text, intensity, dice)
     return f"{_join(sentences[:middle])}\n{block}\n{_join(sentences[middle:])}"
 
 
@@ -286,7 +274,7 @@ _EDITS: Final[dict[str, tuple[_Edit, str]]] = {
     ),
     "characters-deleted": (_each_letter(_LETTER, lambda *_: ""), "some letters are missing"),
     "characters-changed": (
-        _each_letter(_LETTER, lambda c, letters, dice: _other(dice, letters, c)),
+        _each_letter(_LETTER, lambda c, letters, dice: dice.other(letters, c)),
         "another character in place of some letters",
     ),
     "words-inserted": (_words_inserted, "a word before some words"),

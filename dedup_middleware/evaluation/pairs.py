@@ -162,10 +162,8 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
     wrong = np.flatnonzero(result.said[EITHER] != labels).tolist()
     scores = result.scores[EITHER]
     wrong.sort(key=lambda i: (labels[i], -scores[i] if not labels[i] else scores[i]))
-    table = []
-    for i in wrong:
-        pair = pairs[i]
-        row = {
+    return [
+        {
             "method": result.name,
             "pair": pair.key,
             "duplicate": pair.label,
@@ -177,8 +175,8 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
             "figures only in a": missing_figures(pair.a, pair.b),
             "figures only in b": missing_figures(pair.b, pair.a),
         }
-        table.append(row)
-    return table
+        for i, pair in ((i, pairs[i]) for i in wrong)
+    ]
 
 
 # Precision and recall with confidence intervals, and thresholds that are not fitted to the test.
@@ -278,8 +276,7 @@ def components(edges: Sequence[tuple[Hashable, Hashable]]) -> list[int]:
 
 
 def bootstrap_f1(said: Labels, labels: Labels, groups: Sequence[int]) -> Interval:
-    """Return F1 with its 95 % percentile interval. Groups are resampled as a whole, since their
-    pairs are dependent."""
+    """Return F1 with its 95 % percentile interval; groups are resampled as a whole."""
     value = Counts.of(said, labels).f1
     count = max(groups, default=-1) + 1
     if not count:
@@ -305,11 +302,8 @@ def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
 
 
 def best_threshold(scores: Scores, labels: Labels) -> float:
-    """Return the threshold with the largest F1, averaged over the thresholds within 0.02.
-
-    With few pairs F1 has narrow peaks by chance; the average favours thresholds whose neighbours do
-    well too. Of several equal maxima in a row the middle is taken.
-    """
+    """Return the threshold with the largest F1, averaged over those within 0.02: with few pairs F1
+    has narrow peaks by chance. Of several equal maxima in a row the middle is taken."""
     ordered = np.sort(scores)
     positive = np.sort(scores[labels])
     called = len(ordered) - np.searchsorted(ordered, _GRID)
@@ -358,9 +352,8 @@ def cross_validate(
     seeds: Sequence[int] = (1,),
     choose: Callable[[Scores, Labels], float] = best_threshold,
 ) -> tuple[Counts, list[float]]:
-    """Count over all folds, each judged by a threshold chosen on the others.
-
-    A fold that holds all duplicates is left out.
+    """Count over all folds, each judged by a threshold chosen on the others; a fold that holds all
+    duplicates is left out.
 
     :param groups: pairs of one group stay in one fold
     :param seeds: one for each division into folds

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, groupby, islice
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -152,13 +151,14 @@ def run_stream(run: Run) -> None:
         results += _by_workers(run, bar, methods, arrivals, truth)
     run.report("stream", f"{len(arrivals)} documents", [_stream_record(r) for r in results])
     lost = [
-        {"method": r.method, "order": r.order, "workers": r.workers, "lost": new, "match": old}
+        [
+            {"method": r.method, "order": r.order, "workers": r.workers, "lost": new, "match": old}
+            for new, old in r.lost
+        ]
         for r in results
-        for new, old in r.lost
     ]
-    run.write("stream-lost", lost)
-    of_each = groupby(lost, key=itemgetter("method", "order", "workers"))
-    first = [record for _, some in of_each for record in islice(some, run.arguments.show)]
+    run.write("stream-lost", [*chain.from_iterable(lost)])
+    first = [record for some in lost for record in some[: run.arguments.show]]
     output.show(run.console, "first losses of each run", first)
 
 

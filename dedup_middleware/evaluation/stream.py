@@ -1,6 +1,5 @@
 """Measures methods on a stream: each document, as it arrives, against those kept so far.
 
-Kept documents are what later ones are compared with, so unlike on pairs mistakes have consequences.
 A drop is **right** if a kept document reports the same event, otherwise a **loss**; a document kept
 although its story is kept already is an **extra** copy. A loss is final and an extra copy only
 costs space, so the cost is ``extras + 10 * losses``.
@@ -67,10 +66,7 @@ class Decision:
 
 @attrs.frozen
 class StreamResult:
-    """The result of a method on a stream; ``lost``: keys of losses and their matches.
-
-    ``seconds`` are processor time for one worker, wall-clock time for several.
-    """
+    """The result of a method on a stream."""
 
     method: str
     order: str
@@ -80,8 +76,8 @@ class StreamResult:
     right: int
     losses: int
     extras: int
-    seconds: float
-    lost: tuple[tuple[str, str], ...] = attrs.field(repr=False)
+    seconds: float  # of processor time for one worker, by the clock for several
+    lost: tuple[tuple[str, str], ...] = attrs.field(repr=False)  # keys and their matches
 
     @property
     def cost(self) -> int:
@@ -90,10 +86,8 @@ class StreamResult:
 
 
 def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arrival]:
-    """Return a stream in which edited copies follow a share of the documents.
-
-    A quarter of the planted documents are other pages on the same template, with other figures.
-    """
+    """Return a stream in which edited copies follow a share of the documents; a quarter of them are
+    other pages on the same template, with other figures."""
     rng = random.Random(seed)
     later: list[tuple[float, int, Arrival]] = []
     for i, document in enumerate(documents):
@@ -211,9 +205,6 @@ class Truth:
 def timed(
     work: Callable[[], list[Decision]], clock: Callable[[], float] = time.process_time
 ) -> tuple[list[Decision], float]:
-    """Return the result of ``work`` and the seconds it took, by default of processor time.
-
-    Processor time ignores other programs, but also other processes that share the work.
-    """
+    """Return the result of ``work`` and the seconds it took, by default of processor time."""
     started = clock()
     return work(), clock() - started
