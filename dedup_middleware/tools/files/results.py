@@ -243,14 +243,11 @@ class ClusterOutput(Output):
 
 
 class Lines:
-    """Formats rows as lines of JSON.
-
-    :ivar left_out: names of fields that JSON can't hold, and the number of rows that had them
-    """
+    """Formats rows as lines of JSON."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.left_out: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()  # rows by name of a field that JSON can't hold
 
     def kept(self, row: Row, signed: Signed) -> bytes:
         """Return a kept row: its line of JSON unchanged, or its fields as JSON."""
@@ -268,10 +265,10 @@ class Lines:
         """Convert fields to JSON values; HTML given as bytes is replaced by the page's text."""
         options = self._options
         fields, left_out = plain_item(raw)
-        if options.fill_text and signed.text and not fields.get(options.text_field):
-            fields[options.text_field] = signed.text
-        if options.fill_text and signed.title and not fields.get(options.title_field):
-            fields[options.title_field] = signed.title
+        filled = {options.text_field: signed.text, options.title_field: signed.title}
+        for name, value in filled.items() if options.fill_text else ():
+            if value and not fields.get(name):
+                fields[name] = value
         html = raw.get(options.html_field)
         if isinstance(html, bytes):
             if not any(map(str.isalnum, str(fields.get(options.text_field) or ""))):

@@ -1,8 +1,7 @@
 """Readers of rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
 
 Parquet files may come from strangers, so the memory that a file needs is computed before it is
-decompressed (:mod:`..parquetpages`). Memory is bounded by the longest values in the file, not by
-the size of the expanded rows.
+decompressed (:mod:`..parquetpages`); it is bounded by the longest values in the file.
 """
 
 from __future__ import annotations
@@ -47,18 +46,13 @@ class BatchError(DedupError):
 
 @attrs.frozen
 class Row:
-    """One page of a file, not parsed yet.
+    """One page of a file, not parsed yet."""
 
-    ``number`` counts from 1 within the file. ``raw`` is a line of JSON or a mapping of fields;
-    ``error`` is the reason if there is none. ``done``: bytes of the file read so far. ``doubtful``:
-    the row may contain other rows.
-    """
-
-    number: int
-    raw: bytes | dict[str, Any]
-    error: str = ""
-    done: int = 0
-    doubtful: bool = False
+    number: int  # from 1 within the file
+    raw: bytes | dict[str, Any]  # a line of JSON, or fields
+    error: str = ""  # the reason if there is no page
+    done: int = 0  # bytes of the file read so far
+    doubtful: bool = False  # it may contain other rows
 
     @property
     def shown(self) -> str:
@@ -201,8 +195,7 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 def _may_hold_rows(lines: Sequence[str], delimiter: str, columns: int) -> bool:
-    """Whether a line within a row looks like a row: as many fields, and a URL where the row has
-    one. Either stray quotes have joined rows, or it is a line of a text."""
+    """Whether a line within a row has as many fields as a row, and a URL where the row has one."""
     first, *others = (line.split(delimiter) for line in lines)
     places = [place for place, value in enumerate(first) if _ADDRESS.fullmatch(value)]
     return any(
@@ -458,8 +451,11 @@ def read_warc(path: Path) -> Iterator[Row]:
                     page, error = b"", f"its content can't be read: it is coded as {coding!r}"
                 if len(page) > LARGEST_PAGE:
                     page, error = b"", f"the page has more than {LARGEST_PAGE:,} bytes"
-                missing = _missing_bytes(record)
-                if missing:
+                stream = record.raw_stream
+                while stream.read(1 << 16):
+                    pass
+                missing = int(getattr(stream, "limit", 0))  # announced in the record's header
+                if missing > 0:
                     raise BatchError(f"{path} is cut short: {missing} bytes of {url} are missing")
                 fields = {
                     "url": url.strip("<>"),
@@ -490,14 +486,6 @@ def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bo
         return False
     text = decode(page[:_LOOKED_AT], charset).text
     return len(_CONTROLS.findall(text)) * _CONTROLS_IN > len(text)
-
-
-def _missing_bytes(record: Any) -> int:
-    """Return how many bytes, announced in a record's header, the file lacks."""
-    stream = record.raw_stream
-    while stream.read(1 << 16):
-        pass
-    return max(0, int(getattr(stream, "limit", 0)))
 
 
 _READERS = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet, "warc": read_warc}

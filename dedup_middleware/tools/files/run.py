@@ -73,11 +73,7 @@ Progress = Callable[[float], None]
 
 @attrs.frozen
 class Plan:
-    """The inputs and outputs of a run.
-
-    :ivar workers: processes that compute fingerprints, this one included; 0: only this one
-    :ivar overwrite: also replace a file with an output's name that appears during the run
-    """
+    """The inputs and outputs of a run."""
 
     inputs: tuple[Path, ...]
     kept: Path
@@ -87,16 +83,13 @@ class Plan:
     clusters: Path | None = None
     near: bool = False
     file_format: str | None = None
-    workers: int = 1
-    overwrite: bool = False
+    workers: int = 1  # processes that compute fingerprints, this one included; 0: only this one
+    overwrite: bool = False  # also replace a file that appears during the run
 
 
 @attrs.define
 class Report:
-    """The result of a run: row counts, seconds, and rows by field that JSON can't hold.
-
-    ``doubtful`` rows were read but may contain others; ``first_doubtful``: the first one's place.
-    """
+    """The result of a run: row counts, seconds, and rows by field that JSON can't hold."""
 
     read: int = 0
     kept: int = 0
@@ -104,16 +97,14 @@ class Report:
     rejected: int = 0
     reasons: dict[str, int] = attrs.field(factory=dict)
     left_out: dict[str, int] = attrs.field(factory=dict)
-    doubtful: int = 0
-    first_doubtful: str = ""
+    doubtful: int = 0  # rows that were read but may contain others
+    first_doubtful: str = ""  # place of the first one
     seconds: float = 0.0
 
 
 async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
-    """Read all inputs in order and keep the first of each set of duplicates.
-
-    The result depends only on the inputs and the options. Files get their names at the end, so an
-    interrupted run leaves none, and the next run starts from scratch.
+    """Read all inputs in order and keep the first of each set of duplicates. The result depends
+    only on the inputs and the options.
 
     :raises DedupError: a file can't be read or written
     """
@@ -147,28 +138,26 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
 
 
 class Outputs:
-    """Decides each row and writes it to the right file.
-
-    :ivar report: complete, except for the time, after :meth:`finish`
-    """
+    """Decides each row and writes it to the right file."""
 
     def __init__(self, plan: Plan, options: Options, closing: contextlib.ExitStack) -> None:
         self._options = options
         replaces = plan.overwrite
 
-        def opened(make: Callable[[Path], T], path: Path | None) -> T | None:
-            return None if path is None else closing.enter_context(contextlib.closing(make(path)))
+        def opened(output: T) -> T:
+            return closing.enter_context(contextlib.closing(output))
 
+        self._clusters = self._dropped = self._journal = None
         # First, because it may refuse its file while no other is open.
-        clusters = partial(ClusterOutput, options=options, near=plan.near, replaces=replaces)
-        self._clusters = opened(clusters, plan.clusters)
-        rows = partial(Output, replaces=replaces)
-        self._kept = closing.enter_context(contextlib.closing(rows(plan.kept)))
-        self._dropped = opened(rows, plan.dropped)
-        rejected = rows(plan.rejected, keeps_empty=False)
-        self._rejected = closing.enter_context(contextlib.closing(rejected))
-        journal = partial(JournalOutput, options=options, replaces=replaces)
-        self._journal = opened(journal, plan.journal)
+        if plan.clusters is not None:
+            clusters = ClusterOutput(plan.clusters, options, near=plan.near, replaces=replaces)
+            self._clusters = opened(clusters)
+        self._kept = opened(Output(plan.kept, replaces=replaces))
+        if plan.dropped is not None:
+            self._dropped = opened(Output(plan.dropped, replaces=replaces))
+        self._rejected = opened(Output(plan.rejected, keeps_empty=False, replaces=replaces))
+        if plan.journal is not None:
+            self._journal = opened(JournalOutput(plan.journal, options, replaces=replaces))
         self._lines = Lines(options)
         self._reasons: Counter[str] = Counter()
         self.report = Report()
@@ -207,11 +196,8 @@ class Outputs:
         """Complete all files, then rename them, the kept rows last."""
         if self._clusters is not None:
             await self._clusters.gather(index)
-        files = [
-            one
-            for one in (self._clusters, self._rejected, self._journal, self._dropped, self._kept)
-            if one is not None
-        ]
+        every = (self._clusters, self._rejected, self._journal, self._dropped, self._kept)
+        files = [one for one in every if one is not None]
         for one in files:
             one.complete()
         for one in files:
@@ -233,19 +219,15 @@ def _parts(
         for row in read_rows(path, file_format):
             rows.append(row)
             done = row.done
-            chars += len(row.raw) if isinstance(row.raw, bytes) else _length(row.raw)
+            fields = () if isinstance(row.raw, bytes) else row.raw.values()
+            texts = (len(value) for value in fields if isinstance(value, (str, bytes)))
+            chars += len(row.raw) if isinstance(row.raw, bytes) else max(2000, sum(texts))
             if len(rows) == _ROWS or chars > _CHARS:
                 yield path, rows, before + done
                 rows, chars = [], 0
         if rows:
             yield path, rows, before + done
         before += path.stat().st_size  # the reader may not have read to the end
-
-
-def _length(fields: dict[str, Any]) -> int:
-    """Estimate the size of a row's fields in characters or bytes, at least 2000."""
-    texts = (len(value) for value in fields.values() if isinstance(value, (str, bytes)))
-    return max(2000, sum(texts))
 
 
 async def _signed(
@@ -303,11 +285,8 @@ async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) 
 
 
 def _end_if_broken(executor: ProcessPoolExecutor) -> None:
-    """Shut down an executor one of whose processes was killed.
-
-    If it was sending a result, the executor would wait forever for the rest, because this process
-    holds the writing end of the pipe too.
-    """
+    """Shut down an executor one of whose processes was killed. It would wait forever for the rest
+    of a result, because this process holds the writing end of the pipe too."""
     processes = list((executor._processes or {}).values())
     if any(not process.is_alive() for process in processes):
         for process in processes:
@@ -318,10 +297,8 @@ def _end_if_broken(executor: ProcessPoolExecutor) -> None:
 
 @contextlib.contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Start workers with Ctrl-C blocked, which a terminal sends to all processes.
-
-    A worker killed by it while reading would leave the queue locked, and the run would hang.
-    """
+    """Start workers with Ctrl-C blocked, which a terminal sends to all processes: a worker killed
+    while reading would leave the queue locked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -33,14 +33,11 @@ def batch_key(options: Options) -> str:
 
 @attrs.frozen
 class Signed:
-    """A parsed row: its fingerprint, or the reason why there is none.
-
-    ``text`` is the body text if it was requested or had to be extracted from HTML, else None.
-    """
+    """A parsed row: its fingerprint, or the reason why there is none."""
 
     key: str = ""
     title: str = ""
-    text: str | None = None
+    text: str | None = None  # if it was requested or had to be extracted from HTML
     page: Fingerprint | None = None
     error: str = ""
 
@@ -124,27 +121,23 @@ def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
     return fields
 
 
-_LEFT_OUT = "minhash"  # the minima are no longer needed, and would be most of the data
 _SKETCH, _SKETCH_WORDS = "sketch", 8
 _ARRAYS = (_SKETCH, "bands", "figures", "clauses")
+# Without the minima, which are no longer needed and would be most of the data.
 _PLAIN = tuple(
     field.name
     for field in attrs.fields(Fingerprint)
-    if field.name.strip("_") not in (_LEFT_OUT, *_ARRAYS)
+    if field.name.strip("_") not in ("minhash", *_ARRAYS)
 )
 _NO_MINIMA = np.empty(0, np.uint32)
 
 
 @attrs.frozen
 class Parcel:
-    """The fingerprints of a part, as columns.
+    """The fingerprints of a part, as columns."""
 
-    ``rows``: key, title, text, error, and whether there is a fingerprint, for each row; ``plain``:
-    the scalar fields of all fingerprints; ``arrays``: their array fields.
-    """
-
-    rows: list[tuple[str, str, str | None, str, bool]]
-    plain: list[list[Any]]
+    rows: list[tuple[str, str, str | None, str, bool]]  # key, title, text, error, has fingerprint
+    plain: list[list[Any]]  # the scalar fields of all fingerprints
     arrays: list[NDArray[Any]]
 
 

@@ -36,8 +36,8 @@ _LEAST = {1: 4, INT64: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}
 # Types of Thrift values.
 _I32, _I64, _TEXT, _LIST, _STRUCT = 5, 6, 8, 9, 12
 
-# A struct: type and value of each field by its number. A value is an integer, bytes, a struct, a
-# list that begins with the type of its elements, or None for all others.
+# Type and value of each field by its number. A value is an integer, bytes, a struct, a list that
+# begins with the type of its elements, or None for all others.
 _Struct = dict[int, tuple[int, Any]]
 
 

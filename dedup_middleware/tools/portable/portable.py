@@ -67,13 +67,11 @@ async def export_index(
     """Write all committed pages of an index to one file.
 
     Crawls may continue; pages committed after the start may be missing. The file gets its name when
-    it is complete and was verified. Until then a folder next to it takes about 13 bytes per record
-    of the index (170 bytes per page). Memory: 370 MB were measured at 450,000 pages, most of it for
-    ranges of pages of one size.
+    it is complete and was verified; until then a folder next to it takes about 13 bytes per record
+    of the index (170 bytes per page). Memory: 370 MB were measured at 450,000 pages.
 
     :param index: open, or attached
     :param path: the file, replaced if it exists
-    :param progress: called from time to time with pages written and pages in total
     :raises DedupError: the index can't be reached, is damaged, or was made with another window; the
         file can't be written; pyarrow is missing
     """
@@ -91,8 +89,8 @@ async def export_index(
 async def _stored(
     index: Index, parameters: Parameters, folder: Path, progress: Progress
 ) -> AsyncIterator[tuple[Pages, int]]:
-    """Yield all committed pages that have a record in a bucket, in parts, each with its number of
-    pages including those without a record."""
+    """Yield the committed pages with a record in a bucket, in parts, each with its number of pages
+    including those without."""
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
         raise DedupError(
@@ -169,13 +167,10 @@ async def import_index(
     """Enter all pages of a portable file into an index.
 
     An index that does not exist is created with the file's parameters and hash key. The whole file
-    is verified before the first page is entered. Known pages (same key and content) are skipped, so
-    an interrupted import can be repeated. In an index with a window, imported pages count as new.
-
+    is verified before the first page is entered. Known pages (same key and content) are skipped.
     Memory: 2 KB for each page of a block of 250,000, and 8 bytes per page of file and index.
 
     :param index: need not be open; open on return
-    :param progress: called from time to time with pages read and pages in total
     :raises IndexRefusedError: the file is damaged or not portable, or the index was made with other
         parameters; names each difference
     :raises DedupError: the index can't be reached, or pyarrow is missing
@@ -204,14 +199,13 @@ async def copy_index(
 ) -> Imported:
     """Enter all committed pages of an index into another one, which may have another window.
 
-    Works like :func:`import_index`, without a file; the source is not changed. Pages that crawls
-    store meanwhile are entered if the copy is repeated; pages that they forget, because storage
-    replaces rows, stay in the target. A temporary folder takes about 13 bytes per record.
+    Pages that crawls store meanwhile are entered if the copy is repeated; pages that they forget
+    stay in the target. A temporary folder takes about 13 bytes per record.
 
     :param source: open, or attached
     :param target: need not be open; open on return
     :param name: of the source, without its password
-    :param names: names of settings in errors of the source; see :func:`.named_as_given`
+    :param names: for errors of the source; see :func:`.named_as_given`
     """
     with named_as_given(names):
         parameters = await source.attach()
@@ -328,11 +322,7 @@ _NOTE = np.dtype([("page", "<u4"), ("table", "u1"), ("hash", "<u8")])
 
 
 class BucketKeySpool:
-    """Collects buckets and returns the bucket keys of each page.
-
-    :param folder: for temporary notes
-    :param wanted: bool by page id: pages whose bucket keys are returned
-    """
+    """Collects buckets and returns the bucket keys of each page; ``wanted``: bool by page id."""
 
     def __init__(self, folder: Path, wanted: NDArray[np.bool_]) -> None:
         self._folder = folder

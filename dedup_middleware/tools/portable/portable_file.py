@@ -196,7 +196,7 @@ _END: Final = {"thrift_string_size_limit": 1 << 20, "thrift_container_size_limit
 
 @attrs.frozen(kw_only=True)
 class Portable:
-    """A portable file; the module describes its columns."""
+    """A portable file."""
 
     path: Path
     parameters: Mapping[str, str] = attrs.field(repr=False)  # of the index, hash key included
@@ -348,10 +348,8 @@ class Exported:
 
 
 class PortableWriter:
-    """Writes pages to a portable file, within a ``with`` block.
-
-    ``path`` is written or replaced only by :meth:`finish`. The unfinished file is in :attr:`folder`
-    next to it, which is removed at the end; a process that is killed leaves it behind.
+    """Writes pages to a portable file, within a ``with`` block. ``path`` is written or replaced
+    only by :meth:`finish`; a process that is killed leaves :attr:`folder` next to it.
 
     :param parameters: of the index, with its hash key
     :raises DedupError: pyarrow is not installed, or the folder can't be written to
