@@ -22,7 +22,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.extensions.postprocessing import GzipPlugin
 from scrapy.pipelines.files import FilesPipeline
 
-from dedup_middleware.tools.commands.context import parse_time
+from dedup_middleware.tools.commands.dedup import parse_time
 from tests.itemcrawl import Crawled, crawl
 from tests.texts import article
 

@@ -22,7 +22,7 @@ from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.plugin.logformatter import DropLogFormatter
 from dedup_middleware.plugin.notices import log_contents
-from dedup_middleware.tools.commands.context import add_row, plain_table
+from dedup_middleware.tools.commands.dedup import add_row, plain_table
 from tests.commands.running import crawl as crawl_items
 from tests.commands.running import dedup, item, settings_for
 from tests.forks import run

@@ -29,7 +29,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
-from dedup_middleware.tools.commands.context import progress_bars
+from dedup_middleware.tools.commands.dedup import progress_bars
 from dedup_middleware.tools.commands.files import (
     add_spark_arguments,
     check_rejected,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.tools.commands.context import parse_time
+from dedup_middleware.tools.commands.dedup import parse_time
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 

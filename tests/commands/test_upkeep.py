@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dedup_middleware.tools.commands.context import Context
+from dedup_middleware.tools.commands.dedup import Context
 from tests.commands.running import crawl, dedup, item, outcome, settings_for
 from tests.texts import article
 

@@ -27,7 +27,7 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import content_key
 from dedup_middleware.text.relevant import relevant
 from dedup_middleware.tools.commands.asking import Opinion, former_index, reading_index
-from dedup_middleware.tools.commands.context import (
+from dedup_middleware.tools.commands.dedup import (
     FOUND,
     OK,
     Context,

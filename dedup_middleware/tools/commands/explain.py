@@ -18,7 +18,7 @@ from dedup_middleware.journal.access import Journal, open_journal
 from dedup_middleware.journal.clusters import collect_clusters, to_json_lines, write_clusters
 from dedup_middleware.journal.entries import DROPS, Drop, JournalStore, Query
 from dedup_middleware.model.documents import REVISIT
-from dedup_middleware.tools.commands.context import (
+from dedup_middleware.tools.commands.dedup import (
     OK,
     Context,
     Subcommand,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from dedup_middleware.base.errors import DedupError, named_as_given
-from dedup_middleware.tools.commands.context import (
+from dedup_middleware.tools.commands.dedup import (
     OK,
     Context,
     Subcommand,

@@ -32,7 +32,7 @@ from dedup_middleware.tools.commands.asking import (
     former_index,
     reading_index,
 )
-from dedup_middleware.tools.commands.context import (
+from dedup_middleware.tools.commands.dedup import (
     FAILED,
     FOUND,
     OK,

@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import closing, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from dedup_middleware.tools.commands.asking import (
     other_index,
     reading_index,
 )
-from dedup_middleware.tools.commands.context import (
+from dedup_middleware.tools.commands.dedup import (
     FOUND,
     OK,
     Context,
@@ -173,11 +173,8 @@ class Rebuild(Subcommand):
         for path, file_format in zip(arguments.files, formats, strict=True):  # before one is made
             with closing(read_rows(path, file_format)) as rows:
                 next(rows, None)
-        async with AsyncExitStack() as stack:
-            old = None
-            if arguments.old is not None:
-                named = (arguments.old, arguments.namespace, "--old")
-                old = await stack.enter_async_context(other_index(options, *named))
+        named = (arguments.old, arguments.namespace, "--old")
+        async with nullcontext() if named[0] is None else other_index(options, *named) as old:
             dedup = Deduplicator(options)
             try:
                 await dedup.open(warm=False)  # makes the index, or refuses the settings
@@ -294,10 +291,8 @@ class Restore(Subcommand):
         left_out = Counter(name for drop in drops if drop.body for name in drop.body.left_out)
         data = b"".join(to_json(item_of(drop, context.options)) + b"\n" for drop in drops)
         entered = 0
-        async with AsyncExitStack() as stack:
-            reader = None
-            if not arguments.no_index:  # before the file is written, as the index may not exist
-                reader = await stack.enter_async_context(reading_index(context.options))
+        opened = nullcontext() if arguments.no_index else reading_index(context.options)
+        async with opened as reader:  # before the file is written, as the index may not exist
             if arguments.output == "-":
                 write_output(data)
             else:
