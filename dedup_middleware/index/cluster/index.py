@@ -84,26 +84,24 @@ class Shard:
 
 
 class ShardState:
-    """The reply of the script ``state``; ``firsts``: first local id of each generation; ``sizes``:
-    number of buckets in each requested hash."""
+    """The reply of the script ``state``."""
 
     def __init__(self, reply: Any) -> None:
         counters, committed, pending, firsts, sizes = reply
         self.counters = counters_of(counters)
         self.committed: bytes = committed
         self.pending = int(pending)
-        self.firsts = {
+        self.firsts = {  # first local id of each generation
             int(generation): int.from_bytes(raw[:6], "little")
             for generation, raw in zip(firsts[::2], firsts[1::2], strict=True)
             if generation.isdigit()
         }
-        self.sizes: list[int] = sizes
+        self.sizes: list[int] = sizes  # number of buckets in each requested hash
 
 
 class ClusterIndex(ClusterShards):
     """Buckets and page records spread over hash tags; pages are entered by announcements.
 
-    :param options: ``index_url``, ``namespace``, ``shards``, ``timeout`` and ``retries`` are used
     :param window: seconds for which a page is remembered, 0: for ever
     """
 
@@ -138,13 +136,10 @@ class ClusterIndex(ClusterShards):
             return False
         oldest = self.moment().oldest
         if self._expiring[0] != oldest:
-            later = [
-                min(
-                    (first for one, first in state.firsts.items() if one > oldest),
-                    default=state.counters[0] + 1,
-                )
-                for state in await self.states()
-            ]
+            later = []
+            for state in await self.states():
+                firsts = [first for one, first in state.firsts.items() if one > oldest]
+                later.append(min(firsts, default=state.counters[0] + 1))
             self._expiring = oldest, later
         return self.spread.local(page_id) < self._expiring[1][self.spread.home_of(page_id)]
 
@@ -179,8 +174,7 @@ class ClusterIndex(ClusterShards):
     async def _chunks_of_all(
         self, free: list[NDArray[np.uint64]] | None = None
     ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
-        """Yield each chunk number with the page records in that chunk of every shard; appends the
-        page ids of FREE rows to ``free``."""
+        """Yield each chunk number with the records of every shard; append ids of FREE rows."""
         found = await self.states()
         rows, row, spread = self.layout.rows, self.layout.row, self.spread
         starts = [min(one.firsts.values(), default=1) for one in found]
@@ -259,8 +253,11 @@ class ClusterIndex(ClusterShards):
                 gone = part.states == State.RELEASED
                 done += len(part)
                 living.add(part)
-                if self.record.text and gone.any():
-                    await self._erase(chunk, part.page_ids[gone].tolist())
+                if self.record.text and gone.any():  # removes the texts
+                    page_ids = part.page_ids[gone].tolist()
+                    keys = (b"counters", *chunk_keys([chunk]))
+                    shard, own = self.spread.home_of(page_ids[0]), map(self.spread.local, page_ids)
+                    await self._link.submit(self.script_call("erase", shard, keys, ids(own)))
                 if len(part) >= self.layout.rows - (chunk == 0) and gone.all():
                     empty.append((self.spread.home_of(int(part.page_ids[0])), chunk))
             progress("pages", done)
@@ -268,12 +265,6 @@ class ClusterIndex(ClusterShards):
         for shard, chunk in empty:
             await _drop_chunks(Shard(self, shard), [chunk])
         return removed
-
-    async def _erase(self, chunk: int, page_ids: Sequence[int]) -> None:
-        """Remove the texts of pages of one chunk."""
-        keys = (b"counters", *chunk_keys([chunk]))
-        shard, own = self.spread.home_of(page_ids[0]), ids(map(self.spread.local, page_ids))
-        await self._link.submit(self.script_call("erase", shard, keys, own))
 
     async def _compact_buckets(self, living: Living, progress: Progress) -> int:
         names = self._bucket_hashes(self.moment().live)
@@ -361,9 +352,8 @@ class ClusterIndex(ClusterShards):
             await self._load_some(pages.part(start, start + count))
 
     async def _load_some(self, pages: Pages) -> None:
-        """Announce and commit pages without looking at their candidates; again, if others settled
-        their ids or their generation has ended meanwhile."""
-        for _ in range(TURNS):
+        """Announce and commit pages without looking at their candidates."""
+        for _ in range(TURNS):  # others may settle the ids, and a generation may end, meanwhile
             made = await self._load_once(pages, await self.take_ids(len(pages)))
             if made.all():
                 return
@@ -372,7 +362,7 @@ class ClusterIndex(ClusterShards):
         raise lapsed(self._where)
 
     async def _load_once(self, pages: Pages, reserved: Sequence[Reserved]) -> NDArray[np.bool_]:
-        """Announce and commit pages once; returns a mask of those that succeeded."""
+        """Announce and commit pages once; return a mask of those that succeeded."""
         kept = self.record.pack(pages.content)
         texts = self.record.text
         announced = [

@@ -83,10 +83,8 @@ class _Client:
 
 
 class ClusterLink(Link):
-    """Sends calls to the masters that hold their keys.
-
-    redis-py keeps the slot map; this class does the rest. Retries, after a slot has moved or a
-    master is lost, do not delay calls to other shards.
+    """Sends calls to the masters that hold their keys. Retries, after a slot has moved or a master
+    is lost, do not delay calls to other shards.
 
     :param url: address with some nodes of the cluster
     :param where: the address for messages, without its password
@@ -226,21 +224,16 @@ class ClusterLink(Link):
 
     def tell_of_unusable(self) -> None:
         """Log the unusable nodes of the address, each once; called when the index is open."""
+        said = (
+            "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with the others"
+        )
         for node, complaint in self._unusable.items():
-            logger.warning(
-                "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with "
-                "the others",
-                _name(node),
-                self._where,
-                complaint.text,
-            )
+            logger.warning(said, _name(node), self._where, complaint.text)
         self._unusable = {}
 
     async def _check_startup(self) -> None:
-        """Ignore nodes of the address that can't be used, if others can.
-
-        redis-py queries them in random order, takes the first one that answers, and if none does
-        reports only the last error.
+        """Ignore nodes of the address that can't be used, if others can; redis-py would take the
+        first one that answers, and if none does report only the last error.
 
         :raises IndexRefusedError: the nodes belong to different clusters, or none can be used and
             one never will be
@@ -253,10 +246,8 @@ class ClusterLink(Link):
         for node, ids in usable.items():
             first = next(iter(usable))
             if not ids & usable[first]:
-                text = (
-                    f"{_name(first)} and {_name(node)} are nodes of different clusters: name those "
-                    "of one"
-                )
+                both = f"{_name(first)} and {_name(node)}"
+                text = f"{both} are nodes of different clusters: name those of one"
                 raise as_error(text, self._where, refused=True)
         if not usable:
             for node, one in known:

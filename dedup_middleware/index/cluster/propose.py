@@ -138,8 +138,7 @@ async def _read(index: ClusterShards, pages: list[_Page]) -> None:
 
 
 def _meets_more(page: _Page, rest: Neighbours) -> bool:
-    """Add the neighbours that the second read found outside the SimHash tables; returns whether
-    any is new."""
+    """Add what the second read found outside the SimHash tables; return whether any is new."""
     bands = (rest.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
     more = _without(rest, rest.page_ids[~bands])
     if np.isin(more.page_ids, page.near.page_ids).all():
@@ -308,7 +307,7 @@ def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen])
 
 
 async def _look(index: ClusterShards, pages: list[_Page], *, settles: bool) -> list[Seen]:
-    """Records and texts of each page's neighbours, at most MOST: those found in most tables."""
+    """Records and texts of at most MOST neighbours of each page: those found in most tables."""
     best = [most_met(page.near, MOST).page_ids for page in pages]
     wanted = np.unique(np.concatenate([_NOTHING, *best]))
     seen = await index.look(wanted, settles=settles) if len(wanted) else Seen(NO_PAGES, [], [])

@@ -180,8 +180,7 @@ class ClusterShards(ServerIndex):
     # Ids
 
     def reserve_ahead(self, count: int) -> None:
-        """Start reserving page ids in the background, in the same exchange as the next read; only
-        :meth:`take_ids` waits for it, and retries if it has failed."""
+        """Start reserving page ids, in the same exchange as the next read."""
         if len(self._reserved) < count and not self._reserving.locked():
             self._reservation = asyncio.get_running_loop().create_task(self._reserve(count))
             forget_outcome(self._reservation)
@@ -354,11 +353,8 @@ class ClusterShards(ServerIndex):
             forget_outcome(self._link.submit(self._release_call(claim)))
 
     async def renew(self, claims: Sequence[Claim], lease: float) -> list[bool]:
-        """Extend leases to ``lease`` seconds from now.
-
-        False for a claim that has expired, or whose shard has not replied within a third of the
-        lease, so that the next renewal is not delayed.
-        """
+        """Extend leases to ``lease`` seconds from now; False for a claim that has expired, or whose
+        shard has not replied within a third of the lease, so that the next one is not delayed."""
         parts = self.spread.by_home(claim.page_id for claim in claims)
         calls = [self._renew_call([claims[at] for at in part], lease) for part in parts]
         futures = list(map(self._link.submit, calls))

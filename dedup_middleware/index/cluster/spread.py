@@ -1,7 +1,6 @@
 """Placement of an index on a cluster: its shards, and the names of their keys.
 
-The buckets of a shard are fields of two hashes, one for the tables that are read before a page is
-announced, one for the others: a command per table would cost more than the data it reads.
+The buckets of a shard are fields of two hashes: a command per table would cost more than its data.
 """
 
 from __future__ import annotations
@@ -36,12 +35,10 @@ class Spread:
 
     Every shard has its own hash tag, so that its keys lie in one slot of the cluster. A page id is
     ``local id * shards + home shard``; the local id is unique on the home shard.
-
-    :param shards: number of shards, a power of two
     """
 
     namespace: str
-    shards: int
+    shards: int  # a power of two
 
     @property
     def bits(self) -> int:

@@ -44,10 +44,6 @@ def _joined(rows: NDArray[np.uint8], widths: NDArray[np.int64]) -> bytes:
 class _Columns:
     """Items (bucket keys) encoded for ``visit.lua``, sorted by shard, group of tables and bucket.
 
-    ``groups``: start of each (shard, group) among the items, and the end of the last one;
-    ``fields``: the same among the distinct fields; ``sizes``: bytes of the records before each
-    item; ``pairs``: field and record of each item, concatenated.
-
     :param page_ids: the page id of each item; 0: the item is only read
     """
 
@@ -64,11 +60,11 @@ class _Columns:
         is_new = is_first | (np.diff(buckets, prepend=~buckets[:1]) != 0)
         starts = np.flatnonzero(is_first)
         self.shards, self.numbers = shards[starts], numbers[starts]
-        self.groups = np.append(starts, len(buckets))
+        self.groups = np.append(starts, len(buckets))  # start of each (shard, group), and the end
         counts = np.diff(self.groups)
         number = np.cumsum(is_new)  # number of distinct fields up to each item
         firsts = number[starts] - 1
-        self.fields = np.append(firsts, number[-1])
+        self.fields = np.append(firsts, number[-1])  # the same among the distinct fields
         wide = np.isin(tables, SIMHASH_TABLES)
         heads = self.heads = np.zeros(len(starts), _GROUP)
         heads["items"], heads["fields"] = counts, np.diff(self.fields)
@@ -82,14 +78,14 @@ class _Columns:
         names = buckets.astype(">u4").view(np.uint8).reshape(-1, 4)[:, -FIELD:]
         self.names = names[is_new]
         self.writes = bool(page_ids.any())
-        self.pairs = b""
+        self.pairs = b""  # field and record of each item
         if self.writes:
             self.places[page_ids == 0] += _ONLY_READ
             raw = np.hstack((bytes_of(page_ids)[:, :PAGE_ID_BYTES], raw))
             widths = widths + PAGE_ID_BYTES
             self.pairs = _joined(np.hstack((names, raw)), widths + FIELD)
         self.records = _joined(raw, widths)
-        self.sizes = np.append(0, np.cumsum(widths))
+        self.sizes = np.append(0, np.cumsum(widths))  # bytes of the records before each item
 
     def reads(self) -> Iterator[tuple[int, int, slice, list[bytes]]]:
         """Yield shard, group, slice of items, and fields of each group of each shard."""
