@@ -29,21 +29,11 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.documents import EMPTY, REVISIT
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
+from dedup_middleware.spark import verdicts
 from dedup_middleware.spark.columns import fixed, flat, limit_of, words
 from dedup_middleware.spark.reading import Ordered, ordered_runs
-from dedup_middleware.spark.settling import OpenPages, settle
 from dedup_middleware.spark.stages import Job, Work
-from dedup_middleware.spark.verdicts import (
-    CANDIDATE,
-    CLUSTERS,
-    COPY,
-    EDGES,
-    MATCHES,
-    OWN,
-    judge_pairs,
-    match_pages,
-    with_kept,
-)
+from dedup_middleware.spark.verdicts import judge_pairs, match_pages
 
 #: columns to find candidates with
 NARROW = ("order", "size", "twin", "key_hash", "simhash", "slots", "sieve")
@@ -69,7 +59,7 @@ TO_MATCH = pa.schema({
 })  # fmt: skip
 _NAMED = {"order": "int64", "key": "string", "match": "int64", "match_key": "string"}
 DUPLICATES = pa.schema(
-    {**_NAMED, **{field.name: field.type for field in MATCHES if field.name not in _NAMED}}
+    {**_NAMED, **{field.name: field.type for field in verdicts.MATCHES if field.name not in _NAMED}}
 )
 _MEMBERS = {"match": "cluster", "match_key": "stored", "outcome": "kind", "order": "order",
             "key": "key", "reason": "reason", "similarity": "similarity"}  # fmt: skip
@@ -97,20 +87,20 @@ def matches(
     edges = parts(
         lambda given: judge_pairs(_to_judge(source, given), options),
         pa.table({"page": page, "candidate": candidate}),
-        EDGES,
+        verdicts.EDGES,
     )
     if edges.nbytes > _MOST_BYTES:
         return None
     rows = np.flatnonzero(firsts != np.arange(len(firsts)))
     of_first, of_copy = orders[firsts[rows]], orders[rows]
-    opened = OpenPages(edges, np.column_stack((of_first, of_copy)).tolist())
-    kept_at = settle(opened, method, opened.kept)
+    opened = verdicts.OpenPages(edges, np.column_stack((of_first, of_copy)).tolist())
+    kept_at = verdicts.settle(opened, method, opened.kept)
     same = (keys[rows] == keys[firsts[rows]]).astype(np.int64)
-    copied = _rows(TO_MATCH, page=of_first, kind=COPY, candidate=of_copy, flags=same)
+    copied = _rows(TO_MATCH, page=of_first, kind=verdicts.COPY, candidate=of_copy, flags=same)
     return parts(
         lambda given: match_pages(_with_own(source, given), options),
         _to_match(edges, kept_at, copied),
-        MATCHES,
+        verdicts.MATCHES,
     )
 
 
@@ -141,14 +131,16 @@ def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any
 
     wanted = np.union1d(contested[times != contested], words(copies.column("page")))
     kept = when(wanted)
-    own = _rows(TO_MATCH, page=wanted, kind=OWN, kept_at=pa.array(kept, mask=kept == _NEVER))
+    own = _rows(
+        TO_MATCH, page=wanted, kind=verdicts.OWN, kept_at=pa.array(kept, mask=kept == _NEVER)
+    )
     edges = edges.filter(pa.compute.is_valid(edges.column("candidate")))
     edges = edges.filter(pa.array(np.isin(words(edges.column("page")), wanted)))
     moments = when(words(edges.column("candidate")))
     stored = moments != _NEVER
     edges = edges.filter(pa.array(stored))
     theirs = _rows(
-        TO_MATCH, page=edges.column("page"), kind=CANDIDATE, candidate=moments[stored],
+        TO_MATCH, page=edges.column("page"), kind=verdicts.CANDIDATE, candidate=moments[stored],
         tables=edges.column("tables"), content=edges.column("content"),
         payload=edges.column("payload"),
     )  # fmt: skip
@@ -172,14 +164,15 @@ def _to_judge(source: Ordered, given: Any) -> Iterator[Any]:
     stored = stored.cast(pa.schema(kinds)).combine_chunks()
     for batch, start, stop in _portions(source, page):
         own = _rows(
-            TO_JUDGE, page=words(batch.column("order")), kind=OWN, places=batch.column("slots"),
-            content=batch.column("content"), payload=batch.column("judged"),
+            TO_JUDGE, page=words(batch.column("order")), kind=verdicts.OWN,
+            places=batch.column("slots"), content=batch.column("content"),
+            payload=batch.column("judged"),
         )  # fmt: skip
         rows = stored.take(pa.array(np.searchsorted(wanted, candidate[start:stop])))
         theirs = _rows(
-            TO_JUDGE, page=page[start:stop], kind=CANDIDATE, candidate=candidate[start:stop],
-            places=rows.column("slots"), content=rows.column("content"),
-            payload=rows.column("payload"),
+            TO_JUDGE, page=page[start:stop], kind=verdicts.CANDIDATE,
+            candidate=candidate[start:stop], places=rows.column("slots"),
+            content=rows.column("content"), payload=rows.column("payload"),
         )  # fmt: skip
         yield from _by_page(own, theirs).to_batches()
 
@@ -203,11 +196,11 @@ def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
     page = words(given.column("page"))
     for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)
-        is_own = pa.compute.equal(some.column("kind"), OWN)
+        is_own = pa.compute.equal(some.column("kind"), verdicts.OWN)
         starts, places = flat(batch.column("slots"))
         bits = np.int64(1) << (places >> TABLE_SHIFT)
         own = _rows(
-            TO_MATCH, page=words(batch.column("order")), kind=OWN,
+            TO_MATCH, page=words(batch.column("order")), kind=verdicts.OWN,
             tables=np.bitwise_or.reduceat(bits, starts[:-1]),
             flags=batch.column("named").cast(pa.int64()), content=batch.column("content"),
             payload=batch.column("judged"), kept_at=some.filter(is_own).column("kept_at"),
@@ -227,10 +220,10 @@ def duplicates(
     every = every.filter(pa.compute.is_valid(every.column("key")))  # rejected rows have no key
     every = every.sort_by("order").combine_chunks()
     orders = words(every.column("order"))
-    found = _read(matches, MATCHES.names)
+    found = _read(matches, verdicts.MATCHES.names)
     if not is_dropped(REVISIT, options):
         found = found.filter(pa.compute.not_equal(found.column("outcome"), REVISIT))
-    columns = {name: found.column(name) for name in MATCHES.names}
+    columns = {name: found.column(name) for name in verdicts.MATCHES.names}
     for name, own in (("order", "key"), ("match", "match_key")):
         rows = np.searchsorted(orders, words(found.column(name)))
         columns[own] = every.column("key").take(pa.array(rows))
@@ -247,7 +240,7 @@ def clusters(duplicates: Sequence[Path]) -> Any:
     found = _read(duplicates, list(_MEMBERS))
     found = found.filter(pa.compute.is_valid(found.column("match")))
     found = found.rename_columns(list(_MEMBERS.values())).sort_by("cluster")
-    return pa.Table.from_batches(with_kept(found.to_batches()), CLUSTERS)
+    return pa.Table.from_batches(verdicts.with_kept(found.to_batches()), verdicts.CLUSTERS)
 
 
 def _read(files: Sequence[Path], columns: Sequence[str]) -> Any:

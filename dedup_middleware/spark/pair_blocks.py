@@ -20,18 +20,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from dedup_middleware.index import pairing
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
-from dedup_middleware.index.pairing import (
-    BAND_KEY,
-    NUMBER_SHIFT,
-    PROBE,
-    SECOND,
-    SIGNED,
-    SPLIT,
-    WORDS,
-    Blocks,
-    pairs,
-)
 from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
@@ -45,7 +35,9 @@ _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a page 
 # SQL expressions.
 _TABLE = f"shiftright(bucket_key, {TABLE_SHIFT})"
 _BUCKET = f"shiftright(bucket_key, {BAND_SUFFIX_BITS})"
-_KEY = f"if({_TABLE} BETWEEN {_FIRST} AND {_LAST}, {_BUCKET}, bucket_key | {BAND_KEY}L) AS key"
+_KEY = (
+    f"if({_TABLE} BETWEEN {_FIRST} AND {_LAST}, {_BUCKET}, bucket_key | {pairing.BAND_KEY}L) AS key"
+)
 _PROBES = "coalesce(probes, CAST(array() AS array<bigint>))"
 #: all bucket keys where a page looks for candidates
 SEARCHED = f"concat(slots, {_PROBES})"
@@ -74,7 +66,7 @@ def records(pages: DataFrame) -> DataFrame:
     signed = f"shiftright(slots[0], {TABLE_SHIFT}) BETWEEN {_FIRST} AND {_LAST}"
     base = base.selectExpr(
         "*", f"if({signed}, {len(SIMHASH_TABLES)}, 0) AS of_simhashes",
-        f"if({signed}, {SIGNED}, 0) AS flags",
+        f"if({signed}, {pairing.SIGNED}, 0) AS flags",
     )  # fmt: skip
 
     def bands(count: str) -> str:
@@ -94,7 +86,7 @@ def records(pages: DataFrame) -> DataFrame:
         " WHEN number < of_simhashes THEN CAST(array() AS array<bigint>)"
         f" ELSE {bands('number - of_simhashes')} END"
     )
-    probing = f"flags | {PROBE} | shiftleft(number, {NUMBER_SHIFT})"
+    probing = f"flags | {pairing.PROBE} | shiftleft(number, {pairing.NUMBER_SHIFT})"
     return of("slots", "flags", lower).union(of("probes", probing, every))
 
 
@@ -140,7 +132,7 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     others = (
         "transform(sequence(0L, chunks - 1), other -> struct("
         "least(own, other) * chunks + greatest(own, other) AS block, "
-        f"if(own > other, {SECOND}, 0) | if(own <> other, {SPLIT}, 0) AS flags))"
+        f"if(own > other, {pairing.SECOND}, 0) | if(own <> other, {pairing.SPLIT}, 0) AS flags))"
     )
     split = (
         found.join(F.broadcast(names), "key", "left")
@@ -183,7 +175,7 @@ def _found(
     """Find the pairs in sorted records; for ``mapInArrow``."""
     for columns in whole_blocks(batches):
         blocks = blocks_of(columns)
-        for found in pairs(blocks, distance, most, limit):
+        for found in pairing.pairs(blocks, distance, most, limit):
             orders = [pa.array(blocks.orders[rows]) for rows in found]
             yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
 
@@ -195,11 +187,11 @@ def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]
         yield {
             **{name: words(rows.column(name)) for name in single},
             _LOWER: matrix(rows.column(_LOWER)),
-            _SIEVE: fixed(rows.column(_SIEVE), WORDS),
+            _SIEVE: fixed(rows.column(_SIEVE), pairing.WORDS),
         }
 
 
-def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
+def blocks_of(columns: dict[str, NDArray[np.int64]]) -> pairing.Blocks:
     """Group records into blocks; blocks of a single record are left out."""
     key, block = columns["key"], columns["block"]
     new = np.ones(len(key), np.bool_)
@@ -210,12 +202,12 @@ def blocks_of(columns: dict[str, NDArray[np.int64]]) -> Blocks:
     own = {name: np.ascontiguousarray(values[rows]) for name, values in columns.items()}
     starts = starts_of(counts[many])
     keys, flags = own["key"][starts[:-1]], own["flags"][starts[:-1]]
-    of_bands = keys >= BAND_KEY
-    tables = np.where(of_bands, (keys & ~np.int64(BAND_KEY)) >> TABLE_SHIFT, keys >> 16)
-    return Blocks(
+    of_bands = keys >= pairing.BAND_KEY
+    tables = np.where(of_bands, (keys & ~np.int64(pairing.BAND_KEY)) >> TABLE_SHIFT, keys >> 16)
+    return pairing.Blocks(
         starts,
         tables,
-        np.where(flags & SPLIT != 0, 1, 0),
+        np.where(flags & pairing.SPLIT != 0, 1, 0),
         own["order"],
         own["last"],
         own["simhash"].view(np.uint64),

@@ -19,11 +19,10 @@ from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.methods.base import Method
 from dedup_middleware.methods.content import ContentByEvidence
 from dedup_middleware.model.documents import EMPTY, REVISIT
-from dedup_middleware.spark import alone
+from dedup_middleware.spark import alone, verdicts
 from dedup_middleware.spark.columns import EVERY_PAIR, limit_of
 from dedup_middleware.spark.pair_blocks import SEARCHED, candidate_pairs, table_bit
 from dedup_middleware.spark.reading import stored_pages
-from dedup_middleware.spark.settling import settled
 from dedup_middleware.spark.signing import (
     BY,
     DOUBTFUL,
@@ -35,19 +34,6 @@ from dedup_middleware.spark.signing import (
     PREFIX,
 )
 from dedup_middleware.spark.stages import BATCH_BYTES, Job, Stages, in_parts
-from dedup_middleware.spark.verdicts import (
-    CANDIDATE,
-    CLUSTERS,
-    COPY,
-    EDGES,
-    MATCHES,
-    NEAR_MISSES,
-    OWN,
-    judge_pairs,
-    match_pages,
-    near_pages,
-    with_kept,
-)
 
 _RECORDS = 2_000_000  # records of blocks in one partition
 _NUMBERS = {
@@ -180,12 +166,12 @@ class Steps:
             "order AS candidate", "slots AS places", "content", "payload"
         )
         rows = pairs.join(theirs, "candidate").selectExpr(
-            "page", f"{CANDIDATE} AS kind", "candidate", "places", "content", "payload"
+            "page", f"{verdicts.CANDIDATE} AS kind", "candidate", "places", "content", "payload"
         )
         # Most pages have no candidates.
         searching = pairs.selectExpr("page AS order").distinct()
         own = self._with_judged(self.single.join(searching, "order", "left_semi")).selectExpr(
-            "order AS page", f"{OWN} AS kind", "CAST(NULL AS bigint) AS candidate",
+            "order AS page", f"{verdicts.OWN} AS kind", "CAST(NULL AS bigint) AS candidate",
             f"{SEARCHED} AS places", "content", "judged AS payload", *more,
         )  # fmt: skip
         return self._by_page(own.unionByName(rows, allowMissingColumns=True))
@@ -194,7 +180,7 @@ class Steps:
     def edges(self) -> DataFrame:
         """Contested pages and the candidates that matter to them, by :func:`.judge_pairs`."""
         return self._to_judge(self._pairs).mapInArrow(
-            partial(judge_pairs, options=self.options), from_arrow_schema(EDGES)
+            partial(verdicts.judge_pairs, options=self.options), from_arrow_schema(verdicts.EDGES)
         )
 
     def _by_page(self, rows: DataFrame) -> DataFrame:
@@ -204,9 +190,9 @@ class Steps:
 
     @written("work/settled", _NUMBERS)
     def settled(self) -> DataFrame:
-        """The order at which each contested page was kept, see :mod:`.settling`."""
+        """The order at which each contested page was kept, see :func:`.verdicts.settled`."""
         copies = self._copies.select("page", "candidate")
-        return settled(
+        return verdicts.settled(
             self.edges, copies, self.method, self.job.settle,
             lambda table, name: self.stages.table(f"work/{name}", lambda: table),
         )  # fmt: skip
@@ -219,7 +205,7 @@ class Steps:
         if found is not None:
             return self.stages.session.createDataFrame(found)
         return self._by_page(self._to_match()).mapInArrow(
-            partial(match_pages, options=self.options), from_arrow_schema(MATCHES)
+            partial(verdicts.match_pages, options=self.options), from_arrow_schema(verdicts.MATCHES)
         )
 
     @cached_property
@@ -264,7 +250,7 @@ class Steps:
         pages = self.single.where("order >= 0").join(self._state("order"), "order", "left")
         found = pages.where("copied OR contested AND (kept_at IS NULL OR kept_at <> order)")
         own = self._with_judged(found).selectExpr(
-            "order AS page", f"{OWN} AS kind",
+            "order AS page", f"{verdicts.OWN} AS kind",
             f"aggregate(slots, 0L, (mask, one) -> mask | {table_bit('one')}) AS tables",
             "CAST(named AS bigint) AS flags", "content", "judged AS payload",
             "if(contested, kept_at, order) AS kept_at",
@@ -275,12 +261,12 @@ class Steps:
             .join(self._state("candidate"), "candidate", "left")
             .where("contested IS NULL OR kept_at IS NOT NULL")
             .selectExpr(
-                "page", f"{CANDIDATE} AS kind", "coalesce(kept_at, candidate) AS candidate",
-                "tables", "content", "payload",
+                "page", f"{verdicts.CANDIDATE} AS kind",
+                "coalesce(kept_at, candidate) AS candidate", "tables", "content", "payload",
             )
         )  # fmt: skip
         copies = self._copies.selectExpr(
-            "page", f"{COPY} AS kind", "candidate", "CAST(same AS bigint) AS flags"
+            "page", f"{verdicts.COPY} AS kind", "candidate", "CAST(same AS bigint) AS flags"
         )
         return own.unionByName(theirs, allowMissingColumns=True).unionByName(
             copies, allowMissingColumns=True
@@ -355,7 +341,7 @@ class Steps:
         return (
             found.repartition("cluster")
             .sortWithinPartitions("cluster")
-            .mapInArrow(with_kept, from_arrow_schema(CLUSTERS))
+            .mapInArrow(verdicts.with_kept, from_arrow_schema(verdicts.CLUSTERS))
         )
 
     def _near(self) -> DataFrame:
@@ -377,7 +363,8 @@ class Steps:
         )
         rows = self._to_judge(pairs, "named")
         found = rows.mapInArrow(
-            partial(near_pages, options=self.options), from_arrow_schema(NEAR_MISSES)
+            partial(verdicts.near_pages, options=self.options),
+            from_arrow_schema(verdicts.NEAR_MISSES),
         )
         return (
             found.join(pages, "page")

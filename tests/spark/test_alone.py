@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from dedup_middleware import Options
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import SIMHASH_TABLES, simhash_bucket_keys
-from dedup_middleware.spark import Job, alone, deduplicate
+from dedup_middleware.spark import Job, alone, deduplicate, verdicts
 from dedup_middleware.spark.__main__ import spark_errors
 from dedup_middleware.spark.reading import ordered_runs
 from dedup_middleware.spark.signing import BASE, PREFIX, Task, sign
@@ -86,7 +86,7 @@ def test_same_verdicts_as_the_crawl(
     monkeypatch.setattr(alone, "_MOST_ROWS", most_rows)
     options = attrs.evolve(OPTIONS, **CASES[name])
     matches = alone.matches(case_files(name), NAMES, options, Job(output=""), at_once)
-    assert matches.schema.equals(alone.MATCHES)
+    assert matches.schema.equals(verdicts.MATCHES)
     assert matches.num_rows > 40
     assert seen(matches, pages(name)) == crawl(name)
 

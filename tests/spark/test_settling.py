@@ -13,16 +13,18 @@ from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import KEY_TABLE
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import numbers
-from dedup_middleware.spark.settling import Open, OpenPages, settle
 from dedup_middleware.spark.signing import LATEST, moment
 from dedup_middleware.spark.verdicts import (
     COULD,
     PLAIN,
     SURE,
     Candidates,
+    Open,
+    OpenPages,
     Page,
     _edges,
     matches,
+    settle,
 )
 
 if TYPE_CHECKING:
