@@ -6,7 +6,6 @@ import contextlib
 import re
 import tempfile
 import uuid
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -270,16 +269,7 @@ def with_key_of(options: Options, path: str) -> Options:
             f"the pages of {path} can't be compared with new ones, it was made with other "
             "parameters:\n  " + "\n  ".join(lines) + "\nGive the settings of the file."
         )
-    return attrs.evolve(options, hash_key=hash_key_in_use(parameters))
-
-
-def hash_key_in_use(parameters: Mapping[str, str]) -> str:
-    """Return the part of an index's key that hashes use: the lower 64 bits, in hexadecimal.
-
-    >>> hash_key_in_use({"hash_key": "ffff000000000000002a"})
-    '2a'
-    """
-    return f"{hash_key_of(parameters, 'the index'):x}"
+    return attrs.evolve(options, hash_key=f"{hash_key_of(parameters, path):x}")
 
 
 async def with_key_of_index(options: Options, index: Index) -> Options:
@@ -300,7 +290,7 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
         return options
     finally:
         await index.close()
-    return attrs.evolve(options, hash_key=hash_key_in_use(stored))
+    return attrs.evolve(options, hash_key=f"{hash_key_of(stored, 'the index'):x}")
 
 
 async def load(steps: Steps, index: Index) -> Imported:
@@ -314,7 +304,7 @@ async def load(steps: Steps, index: Index) -> Imported:
         path, key = Path(folder) / "index.parquet", ""
         with contextlib.suppress(IndexRefusedError):  # the index does not exist yet
             stored = await index.attach()
-            if int(hash_key_in_use(stored), 16) == int(steps.options.hash_key, 16):
+            if hash_key_of(stored, "the index") == int(steps.options.hash_key, 16):
                 key = stored[HASH_KEY]
         write_index_file(steps, path, key)
         return await import_index(index, path)
