@@ -254,12 +254,14 @@ class Stages:
         held = _LOCKS.get(place)  # by another job of this process
         if held is None:
             if not lock(descriptor):
-                raise SparkError(
-                    f"output={self.folder!r} can't be used: another job is writing it; wait until "
-                    "it ends, or name another folder"
+                raise self._refused(
+                    "another job is writing it; wait until it ends, or name another folder"
                 )
             held = _LOCKS[place] = own
         self._locks.append(held)
+
+    def _refused(self, why: str) -> SparkError:
+        return SparkError(f"output={self.folder!r} can't be used: {why}")
 
     def _take(self, fingerprint: str) -> None:
         path = self.path(_STATE)
@@ -269,19 +271,17 @@ class Stages:
                     if json.load(file) == {"job": fingerprint}:
                         return
             except ValueError:
-                raise SparkError(
-                    f"output={self.folder!r} can't be used: its {_STATE} is damaged, so it "
-                    "is not known whose result it holds; name another folder, or remove it"
+                raise self._refused(
+                    f"its {_STATE} is damaged, so it is not known whose result it holds; name "
+                    "another folder, or remove it"
                 ) from None
-            raise SparkError(
-                f"output={self.folder!r} can't be used: it holds the result of another input or "
-                "of other options; name another folder, or remove it"
+            raise self._refused(
+                "it holds the result of another input or of other options; name another folder, "
+                "or remove it"
             )
         files, found = file_system(self.session, self.folder)
         if files.exists(found) and len(files.listStatus(found)):
-            raise SparkError(
-                f"output={self.folder!r} can't be used: the folder is not empty; name another one"
-            )
+            raise self._refused("the folder is not empty; name another one")
         made = files.create(file_system(self.session, path)[1], False)
         try:
             made.write(bytearray(json.dumps({"job": fingerprint}).encode()))

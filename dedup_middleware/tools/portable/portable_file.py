@@ -77,18 +77,18 @@ def fingerprint_of(value: Any) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
+_FIELDS: Final = {name: CONTENT[name] for name in CONTENT.names or ()}
+
+
 def content_layout() -> dict[str, str]:
     """Return the names and types of the fields of CONTENT."""
-    fields = {name: CONTENT[name] for name in CONTENT.names or ()}
-    return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in fields.items()}
+    return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in _FIELDS.items()}
 
 
 def schema() -> Any:
     """Return the columns and their types, a ``pyarrow.Schema``."""
     pa = arrow()
-    of_content = {
-        name: pa.binary() if CONTENT[name].shape else pa.int64() for name in CONTENT.names or ()
-    }
+    of_content = {name: pa.binary() if one.shape else pa.int64() for name, one in _FIELDS.items()}
     time, slots = pa.timestamp("ms", tz="UTC"), pa.list_(pa.int64())
     own = {"address": pa.string(), "time": time, "slots": slots, "payload": pa.binary()}
     return pa.schema([*(own | of_content).items()])
@@ -106,10 +106,9 @@ def to_arrow(pages: Pages) -> Any:
         pa.ListArray.from_arrays(pa.array(starts), pa.array(bucket_keys)),
         pa.array(list(pages.payloads), pa.binary()),
     ]
-    for name in CONTENT.names or ():
+    for name, kind in _FIELDS.items():
         column = np.ascontiguousarray(pages.content[name])
-        is_array = bool(CONTENT[name].shape)
-        columns.append(to_binary(column) if is_array else pa.array(column.astype(np.int64)))
+        columns.append(to_binary(column) if kind.shape else pa.array(column.astype(np.int64)))
     return pa.RecordBatch.from_arrays(columns, schema=schema())
 
 
@@ -124,15 +123,19 @@ def to_binary(values: NDArray[Any]) -> Any:
 def from_arrow(batch: Any) -> Pages:
     """Convert a ``pyarrow.RecordBatch`` of :func:`schema` to pages."""
     content = np.zeros(batch.num_rows, CONTENT)
-    for name in CONTENT.names or ():
+    for name, kind in _FIELDS.items():
         column = batch.column(name)
         if column.null_count:
             raise ValueError(f"the column {name} has nulls")
-        if CONTENT[name].shape:
-            raw = _fixed(name, column)
-            content[name] = raw.view(CONTENT[name].base).reshape(content[name].shape)
+        if kind.shape:
+            # All values have the size of the field.
+            ends = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
+            if (np.diff(ends) != kind.itemsize).any():
+                raise ValueError(f"the column {name} has values of another length")
+            raw = np.frombuffer(column.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+            content[name] = raw.view(kind.base).reshape(content[name].shape)
         else:
-            content[name] = column.to_numpy().astype(CONTENT[name])
+            content[name] = column.to_numpy().astype(kind)
     bucket_keys, payload = batch.column("slots"), batch.column("payload")
     if bucket_keys.null_count or bucket_keys.flatten().null_count or payload.null_count:
         raise ValueError("the columns slots or payload have nulls")
@@ -146,14 +149,6 @@ def from_arrow(batch: Any) -> Pages:
         bucket_keys.flatten().to_numpy().astype(np.uint64),
         starts - starts[0],
     )
-
-
-def _fixed(name: str, column: Any) -> NDArray[np.uint8]:
-    """Return the bytes of a binary column whose values all have the size of a field of CONTENT."""
-    starts = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
-    if (np.diff(starts) != CONTENT[name].itemsize).any():
-        raise ValueError(f"the column {name} has values of another length")
-    return np.frombuffer(column.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]]
 
 
 class Checksum:
