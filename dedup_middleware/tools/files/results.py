@@ -42,23 +42,15 @@ _BATCH = 1000  # journal entries in one transaction
 class Output:
     """A file with a provisional name, locked by this run, that gets its real name at the end.
 
-    :param mode: permissions of the file, before the umask
-    :param packs: whether to compress the file if its name ends in ``.gz``
     :param keeps_empty: whether a file without rows gets its name
     :param replaces: also replace a file of this name that appears during the run
     """
 
+    mode = SHARED  # permissions, before the umask
+    packs = True  # a file whose name ends in ``.gz``
     side_endings: tuple[str, ...] = ()  # of other files that belong to this one
 
-    def __init__(
-        self,
-        path: Path,
-        mode: int = SHARED,
-        *,
-        packs: bool = True,
-        keeps_empty: bool = True,
-        replaces: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, *, keeps_empty: bool = True, replaces: bool = False) -> None:
         self._path = path
         self.part = path.with_name(path.name + PART)
         self._keeps_empty = keeps_empty
@@ -68,13 +60,13 @@ class Output:
             is_free = _is_free(self.part)
             if is_free:
                 self.part.unlink(missing_ok=True)  # left by an earlier run
-                raw = make(self.part, mode)
+                raw = make(self.part, self.mode)
                 is_free = lock(raw.fileno())
         if not is_free:
             raise BatchError(
                 f"another run is writing {path}: wait until it ends, or name another file"
             )
-        packed = packs and path.name.lower().endswith(".gz")
+        packed = self.packs and path.name.lower().endswith(".gz")
         # No time or name in the gzip header: equal runs write equal files.
         self._raw: BinaryIO = raw
         self._file: BinaryIO = (
@@ -154,11 +146,12 @@ def _is_free(part: Path) -> bool:
 class JournalOutput(Output):
     """The journal of a run, complete or absent."""
 
+    mode = PRIVATE
+    packs = False  # SQLite opens the file by its name
     side_endings = ("-wal", "-shm", "-journal")  # SQLite's companion files
 
     def __init__(self, path: Path, options: Options, *, replaces: bool = False) -> None:
-        # SQLite opens the file by its name.
-        super().__init__(path, PRIVATE, packs=False, replaces=replaces)
+        super().__init__(path, replaces=replaces)
         self._options = options
         for ending in self.side_endings:
             Path(f"{self.part}{ending}").unlink(missing_ok=True)
@@ -265,8 +258,8 @@ class Lines:
         """Convert fields to JSON values; HTML given as bytes is replaced by the page's text."""
         options = self._options
         fields, left_out = plain_item(raw)
-        filled = {options.text_field: signed.text, options.title_field: signed.title}
-        for name, value in filled.items() if options.fill_text else ():
+        filled = (options.text_field, signed.text), (options.title_field, signed.title)
+        for name, value in filled if options.fill_text else ():
             if value and not fields.get(name):
                 fields[name] = value
         html = raw.get(options.html_field)
