@@ -191,8 +191,7 @@ def _by_workers(
     workers = run.arguments.workers
     if workers == 1:
         return
-    with stream.worker_pool(workers) as pool:
-        stream.warm_up(pool, run.options, workers)
+    with stream.worker_pool(workers, run.options) as pool:
         for name, options in methods.items():
             patient = attrs.evolve(options, timeout=60.0)
             with TemporaryDirectory() as folder, counted(bar, f"{name}, {workers} workers", None):

@@ -15,8 +15,9 @@ import asyncio
 import multiprocessing
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -137,15 +138,13 @@ def deduplicate(
     return asyncio.run(work())
 
 
-def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """Return processes for :func:`deduplicate_in_pool`, as a context manager."""
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-
-
-def warm_up(pool: ProcessPoolExecutor, options: Options, workers: int) -> None:
-    """Start the processes and load their kernels before measuring."""
+@contextmanager
+def worker_pool(workers: int, options: Options) -> Iterator[ProcessPoolExecutor]:
+    """Start processes for :func:`deduplicate_in_pool`, and load their kernels."""
     memory = attrs.evolve(options, index_url="memory:", journal="off")
-    list(pool.map(deduplicate, [memory] * workers, [()] * workers))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(deduplicate, [memory] * workers, [()] * workers))
+        yield pool
 
 
 def deduplicate_in_pool(

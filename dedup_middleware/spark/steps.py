@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
@@ -229,13 +229,14 @@ class Steps:
     def _alone(self) -> Any:
         """Return the matches found by :mod:`.alone`, or None if Spark has to find them."""
         pages = self.stages.local_files("work/pages")
-        if pages:
-            shutil.rmtree(_folder(pages), ignore_errors=True)  # left by a job that was killed
+        if pages is None:
+            return None
+        folder = pages[0].parents[1] / "alone"
+        shutil.rmtree(folder, ignore_errors=True)  # left by a job that was killed
         if self._few is None or self.options.probes:
             return None
         self.stages.note("work/alone")
         files, names = self._few
-        folder = _folder(files)
         folder.mkdir(exist_ok=True)
         try:
             session = self.stages.session
@@ -406,8 +407,3 @@ class Steps:
             f"{PREFIX}error AS reason",
             f"{PREFIX}raw AS raw",
         )
-
-
-def _folder(files: Sequence[Path]) -> Path:
-    """The folder for the files of :mod:`.alone`, next to that of the fingerprints."""
-    return files[0].parents[1] / "alone"

@@ -93,7 +93,7 @@ def test_real_deduplicator_keeps_one_of_each(order: str) -> None:
 def test_workers_share_one_index(tmp_path: Path) -> None:
     """Several processes keep one of each as well, by the default rule and by one with payloads."""
     stream = reordered(with_copies(12), "shuffled")
-    with worker_pool(2) as pool:
+    with worker_pool(2, OPTIONS) as pool:
         for method in ("content", "charset"):
             (tmp_path / method).mkdir()
             options = attrs.evolve(OPTIONS, timeout=60, method=method)

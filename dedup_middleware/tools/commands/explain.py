@@ -237,9 +237,8 @@ class Report(Subcommand):
             journal = stack.enter_context(open_journal(options))
             other = None
             if arguments.against is not None:
-                with named_as_given(
-                    dict.fromkeys(("DEDUP_INDEX_URL", "DEDUP_JOURNAL"), "--against")
-                ):
+                names = dict.fromkeys(("DEDUP_INDEX_URL", "DEDUP_JOURNAL"), "--against")
+                with named_as_given(names):
                     against = Journal(arguments.against, namespace=options.namespace)
                     other = stack.enter_context(against).open()
             progress = stack.enter_context(context.progress("decisions"))

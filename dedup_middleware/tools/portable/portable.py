@@ -213,19 +213,13 @@ async def copy_index(
     await _open(target, parameters, "index copied", name)
     what, fix = "the temporary folder can't be written to", "; name another one by TMPDIR"
     with os_errors(what, fix=fix), tempfile.TemporaryDirectory() as folder:
-        parts = _named(_stored(source, parameters, Path(folder), progress), names)
-        return await enter_pages(target, parts, lambda content: _names(record.pack(content)))
 
+        async def parts() -> AsyncIterator[Pages]:
+            with named_as_given(names):
+                async for pages, _ in _stored(source, parameters, Path(folder), progress):
+                    yield pages
 
-async def _named(
-    parts: AsyncIterator[tuple[Pages, int]], names: Mapping[str, str]
-) -> AsyncIterator[Pages]:
-    while True:
-        with named_as_given(names):
-            part = await anext(parts, None)
-        if part is None:
-            return
-        yield part[0]
+        return await enter_pages(target, parts(), lambda content: _names(record.pack(content)))
 
 
 async def enter_pages(
