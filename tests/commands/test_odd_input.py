@@ -74,6 +74,31 @@ def test_an_export_into_no_folder(index: str, tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, f"scrapy dedup export: {fault}\n")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "http://me:secret@127.0.0.1:1/"],
+        ["compare", "http://127.0.0.1:1/", "http://me:s@cret@127.0.0.1:1/"],
+        ["explain", "http://me:secret@a.example/9"],
+        ["history", "http://me:secret@a.example/9"],
+        ["explain", "http://me:secret@a.example/1"],
+        ["history", "http://me:secret@a.example/1"],
+        ["check", "http://127.0.0.1:1/", "--key", "http://me:secret@a.example/1"],
+    ],
+)
+def test_the_password_of_an_address_is_not_shown(tmp_path: Path, arguments: list[str]) -> None:
+    """Neither in errors nor in tables for people; the rest of the address is."""
+    settings = settings_for(tmp_path)
+    pages = (item(host, 1, url=f"http://me:secret@{host}/1") for host in ("a.example", "b.example"))
+    crawl(settings, *pages)
+    page = tmp_path / "page.txt"
+    page.write_text(article(1), "utf-8")
+    given = [str(page) if one == "http://127.0.0.1:1/" else one for one in arguments]
+    done = dedup(*given, **settings)
+    assert "cret@" not in done.out + done.err
+    assert "http://me:***@" in done.out + done.err
+
+
 @pytest.mark.parametrize("source", ["none.parquet", ""])
 def test_an_import_of_nothing(tmp_path: Path, source: str) -> None:
     """The line says what can be imported."""

@@ -81,6 +81,9 @@ def _read(file: IO[bytes], place: str) -> bytes:
 
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = {"User-Agent": str(settings.get("USER_AGENT"))}
+    if re.match("https?://[^/?#]*@", address):  # urllib would take them for the host
+        fix = "user and password are not sent; save the page to a file, and name that"
+        raise DedupError(f"{address} can't be fetched: {fix}")
     try:
         # Keys may hold spaces and letters of any script, which Scrapy encodes likewise.
         request = urllib.request.Request(safe_url_string(address), headers=agent)

@@ -141,11 +141,14 @@ def add_row(table: Table, *values: object) -> None:
     table.add_row(*(Text(shown(value), overflow="fold") for value in values))
 
 
-def shown(value: object) -> str:
-    """Format a value for people.
+_PASSWORD = re.compile(r"(?<=//)([^\s/?#:@]*):[^\s/?#]*@")
 
-    >>> shown(None), shown(12345), shown(0.98765)
-    ('-', '12,345', '0.988')
+
+def shown(value: object) -> str:
+    """Format a value for people, without the passwords of addresses.
+
+    >>> shown(None), shown(12345), shown(0.98765), shown("http://me:secret@a.example/")
+    ('-', '12,345', '0.988', 'http://me:***@a.example/')
     """
     if value is None:
         return "-"
@@ -157,7 +160,8 @@ def shown(value: object) -> str:
         return f"{value:.3f}"
     # Pages may contain escape sequences, which must not reach the terminal.
     return "".join(
-        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in str(value)
+        c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}"
+        for c in _PASSWORD.sub(r"\1:***@", str(value))
     )
 
 
