@@ -205,12 +205,14 @@ def test_object_that_is_yielded_twice() -> None:
 
 
 def test_items_that_never_arrive_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another middleware may keep them back; the newest notes stay."""
+    """Another middleware may keep them back; the newest notes stay, and the others are counted."""
     monkeypatch.setattr(itemnotes, "MAX_NOTES", 3)
     notes, items = Notes(), [{"n": n} for n in range(5)]
     for item in items:
         notes.add(item, Note(key=str(item["n"])))
+    assert len(notes) == 5
     assert [notes.take(item).key for item in items] == [None, None, "2", "3", "4"]
+    assert len(notes) == 2
 
 
 def test_addon_keeps_an_order_of_the_user() -> None:

@@ -19,7 +19,7 @@ from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fie
 
 logger = logging.getLogger(__name__)
 
-MAX_NOTES = 10_000  # beyond it the oldest are dropped: their items will not arrive any more
+MAX_NOTES = 10_000  # beyond it the oldest are lost: their items will not arrive any more
 
 
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
@@ -163,14 +163,16 @@ class Notes:
 
     def __init__(self) -> None:
         self._notes: dict[int, list[tuple[Any, Note]]] = {}
+        self._lost = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._notes.values()))
+        """The number of notes that no item has taken, with those that are lost."""
+        return self._lost + sum(map(len, self._notes.values()))
 
     def add(self, item: Any, note: Note) -> None:
         """Add the note of a yielded item, which may be yielded again before it arrives."""
         if len(self._notes) >= MAX_NOTES:
-            self._notes.pop(next(iter(self._notes)))
+            self._lost += len(self._notes.pop(next(iter(self._notes))))
         self._notes.setdefault(id(item), []).append((item, note))
 
     def take(self, item: Any) -> Note:
