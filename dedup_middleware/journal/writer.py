@@ -29,7 +29,7 @@ from dedup_middleware.journal.entries import (
     plain_item,
 )
 from dedup_middleware.model.documents import NEW, Document, Match, Verdict
-from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.keys import in_a_line, is_content_key
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class JournalWriter:
             changed = sum(change.added + change.removed for change in changes)
         except JournalError:
             raise  # the batch waits as it is: it may have been written nevertheless
-        except Exception:
+        except Exception as error:
             # An entry that can't be packed must not block later ones, nor take others with it.
             if self._most and (drops or kept):
                 self._batch, self._is_sent = None, False
@@ -192,7 +192,9 @@ class JournalWriter:
                 with self._lock:
                     self._activity.update(activity)
                 return True
-            logger.exception("An entry of the journal %s is lost", self._journal.where)
+            key = in_a_line((*drops, *kept)[0].key) if drops or kept else "counters of an hour"
+            where = self._journal.where
+            logger.error("An entry of the journal %s is lost: %s (%r)", where, key, error)
             lost = 1
         self._batch, self._is_sent = None, False
         self._most = min(2 * self._most + 1, _BATCH)

@@ -351,8 +351,8 @@ def test_many_hosts_in_one_hour(tmp_path: Path) -> None:
     assert {hour.host: hour.seen for hour in hours}[OTHER_HOSTS] >= 50
 
 
-def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
-    """It is lost and counted; those after it are written."""
+def test_entry_that_can_not_be_packed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is lost, counted and named in one line without traceback; those after it are written."""
     counts: Counter[str] = Counter()
     writer = JournalWriter(
         SQLiteJournal(tmp_path / "j.db", max_bytes=10**7),
@@ -365,6 +365,9 @@ def test_entry_that_can_not_be_packed(tmp_path: Path) -> None:
     writer.close()
     writer.report_counts()
     assert (counts["journal/lost"], counts["journal/written"]) == (1, 1)
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "is lost: k (TypeError(" in record.getMessage()
+    assert record.exc_info is None
 
 
 def test_an_entry_that_can_not_be_packed_takes_no_other_with_it(tmp_path: Path) -> None:
