@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import redis
 
+from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.base.options import Options
+from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
 from dedup_middleware.model.records import State
@@ -210,3 +212,16 @@ async def _ask_to_take_over(replica: RedisServer) -> None:
 
 async def _claim(index: RedisIndex) -> Claim:
     return await entered(index, entry(BUCKET_KEYS), LEASE)
+
+
+async def test_missing_right_is_named(masters: list[RedisServer]) -> None:
+    """Also one that only a script needs, such as that for the line at the start of a crawl."""
+    rights = [*RIGHTS.split(), "+cluster|slots", "+command", "+hsetnx", "+strlen"]
+    for server in masters:
+        with server.client() as admin:
+            admin.execute_command("ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup:*}*", *rights)
+    url = f"redis+cluster://crawler:pw@127.0.0.1:{masters[0].port}"
+    async with ClusterIndex(Options(index_url=url)) as index:
+        await index.open(PARAMETERS)
+        with pytest.raises(IndexUnavailableError, match=r"lacks a right \(\+hlen\): grant"):
+            await index.stats()

@@ -252,7 +252,8 @@ class ClusterLink(Link):
         if not usable:
             for node, one in known:
                 if isinstance(one, Complaint) and (one.refused or one.remedy is Remedy.NONE):
-                    is_final = one.refused or one.text == NO_RIGHT  # waiting would not help
+                    # Without a right, waiting would not help.
+                    is_final = one.refused or one.text.startswith(NO_RIGHT)
                     error = as_error(f"{_name(node)}: {one.text}", self._where, refused=is_final)
                     raise await self._mismatch() or error
             return

@@ -61,8 +61,9 @@ _OOM = Complaint("it is out of memory and may not evict (raise maxmemory, or use
 _AUTH = Complaint(
     "it does not accept this user and password: correct them in DEDUP_INDEX_URL", refused=True
 )
-NO_RIGHT = "its user lacks a right: grant those listed in docs/redis.md"
-_NOPERM = Complaint(NO_RIGHT)
+NO_RIGHT = "its user lacks a right"
+_GRANT = "grant those listed in docs/redis.md, for a cluster also those in docs/cluster.md"
+_NOPERM = Complaint(f"{NO_RIGHT}: {_GRANT}")
 _DATABASE = Complaint(
     "it has no such database: correct the number at the end of DEDUP_INDEX_URL", refused=True
 )
@@ -150,9 +151,12 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
             and not is_no_node(reply)
         ):
             error = reply
+    text = str(error)
+    command = re.search(r"run the '([\w|]+)' command", text)
+    if command is not None and isinstance(error, NoPermissionError):
+        return Complaint(f"{NO_RIGHT} (+{command[1]}): {_GRANT}")
     if type(error) in _CLASSES:
         return _CLASSES[type(error)]
-    text = str(error)
     if isinstance(error, ResponseError):
         return _understand_text(text)
     if isinstance(error, (RedisTimeoutError, asyncio.TimeoutError)):

@@ -5,6 +5,9 @@ local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)
 end
+if KEYS[5] and not may('HLEN', KEYS[5]) then
+  return redis.error_reply(REFUSED)
+end
 local live = live_leases(now())
 local sizes = {}
 for i = 5, #KEYS do

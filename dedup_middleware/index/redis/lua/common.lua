@@ -22,11 +22,13 @@ local function set_counters(key, ...)
 end
 
 -- Whether the user may send a command, as far as the server can tell (Redis 6 can't). A script that is
--- refused halfway leaves behind what it has written.
-local function may(...)
-  return not redis.acl_check_cmd or redis.acl_check_cmd(...)
+-- refused halfway leaves behind what it has written. The error then names the command, as the server's own
+-- error does outside of scripts.
+local REFUSED = ''
+local function may(command, ...)
+  REFUSED = "NOPERM this user has no permissions to run the '" .. string.lower(command) .. "' command"
+  return not redis.acl_check_cmd or redis.acl_check_cmd(command, ...)
 end
-local REFUSED = 'NOPERM the user may not do all that this script does'
 
 local function now()
   local time = redis.call('TIME')
