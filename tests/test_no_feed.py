@@ -117,6 +117,31 @@ async def test_a_subclass_that_does_not_open_the_index_is_named(
     assert sum("UnopenedPipeline" in message for message in caplog.messages) == 1
 
 
+class UncalledPipeline(UnopenedPipeline):
+    """A subclass that forgets its base with every item, or with some."""
+
+    calls = False
+
+    async def process_item(self, item: Any) -> Any:
+        """Called by Scrapy."""
+        if self.calls and item["url"].endswith("0"):
+            await super().process_item(item)
+        return item
+
+
+@pytest.mark.parametrize("calls", [False, True])
+async def test_a_subclass_that_does_not_pass_items_on_is_named(
+    calls: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is compared then; one that passes on some items chooses them."""
+    monkeypatch.setattr(UncalledPipeline, "calls", calls)
+    crawled = await crawl(pages_and_copies(2), {}, dedup=UncalledPipeline)
+    assert len(crawled.scraped) == 4
+    said = [message for message in caplog.messages if "super().process_item" in message]
+    assert len(said) == (not calls)
+    assert all("None of 4 items" in one and "UncalledPipeline" in one for one in said)
+
+
 async def test_a_subclass_that_does_not_close_the_index(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -67,6 +67,10 @@ _NOT_OPENED = (
     "Nothing is compared: %s has an open_spider that does not `await super().open_spider()`. All "
     "items pass, and are counted in dedup/skipped/closed"
 )
+_NOT_CALLED = (
+    "None of %d items was compared: %s has a process_item that does not "
+    "`return await super().process_item(item)`"
+)
 _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipelines still send
 _PAUSE = 0.02  # seconds between two checks for them
 _LOST_NOTES = (
@@ -98,7 +102,8 @@ class DedupPipeline:
         self._close_failures: CloseFailures | None = None
         self._classes = ItemClasses(options.field_names)
         self._inflight = InFlight(self._read, self._settle_later)
-        self._deciding = 0  # items
+        self._deciding = self._scraped = 0  # items
+        self._is_called = False  # with an item
         self._settling: set[asyncio.Task[None]] = set()
         self._reports = Reports(crawler.stats)
         self._action = Action(crawler, options, self._reports)
@@ -213,6 +218,8 @@ class DedupPipeline:
     async def _on_closed(self) -> None:
         # If another pipeline fails to close, Scrapy does not close the others or wait for them.
         self._is_over = True
+        if self._scraped and not self._is_called:
+            self._reports.warn_once(_NOT_CALLED, self._scraped, type(self).__qualname__)
         if self._feeds is None:  # the pipeline was not opened, or not yet
             return
         try:
@@ -272,6 +279,7 @@ class DedupPipeline:
         :raises NearDuplicate: the text of the item is stored already
         :raises Dropped: an empty page or an unusable index, if the settings say so
         """
+        self._is_called = True
         if self._is_closed:
             self._pass_closed()
             return item
@@ -407,6 +415,7 @@ class DedupPipeline:
             return verdict
 
     async def _on_scraped(self, item: Any) -> None:
+        self._scraped += 1
         # Before anything is awaited: the feeds have just handled this item and no other.
         exported = None
         try:
