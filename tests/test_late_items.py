@@ -334,6 +334,19 @@ async def test_closing_waits_for_no_signal_that_scrapy_does_not_send(
     assert not warnings(caplog)
 
 
+@pytest.mark.parametrize("is_decided", [False, True])
+async def test_an_item_that_scrapy_sends_twice_does_not_wait_for_itself(is_decided: bool) -> None:
+    """`scrapy parse --pipelines -o` sends each item through the pipelines without a signal, and then
+    once more, for the feed."""
+    crawl = await opened(DEDUP_PENDING_WAIT=60)
+    item = {"url": "https://a/1", "text": article(1)}
+    sent = asyncio.create_task(crawl.pipeline.process_item(item))
+    await (sent if is_decided else asyncio.sleep(0))
+    assert await asyncio.wait_for(crawl.item(item), 20) is item
+    assert (crawl.stat("new"), crawl.stat("committed"), crawl.stat("unchecked")) == (2, 1, 0)
+    await crawl.pipeline.close_spider()
+
+
 @pytest.mark.parametrize("call", ["read", "decide"])
 async def test_an_item_that_takes_longer_than_closing_waits_passes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, call: str

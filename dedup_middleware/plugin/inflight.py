@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -95,7 +95,8 @@ class InFlight:
     """Registers items in flight, and finds the item that a signal is about.
 
     :param read: returns the page in an item; None for an object that is no item
-    :param settle: gets the verdicts of items whose task was cancelled, so that no signal comes
+    :param settle: gets the verdicts of items of which no signal comes: their task was cancelled, or
+        has ended and the same object is on its way again, as with `scrapy parse --pipelines -o`
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class InFlight:
             for one in (flying, *same):
                 one.is_reused = True
         same.append(flying)
+        self._release(one for one in same if one.is_lost)
         return flying
 
     def filled(self, flying: ItemInFlight, fields: PageFields) -> None:
@@ -155,17 +157,23 @@ class InFlight:
         in_task.append(flying)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """Settle the items of a task that was cancelled, for example by a later pipeline."""
+        """Settle the items of a task that was cancelled, for example by a later pipeline; of one
+        that has ended, those whose object would wait for itself."""
+        self._release(
+            flying
+            for flying in self._of_task.pop(task, [])
+            if task.cancelled() or len(self._objects.get(id(flying.item), ())) > 1
+        )
+
+    def _release(self, flyings: Iterable[ItemInFlight]) -> None:
         # They stay registered: a pipeline with tasks of its own may go on with them.
-        flyings = self._of_task.pop(task, [])
-        if not task.cancelled():
-            return
         endings = []
         for flying in flyings:
             if flying.verdict is not None:
                 endings.append(Ending(flying.verdict, stored=False))
                 flying.verdict = None
-        self._settle(endings)
+        if endings:
+            self._settle(endings)
 
     async def leave(self, item: Any, *, stored: bool) -> list[Ending] | None:
         """Find the item that a final signal is about, and return how to settle its verdict.
