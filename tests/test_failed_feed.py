@@ -473,6 +473,48 @@ async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path)
     assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (0, 3)
 
 
+class Head(io.BytesIO):
+    """The standard output of a process whose reader ends at the third row, as `head` may."""
+
+    rows, is_buffered = 0, False
+
+    def write(self, row: Any) -> int:
+        """Called by the exporter."""
+        self.rows += 1
+        return len(row) if self.is_buffered else self.flush() or len(row)
+
+    def flush(self) -> None:
+        """Called by the plugin."""
+        if self.rows > 2:
+            raise BrokenPipeError(32, "Broken pipe")
+
+
+class HeadStorage(StdoutFeedStorage):
+    """Takes two items."""
+
+    def __init__(self, uri: str, *, feed_options: Any = None) -> None:
+        super().__init__(uri, Head(), feed_options=feed_options)
+
+
+@pytest.mark.parametrize("is_buffered", [False, True])
+async def test_rows_of_a_pipe_that_broke_are_forgotten(
+    is_buffered: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody knows which of them were read."""
+    monkeypatch.setattr(Head, "is_buffered", is_buffered)
+    settings = failing(tmp_path, "") | {
+        "FEEDS": {"stdout:": {"format": "jsonlines"}},
+        "FEED_STORAGES": {"stdout": HeadStorage},
+    }
+    crawled = await crawl(three_pages, {}, **settings)
+    assert (crawled.stat("committed"), crawled.stat("claim/no-feed")) == (2, 1)
+    (line,) = [one for one in caplog.messages if "2 pages of this crawl are forgotten" in one]
+    assert "stdout:" in line
+
+
 @pytest.mark.parametrize(
     ("feed", "pipelines", "warned"),
     [

@@ -82,7 +82,7 @@ class WatchedSlot:
         self.is_watched = self._watch_storage()
         kind = slot.exporters.get(slot.format)
         self._has_lines = isinstance(kind, type) and issubclass(kind, _LINES)
-        if self._is_packed or not self._has_lines:
+        if self._is_cuttable or isinstance(slot.storage, StdoutFeedStorage):
             self._watch_writes()
 
     def has_taken(self) -> bool:
@@ -151,6 +151,7 @@ class WatchedSlot:
             if file is not None and hasattr(file, "flush") and not getattr(file, "closed", False):
                 file.flush()
         except Exception as error:  # it was closed meanwhile, say
+            self.has_failed |= isinstance(error, BrokenPipeError)
             return f"the file of a feed can't be written ({error})"
         finally:
             before, self._end = self._end, self._end_of_file()
@@ -181,6 +182,10 @@ class WatchedSlot:
     @property
     def _is_packed(self) -> bool:
         return bool(self.slot.feed_options.get("postprocessing"))
+
+    @property
+    def _is_cuttable(self) -> bool:
+        return self._is_packed or not self._has_lines
 
     def _end_of_file(self) -> int | None:
         """Position in the open file; None if there is no file or it has no position."""
@@ -221,6 +226,7 @@ class WatchedSlot:
         """Notice a write that fails halfway, in a file that can't be read past the missing piece:
         the disk may be full, or a field can't be written to XML. A compressed file is lost then,
         with the rows of other items, and so is everything after a cut row of pickles, JSON or XML.
+        Of a pipe that broke (`| head`) nobody knows which rows were read.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -237,7 +243,8 @@ class WatchedSlot:
                 except Exception as error:
                     # An error with a file name is about a file that was opened for the item.
                     is_cut = isinstance(error, OSError) and error.filename is None
-                    self.has_failed |= is_cut or self._end_of_file() != begins
+                    if self._is_cuttable or isinstance(error, BrokenPipeError):
+                        self.has_failed |= is_cut or self._end_of_file() != begins
                     raise
 
             with contextlib.suppress(Exception):  # a user's own class may refuse it
