@@ -287,6 +287,24 @@ async def test_pages_that_nothing_has_are_forgotten(
     assert again.stat("new") == 3
 
 
+@pytest.mark.parametrize(
+    ("pipelines", "fix"),
+    [
+        ({}, "so that the next crawl with another JOBDIR ("),
+        ({NoStorage: 800}, "with the settings of this crawl, but another JOBDIR ("),
+    ],
+)
+async def test_the_next_crawl_needs_another_jobdir(
+    pipelines: dict[Any, int], fix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under the same one, Scrapy would not fetch the pages again, as it has seen their requests."""
+    settings = failing(tmp_path, "at storing")
+    await crawl(three_pages, pipelines, **settings, JOBDIR=str(tmp_path / "job"))
+    (line,) = [one for one in caplog.messages if "could not be stored" in one]
+    assert fix in line
+    assert f"{str(tmp_path / 'job')!r} has seen)" in line
+
+
 class StoppingPipeline:
     """Ctrl-C comes while this pipeline is being closed."""
 

@@ -336,8 +336,8 @@ async def test_closing_waits_for_no_signal_that_scrapy_does_not_send(
 
 @pytest.mark.parametrize("is_decided", [False, True])
 async def test_an_item_that_scrapy_sends_twice_does_not_wait_for_itself(is_decided: bool) -> None:
-    """`scrapy parse --pipelines -o` sends each item through the pipelines without a signal, and then
-    once more, for the feed."""
+    """`scrapy parse --pipelines -o` sends each item through the pipelines without a signal, and
+    then once more, for the feed."""
     crawl = await opened(DEDUP_PENDING_WAIT=60)
     item = {"url": "https://a/1", "text": article(1)}
     sent = asyncio.create_task(crawl.pipeline.process_item(item))

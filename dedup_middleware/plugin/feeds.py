@@ -89,7 +89,7 @@ class Feeds:
         # Ids of pages of which no slot is stored yet, by the slots that have taken the page.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
         self._stored = self._forgotten = 0  # pages
-        self._began = Beginning()
+        self._began = Beginning(crawler.settings)
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._slot_closed, signals.feed_slot_closed)
         # Not engine_stopped: a crawl that ends before its engine has started does not send it.
@@ -146,11 +146,11 @@ class Feeds:
             self._has_warned = True
             logger.warning(
                 "The items of %s are stored when the feed or its batch ends. Should this process "
-                "be killed before, they are lost, and the index calls them stored: run `%s` with "
-                "the settings of this crawl then. Batches (batch_item_count) lose less, a pipeline "
+                "be killed before, they are lost, and the index calls them stored: then %s. "
+                "Batches (batch_item_count) lose less, a pipeline "
                 "that stores each item nothing",
                 ", ".join(shown_place(one.slot.uri_template) for one in slots),
-                self._began.forget_command(),
+                self._began.forgetting(),
             )
 
     def _warn_of_nowhere(self) -> None:
@@ -165,9 +165,9 @@ class Feeds:
             logger.warning(
                 "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
                 "index calls the items stored, and later crawls %s them. If the spider does not "
-                "store them itself, run `%s` with the settings of this crawl",
+                "store them itself, %s",
                 self._options.action,
-                self._began.forget_command(),
+                self._began.forgetting(),
             )
 
     def _watch(self, slots: Sequence[FeedSlot]) -> None:
@@ -251,9 +251,10 @@ class Feeds:
                 logger.error(
                     "A feed or a batch could not be stored (%s), and nothing "
                     "else has its items: %d pages of this crawl are forgotten, so that the next "
-                    "crawl stores them",
+                    "crawl%s stores them",
                     named,
                     self._forgotten,
+                    self._began.elsewhere(" with"),
                 )
                 committed -= self._stored + self._forgotten  # the rest was entered after an outage
                 if committed <= 0:
@@ -261,10 +262,10 @@ class Feeds:
         logger.error(
             "A feed could not be stored (%s), but the index calls %d pages of "
             "this crawl stored: later crawls drop them and copies of them. If nothing else stores "
-            "them, run `%s` with the settings of this crawl, and crawl again",
+            "them, %s, and crawl again",
             named,
             committed,
-            self._began.forget_command(),
+            self._began.forgetting(),
         )
 
     async def _forget(self) -> None:
@@ -367,7 +368,7 @@ class CloseFailures(logging.Filter):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__()
         self._spider = None if crawler.spider is None else weakref.ref(crawler.spider)
-        self._began = Beginning()
+        self._began = Beginning(crawler.settings)
         self._seen = False
         _engine_log.addFilter(self)
 
@@ -387,8 +388,8 @@ class CloseFailures(logging.Filter):
             return
         logger.error(
             "A pipeline failed when it was closed (see the error above), and the index calls %d "
-            "pages of this crawl stored. If they are stored only then, run `%s` with the settings "
-            "of this crawl, and crawl again: else later crawls drop them and copies of them",
+            "pages of this crawl stored. If they are stored only then, %s, and crawl "
+            "again: else later crawls drop them and copies of them",
             committed,
-            self._began.forget_command(),
+            self._began.forgetting(),
         )

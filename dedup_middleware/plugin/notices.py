@@ -54,18 +54,32 @@ _CLOCKS = 60.0  # seconds by which a server's clock may be behind the clock of t
 
 @attrs.frozen
 class Beginning:
-    """The time at which a crawl began."""
+    """The time at which a crawl began, and how to store anew what it has stored.
 
+    :param settings: of the crawl
+    """
+
+    _settings: BaseSettings
     _clock: float = attrs.field(init=False, factory=time.time)  # seconds since 1970
     _ticks: float = attrs.field(init=False, factory=time.monotonic)
 
-    def forget_command(self) -> str:
-        """The command that makes the index forget what the crawl has stored."""
+    def forgetting(self) -> str:
+        """What to run so that the index forgets what the crawl has stored."""
         # If the clock was set back meanwhile, pages stored since seem older than the crawl.
         by_clock_of_now = time.time() - (time.monotonic() - self._ticks)
         began = min(self._clock, by_clock_of_now) - _CLOCKS
-        since = datetime.datetime.fromtimestamp(began).astimezone()
-        return f"scrapy dedup forget --since {since.isoformat(timespec='seconds')}"
+        since = datetime.datetime.fromtimestamp(began).astimezone().isoformat(timespec="seconds")
+        return (
+            f"run `scrapy dedup forget --since {since}` with the settings of this crawl"
+            f"{self.elsewhere(', but')}"
+        )
+
+    def elsewhere(self, but: str) -> str:
+        """What the next crawl needs to fetch the same pages, after ``but``; empty: nothing."""
+        jobdir = self._settings["JOBDIR"]
+        if not jobdir:
+            return ""
+        return f"{but} another JOBDIR (Scrapy fetches nothing again that {str(jobdir)!r} has seen)"
 
 
 async def reset(index: Index, options: Options) -> None:
