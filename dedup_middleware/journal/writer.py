@@ -192,7 +192,7 @@ class JournalWriter:
                 with self._lock:
                     self._activity.update(activity)
                 return True
-            (key,) = [in_a_line(one.key) for one in (drops or kept)] or ["counters of an hour"]
+            key = next((in_a_line(one.key) for one in drops or kept), "counters of an hour")
             where = self._journal.where
             logger.error("An entry of the journal %s is lost: %s (%r)", where, key, error)
             lost = 1
