@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,6 +27,8 @@ from dedup_middleware.journal.entries import (
     pack_body,
     to_hours,
 )
+
+logger = logging.getLogger(__name__)
 
 APPLICATION = 0x44456A6F  # "DEjo", at byte 68 of the file
 SCHEMA = 2
@@ -84,6 +87,7 @@ class SQLiteJournal(JournalStore):
         self.where = str(path)
         self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
         self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # that is open; None: it never was
 
     def open(self, *, create: bool) -> None:
         try:
@@ -98,6 +102,7 @@ class SQLiteJournal(JournalStore):
             # One text with a wrong encoding must not make all others unreadable.
             db.text_factory = partial(str, encoding="utf-8", errors="replace")
             self._prepare(db, create=create)
+            self._file = self._file_now()
         except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: NUL in the path
             self.close()
             raise JournalError(
@@ -152,6 +157,24 @@ class SQLiteJournal(JournalStore):
             self._db.close()
             self._db = None
 
+    def _file_now(self) -> tuple[int, int] | None:
+        """Device and inode of the file at the path."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _open_again(self) -> None:
+        """Open the file at the path if the open one was removed: what is written there is lost."""
+        if self._file in (None, self._file_now()):
+            return
+        if self._db is not None:
+            text = "The journal %s was removed or replaced while it was in use, with what it held"
+            logger.warning(text, self.where)
+        self.close()
+        self.open(create=True)
+
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
             raise JournalError(f"the journal {self.where} is not open")
@@ -168,6 +191,7 @@ class SQLiteJournal(JournalStore):
         # Pack before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
+        self._open_again()
         try:
             with transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)

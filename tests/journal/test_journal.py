@@ -325,6 +325,53 @@ def test_batch_is_written_once_or_not(tmp_path: Path, fault: str) -> None:
             assert journal.hours()[0].seen == 4
 
 
+@pytest.mark.parametrize("left", ["nothing", "side files", "another", "no folder"])
+def test_a_file_that_is_removed_while_it_is_written_to(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, left: str
+) -> None:
+    """What comes next is in the new file, and not in one that nobody can open any more."""
+    folder = tmp_path / "of-the-journal"
+    journal = SQLiteJournal(folder / "j.db", max_bytes=10**6)
+    with journal, contextlib.ExitStack() as stack:
+        journal.open(create=True)
+        journal.append([make_drop(1)], [make_kept(1)], {})
+        for file in folder.iterdir():
+            if left != "side files" or file.name == "j.db":
+                file.unlink()
+        if left == "no folder":
+            folder.rmdir()
+        if left == "another":
+            other = stack.enter_context(SQLiteJournal(folder / "j.db", max_bytes=10**6))
+            other.open(create=True)
+            other.append([make_drop(2)], [], {})
+        for number in (3, 4):
+            journal.append([make_drop(number)], [make_kept(number)], {})
+        with open_journal(Options(journal=str(folder / "j.db"))) as reader:
+            found = [drop.number for drop in reader.drops()]
+        assert found == [*([2] if left == "another" else []), 3, 4]
+        if left == "another":
+            other.append([make_drop(5)], [], {})
+            assert [drop.number for drop in journal.drops()] == [2, 3, 4, 5]
+    assert [" was removed or replaced" in one for one in caplog.messages] == [True]
+
+
+def test_a_file_that_another_program_replaces(tmp_path: Path) -> None:
+    """It is not touched, and entries wait until it is gone."""
+    journal = SQLiteJournal(tmp_path / "j.db", max_bytes=10**6)
+    with journal:
+        journal.open(create=True)
+        for file in tmp_path.iterdir():
+            file.unlink()
+        (tmp_path / "j.db").write_bytes(b"no database" * 999)
+        for _ in range(2):
+            with pytest.raises(JournalError, match="can't be opened: file is not a database"):
+                journal.append([make_drop(1)], [], {})
+        assert (tmp_path / "j.db").read_bytes() == b"no database" * 999
+        (tmp_path / "j.db").unlink()
+        journal.append([make_drop(1)], [], {})
+        assert [drop.number for drop in journal.drops()] == [1]
+
+
 @pytest.mark.parametrize("retries", [0, 3])
 async def test_batch_whose_answer_is_lost(tmp_path: Path, retries: int) -> None:
     """It is not written twice, whether the connection or the crawl sends it again."""
