@@ -225,3 +225,16 @@ async def test_missing_right_is_named(masters: list[RedisServer]) -> None:
         await index.open(PARAMETERS)
         with pytest.raises(IndexUnavailableError, match=r"lacks a right \(\+hlen\): grant"):
             await index.stats()
+
+
+async def test_a_cluster_that_was_emptied_is_told_of_once(
+    masters: list[RedisServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not once for each of its parts."""
+    async with ClusterIndex(Options(index_url=f"redis+cluster://{masters[0].url[8:-2]}")) as index:
+        await index.open(PARAMETERS)
+        for server in masters:
+            with server.client() as admin:
+                admin.flushall()
+        assert await index.count() == 0
+    assert len([line for line in caplog.messages if "was emptied" in line]) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
+import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any
@@ -45,6 +47,7 @@ _LOOK = 256  # maximum pages per call, to bound how long a script blocks its ser
 _BLOCK = 64  # minimum number of page ids reserved at once
 _PENDING = State.PENDING.to_bytes(4, "little")
 _LENGTH = 2  # bytes for the length of the address, at the start of a text
+_PAUSE = 60.0  # seconds between two warnings
 
 
 @attrs.frozen
@@ -91,6 +94,7 @@ class ClusterShards(ServerIndex):
             self._opened_again,
         )
         self._sessions = self._new_sessions()
+        self._told = -math.inf  # that a shard was emptied; others are noticed when they are used
         self._set_layout(WHOLE)
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
@@ -153,7 +157,9 @@ class ClusterShards(ServerIndex):
         epoch = self._same(Opened(reply), self._parameters, shard)
         if epoch != session.epoch:
             session.epoch = epoch
-            logger.warning(EMPTIED, self._name)
+            before, self._told = self._told, time.monotonic()
+            if self._told > before + _PAUSE:
+                logger.warning(EMPTIED, self._name)
 
     def _new_sessions(self) -> list[Session]:
         return [Session(self.spread.prefix(shard)) for shard in range(self.spread.shards)]
