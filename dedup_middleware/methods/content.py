@@ -3,13 +3,10 @@
 docs/how-it-decides.md says what the rules are for and what they miss; :mod:`.content_rule` has
 their kernels.
 
-**By evidence**, ``DEDUP_EVIDENCE=filter``: a page is dropped if a stored page says the same, word
-for word. The evidence of a stored page shows which words of the new page it holds (see
-:mod:`dedup_middleware.signature.evidence`). The other words must be few and scattered, and no
-numeral, name or negation may differ. The limits on new words are proportional to 1 - threshold; the
-**similarity** of two pages is the largest threshold whose limits they meet. With the measure
-`jaccard` the stored page must also say little more than the new one, and with `novelty` the new
-words of a long page are limited as if it had 128 words.
+**By evidence**, ``DEDUP_EVIDENCE=filter``: the evidence of a stored page shows which words of the
+new page it holds (see :mod:`dedup_middleware.signature.evidence`). The limits on other words are
+proportional to 1 - threshold; the **similarity** of two pages is the largest threshold whose limits
+they meet.
 
 **By sketches**, ``DEDUP_EVIDENCE=sketch``: similarity is estimated from 512 bits a page. J is the
 Jaccard index of two sketches, a and b are the numbers of shingles of the new and the stored page,
@@ -21,13 +18,6 @@ and |A and B| = J (a + b) / (1 + J).
 
 The standard error of an estimate is subtracted first. Below 128 shingles the share that may be new
 shrinks with the size of the page.
-
-Both rules keep a page that has another figure or name in one place, or a clause that says the
-opposite. On one host, a page under another title is a duplicate only if 95 % of it is held, and one
-of fewer than 128 shingles not even if its text is the same. Text that three stored pages of the
-host hold too is text of the site and no evidence of a copy. With evidence, a title counts as
-another one only if it has a word that the stored page has neither in its text nor in its title, or
-has as many words as the stored page's title.
 """
 
 from __future__ import annotations

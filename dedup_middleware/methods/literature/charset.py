@@ -3,8 +3,7 @@
 李洪奇 et al.: 基于字集特征向量的网页消重改进算法, 计算机工程与应用 2017,53(2):53-57, doi
 10.3778/j.issn.1002-8331.1503-0340.
 
-The paper does not print its list of N = 3764 common characters. Ours: the 3755 of GB2312 level 1
-and the nine most frequent others. White space, which is layout, is not counted (also ours).
+Ours: the list of N = 3764 common characters, and that white space is not counted.
 
 Vectors are compared as bit planes: plane i of a vector holds bit i of every count. The dot product
 is the sum of ``2**(i + j) * popcount(a_i & b_j)`` over all planes, exact in integers. Counts have
@@ -53,7 +52,7 @@ def level_1() -> str:
 
 @lru_cache(maxsize=1)
 def _character_positions() -> NDArray[np.int16]:
-    """Return the list position of every code unit, -1 for those not in the list."""
+    """The list position of every code unit, -1 for those not in the list."""
     positions = np.full(1 << KEY_BITS, -1, np.int16)
     for i, character in enumerate(level_1() + FREQUENT_OTHERS):
         positions[ord(character)] = i
@@ -63,21 +62,14 @@ def _character_positions() -> NDArray[np.int16]:
 
 @lru_cache(maxsize=1)
 def _machine_code_positions() -> NDArray[np.int16]:
-    """Return the position of every 16-bit code, by bisection from its low bit.
-
-    ``sum(((key >> j & 1) * SIZE) >> (j + 1) for j in range(16))``: each bit chooses half of the
-    range that the lower bits have left. With 3764 positions only the low 11 bits matter.
-    """
+    """The position of every 16-bit code, by bisection from its low bit: each bit chooses half of
+    the range that the lower bits have left."""
     keys = np.arange(1 << KEY_BITS)
     positions = np.zeros(1 << KEY_BITS, np.int16)
     for j in range(KEY_BITS):
         positions += ((keys >> j & 1) * SIZE >> (j + 1)).astype(np.int16)
     positions.flags.writeable = False
     return positions
-
-
-def _code_units(text: str) -> NDArray[np.uint16]:
-    return np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").astype(np.uint16)
 
 
 def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
@@ -89,7 +81,7 @@ def machine_codes(text: str, encoding: str = UTF_16) -> NDArray[np.uint16]:
     ['0xb0a1', '0x61']
     """
     if encoding == UTF_16:
-        return _code_units(text)
+        return np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").astype(np.uint16)
     raw = np.frombuffer(text.encode("gb2312", "ignore"), np.uint8)
     high = raw >= 0x80
     keys = raw.astype(np.uint16)
@@ -291,7 +283,7 @@ class CharacterSet(_ByVector):
     name: ClassVar[str] = "charset"
 
     def vector(self, text: str) -> NDArray[np.int64]:
-        positions = _character_positions()[_code_units(text)]
+        positions = _character_positions()[machine_codes(text)]
         return np.bincount(positions[positions >= 0], minlength=SIZE)
 
 

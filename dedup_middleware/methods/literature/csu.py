@@ -2,18 +2,12 @@
 
 龙军, 张祖平, 袁鑫攀, 罗跃逸: patent CN102024065, 基于SIMD优化的网页去重并行方法 (2011).
 
-1. Title and body, segmented by forward maximum matching, without stop words, become shingles of w
-   tokens.
-2. About n of them are sampled and hashed to M min-wise values of 16 bits, 8 of which fill one SIMD
-   register.
+1. Title and body, segmented by forward maximum matching, become shingles of w tokens.
+2. About n of them are sampled and hashed to M min-wise values of 16 bits.
 3. Pages that share a value form a class; only pages of one class are compared.
-4. Equal values are counted: similarity = equal / M. Eight values of 16 bits fill a register of 128
-   bits, and one instruction compares them all.
+4. Equal values are counted by one SIMD instruction: similarity = equal / M.
 
-The patent names neither n nor the threshold and calls pages of one class alike. Ours: n = 1024, so
-that almost all pages are compared by all their shingles; half of the values must agree; and since
-eight values hardly tell Jaccard indexes of 0.6 and 0.8 apart, the Jaccard index of all shingles,
-estimated from 512 more minima, must be at least 0.7.
+Ours: n, the threshold, and the verification by the Jaccard index of all shingles.
 """
 
 from __future__ import annotations
@@ -79,11 +73,9 @@ def sampling_step(shingles: int, wanted: int) -> int:
 def sample(shingles: NDArray[np.uint64], wanted: int, mode: str) -> NDArray[np.uint64]:
     """Select about ``wanted`` of L shingles.
 
-    ``position`` takes every L/n-th shingle, as in the patent. An extra token at the front moves all
-    positions: pages that share 99.7 % of their shingles may then share no samples. ``hash`` (ours)
-    takes shingles whose hash is a multiple of L/n. Earlier text does not affect this, so samples
-    are as similar as the pages, unless L/n, rounded, differs between them. A page without such a
-    shingle is represented by its smallest hash.
+    ``position`` takes every L/n-th shingle, as in the patent: an extra token at the front changes
+    all samples. ``hash`` (ours) takes shingles whose hash is a multiple of L/n, the smallest if
+    there is none.
     """
     step = sampling_step(len(shingles), wanted)
     if mode == POSITION:
@@ -118,19 +110,13 @@ def _hasher(minima: int, seed: int) -> MinHasher:
 
 
 def fingerprint(sample: NDArray[np.uint64], positions: int) -> NDArray[np.uint16]:
-    """Return the fingerprint of a non-empty sample with M positions, uint16[M].
-
-    Its permutations are those of the package's MinHash.
-    """
+    """Return the fingerprint of a non-empty sample with M positions, uint16[M]."""
     features = np.ascontiguousarray(sample)  # sampling by position returns a strided view
     return fold16(_hasher(positions, FINGERPRINT_SEED).of_features(features))
 
 
 def verification_sketch(shingles: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a sketch of all shingles, uint64[8], for estimating the Jaccard index.
-
-    Its permutations differ from those of the fingerprint, so the check is independent.
-    """
+    """Return a sketch of all shingles, uint64[8], by permutations of its own."""
     return sketch(_hasher(VERIFICATION_MINIMA, VERIFICATION_SEED).of_features(shingles))
 
 
@@ -209,10 +195,7 @@ def class_keys(
     values: NDArray[np.uint16], any_position: bool = False
 ) -> tuple[tuple[int, int], ...]:
     """Return the classes of a fingerprint as keys: pages with a common key are in one class.
-
-    Different positions have different permutations, so equal values at different positions, which
-    the patent's text allows (``any_position``), are chance.
-    """
+    Equal values at different positions, which the patent allows (``any_position``), are chance."""
     pairs = {
         (0 if any_position else j, value << 64 - POSITION_BITS)
         for j, value in enumerate(values.tolist())

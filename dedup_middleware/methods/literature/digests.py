@@ -131,8 +131,7 @@ class TextProfile(TextDigestMethod):
 # * R4: R2 holds and D < a,
 # * R5: R3 holds and D < a.
 #
-# The survey does not define the weights. Ours: tf * idf, ties in code point order. Its first rule,
-# MD5 of the list of all features by frequency, is :class:`FeatureList`.
+# Ours: the weights tf * idf, ties in code point order.
 
 RULES: Final = ("R1", "R2", "R3", "R4", "R5")
 DESCRIPTION_BYTES: Final = 512
@@ -241,11 +240,10 @@ class FeatureList(TextDigestMethod):
 
 
 # I-Match: the page's terms that are rare elsewhere, the 70 % with the largest IDF in falling order,
-# hashed as one string. A. Chowdhury et al.: Collection statistics for fast duplicate document
-# detection, ACM TOIS 20(2), 2002. One additional rare word changes the string. So, after A. Kołcz,
-# A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica detection via
-# lexicon randomization, KDD 2004, more strings are made with lexicons that lack a random part of
-# all terms, and one equal string is enough.
+# hashed as one string (A. Chowdhury et al.: Collection statistics for fast duplicate document
+# detection, ACM TOIS 20(2), 2002), and more strings with lexicons that lack a random part of all
+# terms (A. Kołcz, A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica
+# detection via lexicon randomization, KDD 2004).
 
 NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that lacks all terms of the page
 

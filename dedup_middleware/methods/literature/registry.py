@@ -43,6 +43,7 @@ LITERATURE: Final[Mapping[str, type[SignatureMethod]]] = {
 _SETTING: Final = setting_name("method_parameters")
 _ASSIGNMENT: Final = re.compile(r"([a-z0-9_]+)=([^\s,]+)")
 _BITS: Final = 64
+_CONVERTERS: Final[Mapping[type, Any]] = {bool: to_bool, int: to_int}
 
 
 def literature(options: Options, hash_key: int = 0) -> SignatureMethod | None:
@@ -100,17 +101,12 @@ def parse_parameters(text: str, kind: type[SignatureMethod]) -> dict[str, Any]:
         if name not in known:
             names = ", ".join(known) or "none"
             raise OptionsError(_SETTING, text, f"the parameters of {kind.name} are: {names}")
-        values[name] = _converted(text, name, value, known[name])
+        wanted = type(known[name])
+        try:
+            values[name] = _CONVERTERS.get(wanted, wanted)(value)
+        except ValueError:
+            raise OptionsError(_SETTING, text, f"{name}={value} is no {wanted.__name__}") from None
     return values
-
-
-def _converted(text: str, name: str, value: str, default: Any) -> Any:
-    kind = type(default)
-    converters: dict[type, Any] = {bool: to_bool, int: to_int}
-    try:
-        return converters.get(kind, kind)(value)
-    except ValueError:
-        raise OptionsError(_SETTING, text, f"{name}={value} is no {kind.__name__}") from None
 
 
 def describe(method: SignatureMethod) -> str:

@@ -81,13 +81,7 @@ class OneSimHash(KeyedMethod):
 
 
 # SimHash of words with the feature hashes of a lecture (罗刚: 搜索引擎开发实践, lecture 13,
-# 文档排重).
-#
-# The lecture's two feature hashes are here for fidelity. Both bias bits: they repeat the few bits
-# of an ordinal or a short word, so each bit of the fingerprint is one of at most b votes. The keyed
-# hash is the default. The lecture shifts an ``int`` (``1 << c``), so only 32 bits of its histogram
-# are counted; here all shifts have 64 bits. The lecture sets a bit if the sum is at least 0, the
-# package's SimHash (and Manku et al.) if it is more than 0.
+# 文档排重). Its two hashes bias bits, so a keyed hash is the default. All shifts have 64 bits.
 
 KEYED: Final = "keyed"
 ENUMERATED: Final = "enumerated"
@@ -102,9 +96,8 @@ _MASK: Final = (1 << BITS) - 1
 def enumerated_hash(ordinal: int, features: int) -> int:
     """Return the lecture's hash of feature number ``ordinal`` among ``features``.
 
-    The value starts as the ordinal, of b = ceil(log2 n) bits. Then, 64 / b times, rounded down, it
-    is shifted left by b and the ordinal added, modulo 2**64. The top 64 mod b bits are its low
-    bits.
+    From the ordinal, of b = ceil(log2 n) bits, on the value is shifted left by b and the ordinal
+    added, 64 // b times, modulo 2**64.
 
     :raises ValueError: an ordinal out of range
 
@@ -208,8 +201,8 @@ class Luogang(OneSimHash):
         return simhash_signature(signed.value | zeros)
 
 
-# Weighted SimHash: words count by how informative they are. The paper of 周游 and 贾创辉 improves
-# the weight of words but does not print the formula. Ours:
+# Weighted SimHash: 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). Ours, as the paper does
+# not print its formula:
 #
 #     w = (1 + ln tf) * idf * length factor * title factor
 #
@@ -305,8 +298,8 @@ def blocks_for(threshold: float) -> int:
 def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
     """Cut the signs into ``count`` blocks, one group each; none if blocks would be too short.
 
-    By the pigeonhole principle ``count`` blocks find every page with fewer than ``count`` differing
-    bits. More than 16 blocks would be shorter than 24 bits and shared by chance.
+    They find every page with fewer than ``count`` differing bits (pigeonhole principle). More than
+    16 blocks would be shorter than 24 bits and shared by chance.
     """
     if count > MOST_BLOCKS:
         return ()
