@@ -82,6 +82,8 @@ def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) ->
         raise RuntimeError(f"no kernels are compiled for {platform.machine()}; only for {known}")
     if compiled.kernels():
         raise RuntimeError("this installation has compiled kernels: set DEDUP_COMPILE=1")
+    from numba.core import codegen
+
     try:
         compiler = _compiler()
         kernels = declared_kernels()
@@ -93,7 +95,8 @@ def build(folder: Path, variants: Collection[str] = compiled.VARIANTS.keys()) ->
                     continue
                 module = compiler(f"{compiled.module_name()}{variant}", source_module=__name__)
                 module.target_cpu, module.output_dir = least, str(folder)
-                _use_features(features)
+                # pycc has no option for further processor features.
+                codegen.AOTCPUCodegen._customize_tm_features = lambda _, more=features: more
                 for name in sorted(wanted):
                     module.export(name, kernels[name].declared)(kernels[name].py_func)
                 module.compile()
@@ -158,13 +161,6 @@ def _compiler() -> Any:
 
     compiler.Flags = flags
     return CC
-
-
-def _use_features(features: str) -> None:
-    """Set further processor features for the next module; pycc has no option for them."""
-    from numba.core import codegen
-
-    codegen.AOTCPUCodegen._customize_tm_features = lambda _: features
 
 
 def main(folder: Path, build: Build = build) -> int:

@@ -167,11 +167,6 @@ class Driver:
         return await _Decision(self, page, entry, self.method.probes(page)).run()
 
 
-def _waits_with_claim(ruling: Ruling, page_id: int) -> bool:
-    """Whether only pending pages decide, all with greater ids than a claimed page."""
-    return ruling.match is None and bool(ruling.pending) and min(ruling.pending) > page_id
-
-
 @attrs.define(eq=False)
 class _Decision:
     _driver: Driver
@@ -249,7 +244,9 @@ class _Decision:
                 ruling = await self._judge_all()
                 # Pages with smaller ids keep their claims, or wait for others. So a page that keeps
                 # its claim waits for greater ids only, and no pages wait in a circle.
-                while made.is_mutual and _waits_with_claim(ruling, own):
+                while (
+                    made.is_mutual and ruling.match is None and min(ruling.pending, default=0) > own
+                ):
                     driver.claims.add(made.claim)  # its lease is extended meanwhile
                     if not await self._wait(ruling):
                         break

@@ -1,12 +1,10 @@
 """Looks pages up in a former index while a crawl moves to another, the current index.
 
-Each page is looked up in the former index first, without a claim. A stored page that decides it is
-*carried over*: entered into the current index as a committed page, by a claim like any other. From
-then on everything happens in the current index, as if it were the only one.
+A page is looked up in the former index first, without a claim. A stored page that decides it is
+*carried over*: entered into the current index as a committed page, by a claim like any other.
 
-The former index is only read, except that it forgets pages whose text storage replaces. Otherwise,
-if a process died before it committed the newer version, the old text could be carried over again:
-nothing in the current index would show that a newer version had existed.
+The former index is only read, except that it forgets pages whose text storage replaces: if a
+process died before it committed the newer version, the old text could be carried over again.
 """
 
 from __future__ import annotations
@@ -220,10 +218,7 @@ class Former:
     async def _reply_of(
         self, reply: Awaitable[_Found], names: Mapping[str, str] = _NAMES
     ) -> _Found:
-        """Await a reply of the former index.
-
-        :raises _NoReplyError: the call failed, which is counted and logged
-        """
+        """Await a reply; raises :class:`_NoReplyError` after a failure, which is logged."""
         try:
             with named_as_given(names):
                 found = await reply
@@ -324,10 +319,8 @@ class Former:
     def _candidates(
         self, stored: Candidates, carried: Mapping[int, tuple[int, str | None]]
     ) -> Candidates:
-        """Make candidates of the current index from pages that were carried over.
-
-        :param carried: by row in ``stored``, the page id in the current index and the address
-        """
+        """Make candidates of the current index from pages that were carried over: for each its row
+        in ``stored``, the page id in the current index and the address."""
         if not carried:
             return NO_CANDIDATES
         # A renewed page has two rows in the former index, and one here: the older one counts.
@@ -396,11 +389,8 @@ class Former:
         return same
 
     def _is_newer(self, there: PageRecords, same: NDArray[np.bool_]) -> bool:
-        """Whether storage may no longer have the text of a page.
-
-        :param there: the pages with its key in the current index
-        :param same: mask of those with its text
-        """
+        """Whether storage may no longer have the text of a page; ``there``: the pages with its key
+        in the current index, ``same``: mask of those with its text."""
         if not self._replaced:
             return bool((~same & (there.states == State.PENDING)).any())
         # A released page may have been written by a process that died before its commit.

@@ -263,10 +263,8 @@ class Settlement:
     async def _commit(
         self, verdict: Verdict, *, again: bool = True
     ) -> tuple[bool, Unsettled | None]:
-        """Commit the claim of a verdict; returns the same as :meth:`_enter`.
-
-        :param again: decide the page anew if the claim is lost; else it has to be remembered
-        """
+        """Commit the claim of a verdict; returns the same as :meth:`_enter`. If it is lost, decide
+        the page anew (``again``) or let it be remembered."""
         claim, source = verdict.claim, _source(verdict)
         assert claim is not None
         try:

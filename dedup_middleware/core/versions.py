@@ -1,9 +1,8 @@
 """Makes an index forget the versions of pages that storage replaces.
 
-Storage with one row per page loses the earlier text when a changed page is stored. If the index
-still called that text stored, a copy of it would be dropped although no row has it. So the index
-forgets it *before* the new version goes on to storage: if the process dies in between, storage
-holds a text that the index does not know, and at worst a copy of it is stored as well.
+If the index still called a replaced text stored, a copy of it would be dropped although no row has
+it. So the index forgets it *before* the new version goes on to storage: if the process dies in
+between, at worst a copy of the text is stored as well.
 """
 
 from __future__ import annotations

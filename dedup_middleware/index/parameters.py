@@ -180,6 +180,7 @@ def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
 #: version of the layout of keys, tables and records in all back ends; other versions are refused
 SCHEMA = 5
 HASH_KEY = "hash_key"
+_OF_INDEX = frozenset({HASH_KEY, "window", "parts"})  # do not concern the content of pages
 _MASK64 = (1 << 64) - 1
 
 # Log messages; their argument is the index as the user knows it, without its password.
@@ -253,17 +254,13 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
     """One line for each difference that makes the pages of two indexes incomparable: not hash key,
     window, number of shards, or whether addresses are stored."""
-    return differences(_of_pages(stored), _of_pages(wanted))
 
+    def of_pages(parameters: Parameters) -> dict[str, str]:
+        found = record_parameter(parameters)
+        kept = {name: text for name, text in found.items() if name not in _OF_INDEX}
+        return {**kept, RECORD: found[RECORD].removesuffix(" text")}
 
-def _of_pages(parameters: Parameters) -> dict[str, str]:
-    """The parameters that concern page contents, without those specific to an index."""
-    found = {
-        name: text
-        for name, text in record_parameter(parameters).items()
-        if name not in {HASH_KEY, "window", "parts"}
-    }
-    return {**found, RECORD: found[RECORD].removesuffix(" text")}
+    return differences(of_pages(stored), of_pages(wanted))
 
 
 # The settings that determine each parameter; other parameters depend on the package version.

@@ -73,27 +73,21 @@ def neighbours(
     words = np.frombuffer(b"".join(parts), np.uint64)
     page_ids = np.empty(len(words), np.uint64)
     tables = np.empty(len(words), np.int64)
-    found = _scan(
-        words, np.array(rows, np.int64).ravel(), _words(suffixes), distance, page_ids, tables
-    )
+    wanted, layout = np.array(suffixes, np.uint64), np.array(rows, np.int64).ravel()
+    found = _scan(words, layout, wanted, distance, page_ids, tables)
     if found == 0:
         return Neighbours(_EMPTY, _EMPTY, corrupt, full, scanned)
     if found <= _FEW:
         masks: dict[int, int] = {}
         for page_id, table in zip(page_ids[:found].tolist(), tables[:found].tolist(), strict=True):
             masks[page_id] = masks.get(page_id, 0) | 1 << table
-        unique = sorted(masks)
-        return Neighbours(
-            _words(unique), _words([masks[n] for n in unique]), corrupt, full, scanned
-        )
+        ids = sorted(masks)
+        union = np.array([masks[page_id] for page_id in ids], np.uint64)
+        return Neighbours(np.array(ids, np.uint64), union, corrupt, full, scanned)
     known, inverse = np.unique(page_ids[:found], return_inverse=True)
     union = np.zeros(len(known), np.uint64)
     np.bitwise_or.at(union, inverse, np.uint64(1) << tables[:found].astype(np.uint64))
     return Neighbours(known, union, corrupt, full, scanned)
-
-
-def _words(values: list[int]) -> NDArray[np.uint64]:
-    return np.array(values, np.uint64)
 
 
 @kernel(types.int64(R64, RI64, R64, types.int64, U64, I64))

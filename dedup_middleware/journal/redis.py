@@ -152,8 +152,9 @@ class RedisJournal(JournalStore):
         commands: list[Command] = []
         stream = self._key("drops")
         for drop in drops:
+            meta = json.dumps([getattr(drop, name) for name in _FIELDS]).encode()
             body = pack_body(drop.body or Body(""))
-            commands.append([b"XADD", stream, b"*", b"m", _json(drop, _FIELDS), b"b", body])
+            commands.append([b"XADD", stream, b"*", b"m", meta, b"b", body])
         commands += self._keep(kept)
         for (hour, host, name), number in activity.items():
             day, field = self._key(f"day/{hour // _DAY}"), f"{hour} {host} {name}".encode()
@@ -331,7 +332,3 @@ class RedisJournal(JournalStore):
         names = self._ask(*([b"HKEYS", self._key(f"kept/{chunk}")] for chunk in chunks))
         kept = sum(not name.startswith(_POINTER) for some in names for name in some)
         return JournalSize(length, kept, used + sum(chunks.values()))
-
-
-def _json(drop: Drop, names: Sequence[str]) -> bytes:
-    return json.dumps([getattr(drop, name) for name in names]).encode()

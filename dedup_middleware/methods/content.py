@@ -200,11 +200,8 @@ class ContentByEvidence(Content):
     ) -> NDArray[np.bool_]:
         """Whether the title may be a second headline for the story of each candidate; bool[n].
 
-        Few of its words may be new. None may stand where the candidate says something else, nor may
-        one word be all that the page says anew. The page is a plain excerpt, or has many numerals,
-        all of which are held: a guide or a product page has few, and its title may name its subject
-        in another form than its text (kettles, kettle). It is shorter than the candidate, or the
-        titles differ in length: pages on one template have equal lengths, as do their titles.
+        docs/how-it-decides.md has the conditions (Text of the site). A guide or a product page has
+        few numerals, and its title may name its subject in another form (kettles, kettle).
 
         :param sizes: shingles of the candidates
         :param new: result of :func:`~dedup_middleware.signature.titles.compare_title`

@@ -57,10 +57,7 @@ class BucketKey:
 
 
 def width_of(bucket: int) -> int:
-    """Bytes of a record in a bucket.
-
-    :param bucket: ``table << 16 | prefix``
-    """
+    """Bytes of a record in a bucket (``table << 16 | prefix``)."""
     return SIMHASH_RECORD if bucket >> 16 in SIMHASH_TABLES else BAND_RECORD
 
 

@@ -29,6 +29,7 @@ from dedup_middleware.model.buckets import (
     Neighbours,
 )
 from dedup_middleware.model.claims import (
+    MOST_KNOWN,
     NO_CANDIDATES,
     NOTHING_KNOWN,
     Candidates,
@@ -277,7 +278,6 @@ def proposals(
 
 
 BUCKETS = 2000  # maximum buckets per call: their fields and values must fit on Lua's stack
-KNOWN = 4096  # maximum known pages per call: bounds what is sent and looked up
 
 
 def batches(
@@ -297,7 +297,7 @@ def batches(
         full = buckets > buckets_left or some > known_left
         if full or (page.lease, page.distance) != alike:
             groups.append([])
-            buckets_left, known_left, alike = most, KNOWN, (page.lease, page.distance)
+            buckets_left, known_left, alike = most, MOST_KNOWN, (page.lease, page.distance)
         groups[-1].append(page)
         buckets_left -= buckets
         known_left -= some

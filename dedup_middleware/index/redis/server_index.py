@@ -119,11 +119,8 @@ class ServerIndex(Index):
 
     @abstractmethod
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
-        """Start using the opened index.
-
-        :param epoch: epoch of the shard that was opened first
-        :param sets_up: create what is missing; else that is an error
-        """
+        """Start using the opened index; ``epoch``: that of the shard that was opened first,
+        ``sets_up``: create what is missing, else that is an error."""
 
     def _is_ours(self, stored: Mapping[str, str]) -> bool:
         return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
@@ -142,11 +139,8 @@ class ServerIndex(Index):
     def _open_call(
         self, prefix: bytes, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
     ) -> Call:
-        """The call that opens the index, or a shard of it.
-
-        :param parameters: parameters to store if it is empty
-        :param schema: schema to store if it is empty; b"": do not create it
-        """
+        """The call that opens the index, or a shard of it; an empty one gets these parameters and
+        this schema, unless that is b"": then it is not created."""
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
         # The epoch of the index if this call creates it.
         session = Session(prefix, secrets.token_bytes(EPOCH))
@@ -267,10 +261,8 @@ class ServerIndex(Index):
     def _seen(
         self, page_ids: NDArray[np.uint64], rows: list[bytes], texts: Sequence[tuple[bytes, bytes]]
     ) -> Seen:
-        """Build the result of :meth:`look` from stored rows, addresses and payloads.
-
-        A damaged row is counted and gets state FREE, and so does a page id of more than 40 bits,
-        which comes from a damaged bucket.
+        """Build the result of :meth:`look` from stored rows, addresses and payloads. A damaged row
+        is counted and gets state FREE, as does a page id of more than 40 bits (a damaged bucket).
         """
         raw = [
             row if page_id <= PAGE_ID_MASK else row[:1]
