@@ -27,7 +27,34 @@ CHINESE: Final = (
     "老师说，学生喜欢乘船，坚持写观鸟日记，还画下运送乘客渡过海湾的渡轮。市长感谢到场的市民，宣布散会，"
     "并邀请记者同港务长一起沿码头散步，参观仓库和灯塔，了解修复工程的安排与经费来源。"
 )
-PAGES: Final = {"en": ENGLISH, "zh": CHINESE}
+OTHERS: Final = {
+    "de": (
+        "Der Hafenrat tagte am Montag im alten Rathaus, wo Ingenieure über die Pfeiler der Brücke sprachen "
+        "und darüber, was der Winter von ihnen übrig gelassen hat. {} Taucher vermassen das Flussbett in der "
+        "vergangenen Woche erneut und berichteten, dass es sich seit der Untersuchung ihrer Vorgänger gesenkt "
+        "habe. Eine Lehrerin der Inselschule sagte, ihre Schüler genössen die Fahrt und zeichneten Fähren."
+    ),
+    "fr": (
+        "Le conseil du port s'est réuni lundi dans l'ancienne mairie, où des ingénieurs ont parlé des piles "
+        "du pont et de ce que l'hiver en a laissé. {} Des plongeurs ont mesuré de nouveau le lit du fleuve la "
+        "semaine passée et ont rapporté qu'il s'était enfoncé depuis l'étude de leurs prédécesseurs. Une "
+        "institutrice de l'école de l'île a raconté que ses élèves aiment le trajet et dessinent les bacs."
+    ),
+    "es": (
+        "El consejo del puerto se reunió el lunes en el antiguo ayuntamiento, donde los ingenieros hablaron "
+        "de los pilares del puente y de lo que el invierno había dejado de ellos. {} Los buzos midieron otra "
+        "vez el lecho del río la semana pasada e informaron de que se había hundido desde el estudio de sus "
+        "predecesores. Una maestra de la escuela de la isla contó que sus alumnos disfrutan del viaje."
+    ),
+    "ru": (
+        "Совет порта собрался в понедельник в старой ратуше, где инженеры рассказали об опорах моста и о том, "
+        "что от них оставила зима. {} На прошлой неделе водолазы снова измерили русло реки и доложили, что оно "
+        "опустилось со времени обследования их предшественников. Учительница островной школы рассказала, что "
+        "ее ученики любят поездку, ведут дневник о птицах и рисуют паромы, которые возят пассажиров через залив. "
+        "Мэр поблагодарил всех пришедших и пригласил журналистов на прогулку по набережной."
+    ),
+}
+PAGES: Final = {"en": ENGLISH, "zh": CHINESE, "zh-Hant": CHINESE, **OTHERS}
 
 SIGNS: Final = [
     ("en", "At dawn it was -20 degrees in the harbour.", "At dawn it was 20 degrees in the harbour."),
@@ -128,6 +155,54 @@ WORDS: Final = [
     ("zh", "船员可以使用电台。", "船员禁止使用电台。"),
     ("zh", "当地报告甲型流感病例。", "当地报告乙型流感病例。"),
     ("zh", "船厂购买旧船。", "船厂出售旧船。"),
+    ("en", "The tunnel may open in spring.", "The tunnel will open in spring."),
+    ("en", "The yard could close next winter.", "The yard will close next winter."),
+    ("en", "The court rejected the appeal of the yard.", "The court upheld the appeal of the yard."),
+    ("en", "The judge dismissed the claim of the crew.", "The judge granted the claim of the crew."),
+    ("en", "The mate was convicted of fraud.", "The mate was cleared of fraud."),
+    ("en", "The captain died after the accident.", "The captain recovered after the accident."),
+    ("en", "Three sailors died in the storm.", "Three sailors were injured in the storm."),
+    ("en", "The union accepted the offer of the port.", "The union refused the offer of the port."),
+    ("en", "The ferry sails again today.", "The ferry sails again tomorrow."),
+    ("en", "Dozens of people came to the quay.", "Hundreds of people came to the quay."),
+    ("en", "The mate was killed.", "The mate was arrested."),
+    ("en", "The board dismissed the director.", "The board appointed the director."),
+    ("es", "¿Está abierto el muelle? Respuesta: Sí.", "¿Está abierto el muelle? Respuesta: No."),
+    ("zh", "船厂可能裁员。", "船厂将裁员。"),
+    ("zh", "住户可以离开大楼。", "住户应当离开大楼。"),
+    ("zh", "法院驳回了船厂的上诉。", "法院支持了船厂的上诉。"),
+    ("zh", "船长在事故后死亡。", "船长在事故后康复。"),
+    ("zh", "三名水手死亡。", "三名水手受伤。"),
+    ("zh", "三名水手失踪。", "三名水手获救。"),
+    ("zh", "工会接受了港口的提议。", "工会拒绝了港口的提议。"),
+    ("zh", "渡轮今日恢复运行。", "渡轮明日恢复运行。"),
+    ("zh", "数十名居民来到码头。", "数百名居民来到码头。"),
+    ("zh", "维修需要一年时间。", "维修需要一天时间。"),
+    ("zh", "维修需要一个月。", "维修需要一年。"),
+    ("zh-Hant", "法院駁回了船廠的上訴。", "法院採納了船廠的上訴。"),
+    ("zh-Hant", "三名水手死亡。", "三名水手受傷。"),
+    ("zh-Hant", "隧道可能在春天開放。", "隧道將在春天開放。"),
+    ("de", "Der Tunnel kann im Frühjahr öffnen.", "Der Tunnel wird im Frühjahr öffnen."),
+    ("de", "Der Antrag wurde abgelehnt.", "Der Antrag wurde genehmigt."),
+    ("de", "Das Gericht wies die Klage ab.", "Das Gericht gab der Klage statt."),
+    ("de", "Der Kapitän ist schuldig.", "Der Kapitän ist unschuldig."),
+    ("de", "Der Kapitän starb nach dem Unfall.", "Der Kapitän genas nach dem Unfall."),
+    ("de", "Die Fähre fährt heute wieder.", "Die Fähre fährt morgen wieder."),
+    ("de", "Dutzende Häuser waren leer.", "Hunderte Häuser waren leer."),
+    ("fr", "Le tunnel peut fermer en hiver.", "Le tunnel va fermer en hiver."),
+    ("fr", "La cour a rejeté la plainte.", "La cour a accepté la plainte."),
+    ("fr", "Le capitaine a été condamné.", "Le capitaine a été acquitté."),
+    ("fr", "Trois marins ont été tués.", "Trois marins ont été blessés."),
+    ("fr", "Le bac reprend aujourd'hui.", "Le bac reprend demain."),
+    ("es", "El túnel puede cerrar en invierno.", "El túnel va a cerrar en invierno."),
+    ("es", "El juez desestimó el recurso.", "El juez estimó el recurso."),
+    ("es", "El capitán fue condenado.", "El capitán fue absuelto."),
+    ("es", "El capitán murió tras el choque.", "El capitán sobrevivió tras el choque."),
+    ("es", "Decenas de vecinos llegaron.", "Cientos de vecinos llegaron."),
+    ("ru", "Тоннель может быть закрыт весной.", "Тоннель будет закрыт весной."),
+    ("ru", "Суд отклонил жалобу порта.", "Суд удовлетворил жалобу порта."),
+    ("ru", "Капитан умер после аварии.", "Капитан выздоровел после аварии."),
+    ("ru", "Паром выходит сегодня снова.", "Паром выходит завтра снова."),
 ]  # fmt: skip
 
 NAMES: Final = [
@@ -195,6 +270,14 @@ HARMLESS: Final = [
     ("zh", "船只停在港口以内。", "船只停在港口内。"),
     ("zh", "新华社武汉三月三十日电。", "中新社武汉三月三十日电。"),
     ("en", "The keeper wore a gray coat there.", "The keeper wore a grey coat there."),
+    ("en", "Three sailors died in the storm.", "Three sailors were killed in the storm."),
+    ("en", "The court rejected the appeal of the yard.", "The court dismissed the appeal of the yard."),
+    ("en", "The ferry sails again today.", "The ferry sails again yesterday."),
+    ("en", "The yard may close next winter.", "The yard could close next winter."),
+    ("zh", "三名水手死亡。", "三名水手遇难。"),
+    ("zh", "渡轮今天恢复运行。", "渡轮今日恢复运行。"),
+    ("zh", "渡轮今天恢复运行。", "渡轮昨天恢复运行。"),
+    ("zh", "船厂将裁减员工。", "船厂将会裁减员工。"),
 ]  # fmt: skip
 
 

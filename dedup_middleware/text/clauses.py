@@ -9,7 +9,8 @@ numbers:
   word that jieba's dictionary tags as a place) adds its hash.
 
 Two clauses with equal words and different turns say different things: guilty and not guilty, before
-the war and after the war, a red coat and a blue one. Negations, and words in their place (all,
+the war and after the war, a red coat and a blue one. The turn of a clause without words ("No.") is
+added to the next one. Negations, and words in their place (all,
 always, 有; some; must), are not part of the words. Of alternatives (before, after) the words have
 only the class, and the turn has which one it is. So a clause to which "for" is added has other
 words, and is simply another clause.
@@ -81,8 +82,7 @@ from dedup_middleware.text.numerals import among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 512  # above every polarity
-_ALTERNATIVES: Final = 256  # above every polarity of a class of alternatives
-BODY, SURNAME, GIVEN, PERSON, TITLE = range(_ALTERNATIVES, _ALTERNATIVES + 5)
+BODY, SURNAME, GIVEN, PERSON, TITLE = range(MOST - 5, MOST)  # above every class of alternatives
 #: marks before words in the table that count only in texts of their language, as most are words of
 #: other languages too
 MARKS: Final = {"ja": "\ue001", "vi": "\ue002"}
@@ -125,13 +125,13 @@ def polarity() -> Polarity:
         if name not in _SINGLE:
             sides[name] = max(sides.get(name, 0), members.count(" | ") + 1)
     firsts = dict(zip(sides, accumulate(sides.values(), initial=ALTERNATIVES), strict=False))
-    if ALTERNATIVES + sum(sides.values()) > _ALTERNATIVES:
+    if ALTERNATIVES + sum(sides.values()) > BODY:
         raise ValueError("too many classes")
     words, own, kept = dict[str, int](), dict[str, int](), set[str]()
     for language, name, members in lines:
         for side, group in enumerate(members.split(" | ")):
             value = _SINGLE[name] if name in _SINGLE else firsts[name] + side
-            for listed in group.split(" "):
+            for listed in group.split(" ") if group != "-" else ():
                 word = listed.strip("()").replace("_", " ")
                 table = own if language in MARKS else words
                 if table.setdefault(MARKS.get(language, "") + word, value) != value:
@@ -276,19 +276,20 @@ _A, _L, _Q, _U, _Z = map(ord, "alquz")
 _ELIDED: Final = np.uint64(5)  # more than the letters before such an apostrophe
 _CYRILLIC_LETTERS, _STEM = 48, 5
 LONG: Final = 32  # characters; longer words are not hashed by `hash_slice`
+_OFFSET: Final = MOST // 2  # between the numbers that are mixed for the weights
 
 
 def _weights() -> tuple[Hashes, Hashes]:
     words, turns = [0] * MOST, [0] * MOST
     turns[NOT] = 0x9E3779B97F4A7C15
     turns[SOME], turns[MUST] = mix_int(MOST), mix_int(MOST + 1)
-    words[NAME] = mix_int(_ALTERNATIVES)
-    for value in range(ALTERNATIVES, _ALTERNATIVES):
+    words[NAME] = mix_int(_OFFSET)
+    for value in range(ALTERNATIVES, BODY):
         # Mixed, so that different words in a clause do not add up to the same sum.
         words[value] = mix_int(bisect_right(polarity().classes, value))
-        turns[value] = mix_int(_ALTERNATIVES + value)
+        turns[value] = mix_int((_OFFSET if value < _OFFSET else MOST) + value)
     for value in range(BODY, TITLE + 1):
-        words[value] = mix_int(MOST + value)
+        words[value] = mix_int(MOST + _OFFSET + value - BODY)
     return np.array(words, np.uint64), np.array(turns, np.uint64)
 
 

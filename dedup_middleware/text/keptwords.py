@@ -240,7 +240,8 @@ def keep_words(
             cut = np.uint8(0) if counts else cut
             if ends_clause:
                 written = _write_clause(clauses, endings, written, words, turn, ending)
-                words = turn = ending = np.uint64(0)
+                # The turn of a clause without words is that of the next one: "No."
+                words, turn, ending = np.uint64(0), turn * np.uint64(words == 0), np.uint64(0)
             before = last if says else before
             # Numerals are compared by place, but 四川 is a name.
             plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == _NAME))

@@ -172,7 +172,8 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
         gap = letters[before:first]
         if i and gap and gap[0] not in " -" and flags[before] & SYMBOL == SEPARATES:
             found.append((words, turn, whole))
-            words = turn = whole = 0
+            turn = 0 if words else turn
+            words = whole = 0
         before = last
         word, named = letters[first:last], names.get(i)
         value = joined.get(i, kind_of(word)[1])
