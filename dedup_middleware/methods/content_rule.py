@@ -170,6 +170,7 @@ _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 _TINY, _LONGER = 24, 58
 _TITLE: Final = 0.25  # largest share of the title's words that may differ
 _RENAMED: Final = 2  # mentions of a different name that make another page; one may be a slip
+_SUBJECT: Final = 3  # rows of words that say a word in place of others: another subject
 _PLACED: Final = 8  # numerals whose places a sketch surely has, see signature/comparison.py
 # A page holds a stored one if the estimated share of the latter's shingles is at least _HELD with
 # one standard deviation added, and at least _SURELY_HELD with two subtracted.
@@ -290,6 +291,7 @@ def decide_by_evidence(
         # If the stored page is no shorter, a full name replaces as many words (not "the agency").
         is_full = 2 * (size - their_size) <= found[i, evidence.NEW_FRAME]
         changed |= found[i, evidence.RENAMED] + is_full >= 2 * _RENAMED
+        changed |= found[i, evidence.OTHER_SUBJECT] >= _SUBJECT
         # Copies get years and dates, but yearly and weekly pages of one site differ only in them.
         changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal

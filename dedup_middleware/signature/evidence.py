@@ -34,6 +34,7 @@ from dedup_middleware.signature.exchanged import (
     count_exchanged,
     count_of_other_word,
     count_other_persons,
+    count_other_subject,
     count_renamed,
     count_swapped,
     is_put_in,
@@ -82,8 +83,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     RENAMED,
     PUT_IN,
     OTHER_WORD,
-) = range(14)
-COLUMNS: Final = 14
+    OTHER_SUBJECT,
+) = range(15)
+COLUMNS: Final = 15
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
 TAIL: Final = 10  # most words at its end that may do so
@@ -93,6 +95,7 @@ TITLED: Final = 24  # words; the title of a page is entered only if its text has
 # times: shingles of another page with the same words are in it by chance.
 VOCABULARY: Final = 320
 FEW: Final = 8
+VARIED: Final = 128  # distinct words of a page whose other words may repeat
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
@@ -120,7 +123,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others; int64[n, 14].
+    """Compare the wording of a page with the evidence of n others; int64[n, 15].
 
     The columns count, for the page and one of the others ("in halves": a word counts 2):
 
@@ -152,11 +155,15 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
       words that both pages have; -1 if editors put that word in place of others without saying
       more, or if it is a name; 0 where names can't be told by their capitals
+    * ``OTHER_SUBJECT``: how many rows of new words say one word in place of others, less how often
+      the page says it where the other page does; one less where names can't be told by their
+      capitals
 
     If the other page is short its words are known, and a shingle with a word that it lacks is never
     common. If fewer than half of the page's words are distinct, each new word counts whole, and a
-    common shingle cancels half a word. Without evidence, or with evidence of an impossible size,
-    everything is new.
+    common shingle cancels half a word; with fewer than ``VARIED`` distinct ones, neither names that
+    changed places, negations, ``OTHER_WORD`` nor ``RENAMED`` are counted. Without evidence, or with
+    evidence of an impossible size, everything is new.
     """
     found: NDArray[np.int64] = _examine(
         wording.order, wording.words, wording.values, wording.positions, wording.sorts,
@@ -448,7 +455,9 @@ def _examine(
         # Not worth the time if the pages share little.
         if in_order and begins.size == words and 2 * found[row, COMMON] > shingles:
             found[row, EXCHANGED] = count_exchanged(page)
-            if not repeats:
+            if not is_of_few:
+                found[row, OTHER_SUBJECT] = count_other_subject(page, firsts)
+            if not repeats or distinct >= VARIED:
                 found[row, EXCHANGED] += count_swapped(page) + count_denied(page)
                 found[row, OTHER_WORD] = count_of_other_word(page)
                 found[row, RENAMED] = count_renamed(page, firsts)

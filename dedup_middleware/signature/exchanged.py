@@ -8,10 +8,11 @@ forecast have exchanged their weather, say. Clauses and lines in another order h
 a clause, and inserted or deleted words form no circle.
 
 New words between common ones replace something. A name that does so twice is another subject:
-another town, firm or person. Two names that replace each other have changed places (which of two
-teams beat the other). A negation that was inserted, or that the filter has between two words of the
-page, denies what the other page says, whatever else was edited. If a single word is all that is
-new, it may be what was corrected (imposed, proposed).
+another town, firm or person, and so is any word that does so at three places. Two names that
+replace each other have changed places (which of two teams beat the other). A negation that was
+inserted, or that the filter has between two words of the page, denies what the other page says,
+whatever else was edited. If a single word is all that is new, it may be what was corrected
+(imposed, proposed).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dedup_middleware.base.jit import allocating_subkernel, subkernel
+from dedup_middleware.signature.held import shingles_around
 from dedup_middleware.signature.ribbon import holds
 from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.clauses import BEGINS, RESTYLED
@@ -31,6 +33,7 @@ from dedup_middleware.text.wording import NO_NEWS
 TRIPLE: Final = 3  # words of a shingle, except in texts of few distinct words
 _JOINTS: Final = 32  # a page with more joints is not examined for exchanged passages
 _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the words between
+_ROW: Final = 8  # most words of a row that names another subject
 # Index of the first negation in `Wording.seeds`, and how many are looked up in the filter: only the
 # commonest, as each is a false positive at one place in 4,096.
 _NEGATIONS, _ASKED = 2, 3
@@ -192,6 +195,48 @@ def count_renamed(page: Any, firsts: Any) -> Any:
     for i in range(1, times.size):
         most = max(most, times[i])
     return most
+
+
+@subkernel
+def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> None:
+    """Count each word of a row of new words once, if they stand in place of others."""
+    inside = first > 0 and end < page.words.size
+    if end - first > _ROW or (inside and _continues(page, first - 1, end - 1)):
+        return
+    for word in range(first, end):
+        is_said = firsts[word] < 0
+        for before in range(first, word):
+            is_said |= page.words[before] == page.words[word]
+        if not is_said:
+            times[firsts[word]] += 1
+
+
+@allocating_subkernel
+def count_other_subject(page: Any, firsts: Any) -> Any:
+    """How many rows of new words say one word in place of others, less how often the page says it
+    where the other page does; the maximum over all words but those that editors put in place of
+    others. One less where names can't be told by their capitals: in Chinese, names are abridged
+    (中国人民银行, 人民银行), and foreign ones are spelt in several ways."""
+    common, words, begins = page.common, page.words, page.begins
+    times = np.zeros(words.size, np.int64)
+    first, until = 0, 0
+    for word in range(words.size + 1):
+        if word < common.size and common[word]:
+            until = word + TRIPLE
+        if until <= word < words.size:
+            continue
+        if first < word:
+            _count_row(page, firsts, first, word, times)
+        if word < words.size and firsts[word] >= 0:
+            held, _ = shingles_around(common, word, TRIPLE)
+            times[firsts[word]] -= np.int64(held > 1)
+        first = word + 1
+    most, capitals = np.int64(0), False
+    for word in range(words.size):
+        capitals |= begins[word] & CAPITAL != 0
+        if not begins[word] & RESTYLED:
+            most = max(most, times[word])
+    return most - np.int64(not capitals)
 
 
 @subkernel

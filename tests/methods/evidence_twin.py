@@ -92,6 +92,7 @@ def weigh(
         changed |= found[:, evidence.LOOSE_VALUES] > 0
     is_full = page.size - sizes <= found[:, evidence.NEW_FRAME] / 2
     changed |= found[:, evidence.RENAMED] + is_full > 3
+    changed |= found[:, evidence.OTHER_SUBJECT] > 2
     lacking, near = found[:, evidence.OTHER_WORD], abs(sizes - page.size) <= 1
     says_other = (lacking > 3) & near & (words >= 60)
     neighbours, titled = _same_host(page, candidates)

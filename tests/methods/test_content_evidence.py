@@ -94,7 +94,8 @@ async def test_scattered_edits_are_found() -> None:
     """A word in fifteen replaced, and the sentences in another order."""
     words = " ".join(ARTICLE).split(" ")
     for i in range(7, len(words), 15):
-        words[i] = "replaced" + words[i][-1:].strip("abcdefghijklmnopqrstuvwxyz")
+        end = words[i][-1:].strip("abcdefghijklmnopqrstuvwxyz")
+        words[i] = "replaced" + "abcdefghijklmnopqrstuvwxyz"[i // 15 % 26] + end
     text = " ".join(words)
     assert (await verdict(" ".join(ARTICLE), text)).outcome == "duplicate"
     moved = [*ARTICLE[25:], *ARTICLE[:25]]

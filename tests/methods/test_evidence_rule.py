@@ -109,6 +109,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     found[:, evidence.NEW_TITLE] = rng.integers(-1, 5, count)
     found[:, evidence.NEW_SUBJECT] = rng.random(count) < 0.2
     found[:, evidence.OTHER_WORD] = rng.integers(-1, 5, count) * (rng.random(count) < 0.2)
+    found[:, evidence.OTHER_SUBJECT] = rng.integers(-1, 5, count) * (rng.random(count) < 0.2)
     found[:, evidence.EXCHANGED] = 2 * (rng.random(count) < 0.1)
     found[:, evidence.RENAMED] = rng.integers(0, 5, count) * (rng.random(count) < 0.3)
     found[:, evidence.FALSE_POSITIVES] = rng.choice([0, 50_000], count)

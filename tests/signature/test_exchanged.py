@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.evidence import (
     EXCHANGED,
+    OTHER_SUBJECT,
     OTHER_WORD,
     RENAMED,
     examine,
@@ -326,3 +327,48 @@ def test_one_word_in_place_of_others(seed: int, size: int, places: int, edits: i
     raw, plain = make_evidence(one), PlainFilter(one)
     assert examine(two, [raw])[0, OTHER_WORD] == of_other_word(two, plain)
     assert examine(one, [raw])[0, OTHER_WORD] == 0
+
+
+def other_subject(page: Wording, stored: PlainFilter) -> int:
+    """How many rows of new words say one word in place of others, less how often it is held."""
+    words, common = page.word_hashes.tolist(), plain_common(page, stored)
+    if 2 * sum(common) <= len(common):
+        return 0
+    new = [not any(common[max(0, i - 2) : i + 1]) for i in range(len(words))]
+    times = dict.fromkeys(words, 0)
+    for i, word in enumerate(words):
+        around = common[max(0, i - 2) : i + 1]
+        times[word] -= not new[i] and sum(around) > 1
+    for first in [i for i, one in enumerate(new) if one and (i == 0 or not new[i - 1])]:
+        end = next((i for i in range(first, len(words)) if not new[i]), len(words))
+        after = words[end : end + 2]
+        follows = first > 0 and end < len(words) and after[0] != words[first] and stored.holds(
+            *([shingle_of(words[first - 2], words[first - 1], after[0])] if first > 1 else []),
+            shingle_of(words[first - 1], *after),
+        )  # fmt: skip
+        if end - first <= 8 and not follows:
+            for word in set(words[first:end]):
+                times[word] += 1
+    restyled = {w for w, b in zip(words, page.begins, strict=True) if b & RESTYLED}
+    most = max([0, *(n for w, n in times.items() if w not in restyled)])
+    return most - (not any(page.begins & CAPITAL))
+
+
+@given(st.integers(0, 1 << 32), st.integers(20, 200), st.integers(0, 12), st.booleans())
+def test_a_word_in_place_of_others_again_and_again(
+    seed: int, size: int, edits: int, capitals: bool
+) -> None:
+    """Rows of new words that say one word are counted as the twin counts them."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(1, _M64, size, dtype=np.uint64).tolist()
+    said = rng.integers(1, _M64, 4, dtype=np.uint64).tolist()
+    restyled = dict(zip(said, rng.integers(0, 2, 4) * RESTYLED, strict=True))
+    other = list(words)
+    for place in rng.integers(0, size, edits):
+        row = rng.choice(np.array(said, np.uint64), rng.integers(1, 11)).tolist()
+        other[place : place + int(rng.integers(0, 4))] = row
+    begins = [[restyled.get(word, 0) for word in page] for page in (words, other)]
+    begins[1][0] |= CAPITAL * capitals
+    one, two = page_in_clauses([words], begins[0]), page_in_clauses([other], begins[1])
+    raw, plain = make_evidence(one), PlainFilter(one)
+    assert examine(two, [raw])[0, OTHER_SUBJECT] == other_subject(two, plain)
