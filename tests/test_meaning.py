@@ -277,6 +277,8 @@ HARMLESS: Final = [
     ("zh", "渡轮今天恢复运行。", "渡轮今日恢复运行。"),
     ("zh", "渡轮今天恢复运行。", "渡轮昨天恢复运行。"),
     ("zh", "船厂将裁减员工。", "船厂将会裁减员工。"),
+    ("en", "The keeper locked the gate.", "The keeper locked the gate. Of course not."),
+    ("en", "The keeper locked the gate.", "The keeper locked the gate. Why not?"),
 ]  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def _hash_tokens(
     _name_bodies(text, cut, kinds)
 
 
-_ONE, _TWO, _POLARITY = np.uint64(1), np.uint64(2), np.uint64(NUMBER - 1)
+_ZERO, _ONE, _TWO, _POLARITY = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(NUMBER - 1)
 _NAME: Final = np.uint64(NAME)
 
 
@@ -217,7 +217,7 @@ def keep_words(
     kept = written = np.uint64(0)
     for every in (False, True):
         written, words, turn, before = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(begin)
-        cut, ending = np.uint8(0), np.uint64(0)
+        cut, ending, spoken = np.uint8(0), np.uint64(0), np.uint64(0)
         for token in range(np.uint64(count)):
             first, last = np.uint64(starts[token]), np.uint64(ends[token])
             i = first
@@ -240,9 +240,11 @@ def keep_words(
             cut = np.uint8(0) if counts else cut
             if ends_clause:
                 written = _write_clause(clauses, endings, written, words, turn, ending)
-                # The turn of a clause without words is that of the next one: "No."
-                words, turn, ending = np.uint64(0), turn * np.uint64(words == 0), np.uint64(0)
-            before = last if says else before
+                # The turn of a clause that is one word, and no other, is that of the next: "No."
+                words, turn, ending, spoken = (
+                    _ZERO, turn * np.uint64((words == 0) & (spoken == _ONE)), _ZERO, _ZERO,
+                )  # fmt: skip
+            before, spoken = last if says else before, spoken + np.uint64(says)
             # Numerals are compared by place, but 四川 is a name.
             plain = says & ((flags[first] & NUMERAL == 0) | (kind >> _ONE == _NAME))
             if turning != 0 and plain:

@@ -164,7 +164,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
         return [*Twin(text, KEY).clauses(), *row_clauses(text, KEYS)]
     letters = unwrapped(text)
     flags = [int(word_classes()[code]) for code in codes.tolist()]
-    found, words, turn, whole, before = [], 0, 0, 0, 0
+    found, words, turn, whole, spoken, before = [], 0, 0, 0, 0, 0
     spans = [*zip(starts.tolist(), ends.tolist(), strict=True)]
     chinese = segmenter == "jieba"
     names, joined = names_before_bodies(letters, spans, chinese=chinese)
@@ -172,9 +172,9 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
         gap = letters[before:first]
         if i and gap and gap[0] not in " -" and flags[before] & SYMBOL == SEPARATES:
             found.append((words, turn, whole))
-            turn = 0 if words else turn
-            words = whole = 0
-        before = last
+            turn = turn if words == 0 and spoken == 1 else 0
+            words = whole = spoken = 0
+        before, spoken = last, spoken + 1
         word, named = letters[first:last], names.get(i)
         value = joined.get(i, kind_of(word)[1])
         is_name = named is not None or abs(value) == NAME
