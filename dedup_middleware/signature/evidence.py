@@ -156,7 +156,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       words that both pages have; -1 if editors put that word in place of others without saying
       more, or if it is a name; 0 where names can't be told by their capitals
     * ``OTHER_SUBJECT``: how many rows of new words say one word in place of others, less how often
-      the page says it where the other page does; one less where names can't be told by their
+      the page says it where the other page does; two less where names can't be told by their
       capitals
 
     If the other page is short its words are known, and a shingle with a word that it lacks is never

@@ -215,7 +215,7 @@ def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> None
 def count_other_subject(page: Any, firsts: Any) -> Any:
     """How many rows of new words say one word in place of others, less how often the page says it
     where the other page does; the maximum over all words but those that editors put in place of
-    others. One less where names can't be told by their capitals: in Chinese, names are abridged
+    others. Two less where names can't be told by their capitals: in Chinese, names are abridged
     (中国人民银行, 人民银行), and foreign ones are spelt in several ways."""
     common, words, begins = page.common, page.words, page.begins
     times = np.zeros(words.size, np.int64)
@@ -236,7 +236,7 @@ def count_other_subject(page: Any, firsts: Any) -> Any:
         capitals |= begins[word] & CAPITAL != 0
         if not begins[word] & RESTYLED:
             most = max(most, times[word])
-    return most - np.int64(not capitals)
+    return most if capitals else most - 2
 
 
 @subkernel

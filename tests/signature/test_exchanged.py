@@ -351,7 +351,7 @@ def other_subject(page: Wording, stored: PlainFilter) -> int:
                 times[word] += 1
     restyled = {w for w, b in zip(words, page.begins, strict=True) if b & RESTYLED}
     most = max([0, *(n for w, n in times.items() if w not in restyled)])
-    return most - (not any(page.begins & CAPITAL))
+    return most if any(page.begins & CAPITAL) else most - 2
 
 
 @given(st.integers(0, 1 << 32), st.integers(20, 200), st.integers(0, 12), st.booleans())
