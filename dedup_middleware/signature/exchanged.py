@@ -172,10 +172,8 @@ def count_renamed(page: Any, firsts: Any) -> Any:
     half as much again."""
     common, begins = page.common, page.begins
     times, alone = np.zeros(page.words.size, np.int64), np.zeros(page.words.size, np.uint8)
+    any_alone = False
     for word in range(TRIPLE, common.size):
-        name = firsts[word]
-        if name >= 0:
-            times[name] -= 2 * (common[word - 2] + common[word - 1] + common[word] > 1)
         last = _end_of_new(common, word, 2)
         if last < 0 or _continues(page, word - 1, last):
             continue
@@ -188,37 +186,45 @@ def count_renamed(page: Any, firsts: Any) -> Any:
                 times[firsts[i]] += 3 if is_full else 2
                 # A word that is always next to another name may be a title, or a state of a town.
                 alone[firsts[i]] |= np.uint8(neighbours == 0)
+                any_alone |= neighbours == 0
+    if not any_alone:  # as on most copies
+        return 0
     for word in range(TRIPLE, common.size):
-        if firsts[word] >= 0 and not (begins[word] & CAPITAL and alone[firsts[word]]):
-            times[firsts[word]] = 0
-    most = times[0]
-    for i in range(1, times.size):
-        most = max(most, times[i])
-    return most
+        name = firsts[word]
+        if name >= 0 and not (begins[word] & CAPITAL and alone[name]):
+            times[name] = 0
+    for word in range(TRIPLE, common.size):
+        name = firsts[word]
+        if name >= 0 and times[name] > 0:
+            times[name] -= 2 * (common[word - 2] + common[word - 1] + common[word] > 1)
+    return max(np.int64(0), times.max())
 
 
 @subkernel
-def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> None:
-    """Count each word of a row of new words once, if they stand in place of others."""
-    inside = first > 0 and end < page.words.size
+def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> Any:
+    """Count each word of a row of new words once, if they stand in place of others; return the
+    largest count."""
+    most, inside = np.int64(0), first > 0 and end < page.words.size
     if end - first > _ROW or (inside and _continues(page, first - 1, end - 1)):
-        return
+        return most
     for word in range(first, end):
         is_said = firsts[word] < 0
         for before in range(first, word):
             is_said |= page.words[before] == page.words[word]
         if not is_said:
             times[firsts[word]] += 1
+            most = max(most, times[firsts[word]])
+    return most
 
 
 @allocating_subkernel
 def count_other_subject(page: Any, firsts: Any) -> Any:
     """How many rows of new words say one word in place of others, less how often the page says it
     where the other page does; the maximum over all words but those that editors put in place of
-    others. Two less where names can't be told by their capitals: in Chinese, names are abridged
-    (中国人民银行, 人民银行), and foreign ones are spelt in several ways."""
+    others, 0 if no word is in two rows. Two less where names can't be told by their capitals: in
+    Chinese, names are abridged (人民银行 for 中国人民银行) and spelt in several ways."""
     common, words, begins = page.common, page.words, page.begins
-    times = np.zeros(words.size, np.int64)
+    times, most = np.zeros(words.size, np.int64), np.int64(0)
     first, until = 0, 0
     for word in range(words.size + 1):
         if word < common.size and common[word]:
@@ -226,11 +232,14 @@ def count_other_subject(page: Any, firsts: Any) -> Any:
         if until <= word < words.size:
             continue
         if first < word:
-            _count_row(page, firsts, first, word, times)
-        if word < words.size and firsts[word] >= 0:
+            most = max(most, _count_row(page, firsts, first, word, times))
+        first = word + 1
+    if most <= 1:  # as on most copies
+        return 0
+    for word in range(words.size):
+        if firsts[word] >= 0 and times[firsts[word]] > 0:
             held, _ = shingles_around(common, word, TRIPLE)
             times[firsts[word]] -= np.int64(held > 1)
-        first = word + 1
     most, capitals = np.int64(0), False
     for word in range(words.size):
         capitals |= begins[word] & CAPITAL != 0
@@ -369,6 +378,8 @@ def count_of_other_word(page: Any) -> Any:
                 inside += begin < i < end
         if others == 0 and inside > 1:
             found = -1 if found < 0 or begins[word] & (CAPITAL | RESTYLED) else inside
+    if found == 0:
+        return 0
     capitals = False
     for word in range(begins.size):
         capitals |= begins[word] & CAPITAL != 0

@@ -335,7 +335,7 @@ def other_subject(page: Wording, stored: PlainFilter) -> int:
     if 2 * sum(common) <= len(common):
         return 0
     new = [not any(common[max(0, i - 2) : i + 1]) for i in range(len(words))]
-    times = dict.fromkeys(words, 0)
+    times, rows = dict.fromkeys(words, 0), dict.fromkeys(words, 0)
     for i, word in enumerate(words):
         around = common[max(0, i - 2) : i + 1]
         times[word] -= not new[i] and sum(around) > 1
@@ -349,6 +349,9 @@ def other_subject(page: Wording, stored: PlainFilter) -> int:
         if end - first <= 8 and not follows:
             for word in set(words[first:end]):
                 times[word] += 1
+                rows[word] += 1
+    if max(rows.values()) <= 1:
+        return 0
     restyled = {w for w, b in zip(words, page.begins, strict=True) if b & RESTYLED}
     most = max([0, *(n for w, n in times.items() if w not in restyled)])
     return most if any(page.begins & CAPITAL) else most - 2
