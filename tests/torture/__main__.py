@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenario", choices=choices, nargs="?", default="redis")
     parser.add_argument("--kills", type=int, help="processes killed (all: 10000, else: 50)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="empty; files are kept there")
+    parser.add_argument("--folder", type=Path, help="new or empty; files are kept there")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     forked = parser.add_argument_group("kills, rollback, proxy, damage, stops, storage")
     forked.add_argument("--index", choices=attacks.PLACES, default="redis")
@@ -61,6 +61,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 150)
     with contextlib.ExitStack() as stack:
         folder = given.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
         console.print(f"seed {given.seed}, files in {folder}")
         try:
             found = _run(given, folder, console)
