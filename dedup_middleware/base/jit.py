@@ -94,17 +94,8 @@ def _part(function: _F, *, allocates: bool) -> _F:
     return kernels.subkernel(function, allocates=allocates)
 
 
-def intrinsic(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
-    """Declare an operation for kernels; the function gets the argument types and generates code."""
-    if compiled.kernels():
-        return cast("Callable[_P, Any]", function)
-    from numba import extending
-
-    return cast("Callable[_P, Any]", extending.intrinsic(function))
-
-
 class _Unloaded:
-    """Placeholder for a module of the compiler where kernels come compiled: intrinsics refer to it,
+    """Placeholder for a module of the compiler where kernels come compiled: operations refer to it,
     but are not called."""
 
     def __getattr__(self, _: str) -> _Unloaded:
@@ -168,25 +159,58 @@ _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 
 
+def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Callable[_P, Any]]:
+    """Decorator that turns a function that emits LLVM code into a numba intrinsic.
+
+    The function gets LLVM's builder and the arguments: arrays as numba's structures with ``data``
+    and ``nitems``, and 64-bit values.
+
+    :param result: type that the intrinsic returns: uint64, boolean, or void for nothing
+    """
+
+    def declared(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
+        write: Any = function
+
+        def define(_: Any, *arguments: Any) -> Any:
+            kinds = [one if isinstance(one, types.Array) else types.uint64 for one in arguments]
+
+            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                values: list[Any] = [
+                    context.make_array(kind)(context, builder, value)
+                    if isinstance(kind, types.Array)
+                    else value
+                    for kind, value in zip(signature.args, args, strict=True)
+                ]
+                made = write(builder, *values)
+                return context.get_dummy_value() if made is None else made
+
+            return getattr(types, result)(*kinds), codegen
+
+        if compiled.kernels():
+            return cast("Callable[_P, Any]", function)
+        from numba import extending
+
+        defined: Any = functools.update_wrapper(define, function)
+        return cast("Callable[_P, Any]", extending.intrinsic(defined))
+
+    return declared
+
+
+def called(builder: Any, name: str, result: Any, *values: Any) -> Any:
+    """Generate a call of an intrinsic of LLVM that llvmlite does not offer."""
+    kind = ir.FunctionType(result, [value.type for value in values])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}")
+    return builder.call(function, values)
+
+
 def prefetch_line(builder: Any, pointer: Any) -> None:
     """Generate the code of :func:`prefetch`; it is safe past the end of an array."""
     raw = builder.bitcast(pointer, _I8.as_pointer())
-    function = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(ir.VoidType(), [raw.type, _I32, _I32, _I32]),
-        "llvm.prefetch.p0",
-    )
     # For reading (0), into all cache levels (3), data (1).
-    builder.call(function, [raw, _I32(0), _I32(3), _I32(1)])
+    called(builder, "prefetch.p0", ir.VoidType(), raw, _I32(0), _I32(3), _I32(1))
 
 
-@intrinsic
-def prefetch(_: Any, array: Any, index: Any) -> Any:  # noqa: ARG001 - called with types
+@operation("void")
+def prefetch(builder: Any, array: Any, index: Any) -> None:
     """Prefetch the cache line of ``array[index]``, without waiting for it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        base = context.make_array(signature.args[0])(context, builder, args[0]).data
-        prefetch_line(builder, builder.gep(base, [args[1]]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.uint64), codegen
+    prefetch_line(builder, builder.gep(array.data, [index]))

@@ -7,15 +7,11 @@ few hits. LLVM splits the vectors into the processor's registers, so results are
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any
 
-from dedup_middleware.base.jit import compiler, intrinsic, prefetch_line
+from dedup_middleware.base.jit import called, compiler, operation, prefetch_line
 
-ir, types, cgutils = compiler("llvmlite.ir", "numba.types", "numba.core.cgutils")
-
-_P = ParamSpec("_P")
+ir, cgutils = compiler("llvmlite.ir", "numba.core.cgutils")
 
 _I1 = ir.IntType(1)
 _I8 = ir.IntType(8)
@@ -30,39 +26,6 @@ RECORD = 11  # bytes of a SimHash record: page id (5), suffix of the SimHash (6)
 SUFFIX = 48  # bits
 # Codes by which the scan prefetches ahead: the hardware prefetcher alone is too late.
 _AHEAD = 256
-
-
-def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Callable[_P, Any]]:
-    """Decorator that turns a function that emits LLVM code into a numba intrinsic.
-
-    The function gets LLVM's builder and the arguments: arrays as numba's structures with ``data``
-    and ``nitems``, and 64-bit values.
-
-    :param result: type that the intrinsic returns: uint64, boolean, or void for nothing
-    """
-
-    def declared(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
-        write: Any = function
-
-        def define(_: Any, *arguments: Any) -> Any:
-            kinds = [one if isinstance(one, types.Array) else types.uint64 for one in arguments]
-
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                values: list[Any] = [
-                    context.make_array(kind)(context, builder, value)
-                    if isinstance(kind, types.Array)
-                    else value
-                    for kind, value in zip(signature.args, args, strict=True)
-                ]
-                made = write(builder, *values)
-                return context.get_dummy_value() if made is None else made
-
-            return getattr(types, result)(*kinds), codegen
-
-        defined: Any = functools.update_wrapper(define, function)
-        return cast("Callable[_P, Any]", intrinsic(defined))
-
-    return declared
 
 
 def _bytes(builder: Any, array: Any) -> Any:
@@ -96,10 +59,7 @@ def _store(builder: Any, value: Any, pointer: Any, align: int) -> None:
 
 def _ctpop(builder: Any, value: Any) -> Any:
     # llvmlite's own ctpop does not accept vectors.
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(value.type, [value.type]), f"llvm.ctpop.v{LANES64}i64"
-    )
-    return builder.call(function, [value])
+    return called(builder, f"ctpop.v{LANES64}i64", value.type, value)
 
 
 @operation("uint64")
@@ -238,20 +198,13 @@ def _load_some(builder: Any, pointer: Any, count: Any) -> Any:
     bits = ir.VectorType(_I1, LANES64)
     mask = builder.bitcast(builder.trunc(_lowest(builder, count), _I8), bits)
     source = builder.bitcast(pointer, vector.as_pointer())
-    function = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(vector, [source.type, _I32, bits, vector]),
-        f"llvm.masked.load.v{LANES64}i64.p0",
-    )
     nothing = ir.Constant(vector, [0] * LANES64)
-    return builder.call(function, [source, _I32(8), mask, nothing])
+    load = f"masked.load.v{LANES64}i64.p0"
+    return called(builder, load, vector, source, _I32(8), mask, nothing)
 
 
 def _sum(builder: Any, lanes: Any) -> Any:
-    add = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_I64, [lanes.type]), f"llvm.vector.reduce.add.v{LANES64}i64"
-    )
-    return builder.call(add, [lanes])
+    return called(builder, f"vector.reduce.add.v{LANES64}i64", _I64, lanes)
 
 
 @operation("uint64")

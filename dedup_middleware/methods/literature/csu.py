@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base import kerneltypes as types
-from dedup_middleware.base.jit import compiler, kernel
+from dedup_middleware.base.jit import compiler, kernel, operation
 from dedup_middleware.base.kerneltypes import U8
 from dedup_middleware.base.settingfields import one_of, whole
 from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, share
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.signature._vector import operation
 from dedup_middleware.signature.minhash import MinHasher, jaccards, sketch
 from dedup_middleware.text.hashing import mixed
 
