@@ -152,7 +152,7 @@ _FORMS: Final = (
     (
         "published posted updated last first",
         rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on|:)? {_DAY}"
-        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
+        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
         rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}}))?",
     ),
     # how long it takes to read, and what readers clicked
@@ -194,7 +194,7 @@ _WROTE: Final = (
     r"(?:[Rr]eporting|[Ww]riting|[Ee]diting|[Cc]ompiled|[Tt]ranslated|[Pp]hotographs) by"
 )
 _AUTHORS: Final = re.compile(
-    rf"{_WROTE} {_NAMES}(?:[;,]? (?:and )?{_WROTE} {_NAMES})*"
+    rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
     rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}"
     rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
     rf"|(?:The )?{_NAMES} contributed (?:reporting|to this (?:report|story|article))"
@@ -235,8 +235,11 @@ _WIRE_CAPTION: Final = re.compile(
     rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )
 # Lines that begin with a number, in digits that `suspects` knows: that of a picture in a series,
-# and counters.
-_NUMBERS: Final = re.compile(rf"(?=[0-9])(?:\d{{1,3}} of \d{{1,3}} ?\||{_COUNTERS})")
+# the length of a video with its source, and counters.
+_NUMBERS: Final = re.compile(
+    r"(?=[0-9])(?:\d{1,3} of \d{1,3} ?\||\d\d:\d\d - source: [^\W\d]{2,9}(?: news)?"
+    rf"|{_COUNTERS})"
+)
 LONGEST_NUMBERS: Final = 60  # most characters of such a line
 # The words behind the beginning of a line that reserves rights; with other words it is news.
 _PERMITTED: Final = re.compile(

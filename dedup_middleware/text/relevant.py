@@ -190,10 +190,10 @@ def _without_lines(text: str) -> str:
         kept = [line for line in kept if not is_link(line)]
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         stripped = line.strip()
-        if line and not _is_headline(stripped):
-            break
-        if _is_label(stripped.rstrip(":：").rstrip()):
+        if _is_label(stripped.rstrip(":：.… ")):
             kept = kept[:-count]
+            break
+        if line and not _is_headline(stripped):
             break
     if len(kept) == len(lines):
         return text

@@ -131,8 +131,15 @@ Suivez-nous sur Facebook et Instagram
 Síguenos en Twitter
 摄影：本报记者 李文博
 Foto: dpa
+Video Transcript
+02:12 - Source: Lake News
+Updated March 4, 2031 18:58:00
+(Reporting by Ann Shepherd, Bob Stone, with reporting by Carl Field, editing by Dan Marsh.)
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+02:12 - Source: minister resigned
+02:12.4 - Ann Shepherd, Lakeside
+18:58 Source: three ferries sank, 12 dead
 При использовании новых строительных материалов мост через озеро обрушился, погибли рабочие
 No part of this lake may be fished, and swimmers are warned of mercury in the water
 This story may not be published in Hungary: a court in Budapest barred its editors on Monday

@@ -47,6 +47,8 @@ def test_escaped_text_reads_like_the_text(text: str) -> None:
         "相关阅读：\n渡轮晚点三小时\n新桥通车",
         "Читайте также\nПаром опоздал",
         "Read also: Ferry is late",
+        "You may also like...\nFerry is late",
+        "Read or Share this story: https://lake.example/2x3D",
         "相关新闻：渡轮晚点三小时",
         "\n".join(["See also", *["Ferry is late"] * 12]),
     ],
