@@ -193,11 +193,14 @@ def count_renamed(page: Any, firsts: Any) -> Any:
         name = firsts[word]
         if name >= 0 and not (begins[word] & CAPITAL and alone[name]):
             times[name] = 0
+    most = np.int64(0)
     for word in range(TRIPLE, common.size):
         name = firsts[word]
         if name >= 0 and times[name] > 0:
             times[name] -= 2 * (common[word - 2] + common[word - 1] + common[word] > 1)
-    return max(np.int64(0), times.max())
+    for word in range(times.size):
+        most = max(most, times[word])
+    return most
 
 
 @subkernel
