@@ -112,7 +112,8 @@ def _name_bodies(text: HashedText, cut: CutText, kinds: NDArray[np.uint16]) -> N
     a body, or a longer word that ends with one (保险公司), a name."""
     for token in range(_ONE, np.uint64(kinds.size)):
         first, last, before = np.uint64(cut.starts[token]), np.uint64(cut.ends[token]), token - _ONE
-        body, size, part = kinds[token] >> np.uint16(1) == BODY, last - first, last - _TWO
+        body = kinds[token] & np.uint16(NUMBER - 2) == np.uint16(2 * BODY)
+        size, part = last - first, last - _TWO
         # Without a branch: few tokens are one of two single ideographs, or long and of no kind.
         alone = (size == _ONE) & (cut.starts[before] == part) & (cut.ends[before] == first)
         alone &= may_be_pair(text.codes[part], text.codes[first]) != 0
