@@ -226,7 +226,7 @@ class WatchedSlot:
         """Notice a write that fails halfway, in a file that can't be read past the missing piece:
         the disk may be full, or a field can't be written to XML. A compressed file is lost then,
         with the rows of other items, and so is everything after a cut row of pickles, JSON or XML.
-        Of a pipe that broke (`| head`) nobody knows which rows were read.
+        Of a pipe that broke (`| head`) it is unknown which rows were read.
         """
         slot, start = self.slot, self.slot.start_exporting
 
