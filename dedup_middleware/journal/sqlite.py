@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dedup_middleware.base.databasefiles import OpenFiles, begin_file, file_at
 from dedup_middleware.base.transactions import application_of, make_tables, transaction, use_wal
-from dedup_middleware.base.writing import make_private
 from dedup_middleware.journal.entries import (
     Activity,
     Body,
@@ -87,7 +87,7 @@ class SQLiteJournal(JournalStore):
         self.where = str(path)
         self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
         self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None  # that is open; None: it never was
+        self._files: OpenFiles | None = None  # None: it is not open, and shall not be
 
     def open(self, *, create: bool) -> None:
         try:
@@ -95,22 +95,24 @@ class SQLiteJournal(JournalStore):
                 raise JournalError(f"there is no journal at {self.where}: name it by DEDUP_JOURNAL")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if create:
-                make_private(self.path)
+                begin_file(self.path)
             # One thread may open the journal, and another one use it.
             anywhere: Any = {"isolation_level": None, "check_same_thread": False}
             self._db = db = sqlite3.connect(self.path, timeout=_BUSY, **anywhere)
             # One text with a wrong encoding must not make all others unreadable.
             db.text_factory = partial(str, encoding="utf-8", errors="replace")
+            db.execute("PRAGMA user_version")  # SQLite opens the file at the first use
+            file = file_at(self.path)
             self._prepare(db, create=create)
-            self._file = self._file_now()
+            self._files = OpenFiles.at(self.path, file)
         except (sqlite3.Error, OSError, ValueError) as error:  # ValueError: NUL in the path
-            self.close()
+            self._disconnect()
             raise JournalError(
                 f"the journal {self.where} can't be opened: {error}; name another file by "
                 "DEDUP_JOURNAL"
             ) from error
         except JournalError:
-            self.close()
+            self._disconnect()
             raise
 
     def _prepare(self, db: sqlite3.Connection, *, create: bool) -> None:
@@ -153,26 +155,23 @@ class SQLiteJournal(JournalStore):
         return JournalError(f"{self.where} is no journal: name another file by DEDUP_JOURNAL")
 
     def close(self) -> None:
+        self._disconnect()
+        self._files = None
+
+    def _disconnect(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
 
-    def _file_now(self) -> tuple[int, int] | None:
-        """Device and inode of the file at the path."""
-        try:
-            status = self.path.stat()
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
-
     def _open_again(self) -> None:
-        """Open the file at the path if the open one was removed: what is written there is lost."""
-        if self._file in (None, self._file_now()):
+        """Open the file at the path if an open one was removed: what is written there is lost."""
+        if self._files is None or self._files.are_in_place():
             return
         if self._db is not None:
             text = "The journal %s was removed or replaced while it was in use, with what it held"
             logger.warning(text, self.where)
-        self.close()
+            self._files.remove_left_over()
+        self._disconnect()
         self.open(create=True)
 
     def _opened(self) -> sqlite3.Connection:
@@ -191,8 +190,8 @@ class SQLiteJournal(JournalStore):
         # Pack before the transaction begins, to hold the lock for less time.
         drop_rows = [_drop_row(drop) for drop in drops]
         kept_rows = [_kept_row(page) for page in kept]
-        self._open_again()
         try:
+            self._open_again()
             with transaction(self._opened()) as db:
                 _insert(db, "dropped", drop_rows)
                 _replace(db, kept_rows)
@@ -211,7 +210,7 @@ class SQLiteJournal(JournalStore):
                     old = "SELECT DISTINCT hour FROM activity ORDER BY hour DESC LIMIT 1 OFFSET ?"
                     too_many = db.execute(old, (_ACTIVITY_HOURS,)).fetchall()
                     db.executemany("DELETE FROM activity WHERE hour <= ?", too_many)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise JournalError(f"the journal {self.where} can't be written: {error}") from error
 
     def drops(self, query: Query = Query(), *, bodies: bool = False) -> Iterator[Drop]:  # noqa: B008

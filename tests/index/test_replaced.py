@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.base import databasefiles
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.redis.index import RedisIndex
@@ -233,8 +234,8 @@ async def test_side_files_of_the_new_file_stay(
     the number of a file that was removed: pages of both crawls are known to both."""
     place = Place(f"sqlite:{tmp_path / 'index.db'}", (tmp_path / "index.db").unlink)
     begun, closed = threading.Event(), threading.Event()
-    begin_file, disconnect = sqlite_file._begin_file, SQLiteFile._disconnect
-    file_at = sqlite_file._file_at
+    begin_file, disconnect = sqlite_file.begin_file, SQLiteFile._disconnect
+    file_at = databasefiles.file_at
 
     def begin_slowly(path: Path) -> None:
         begin_file(path)
@@ -256,8 +257,8 @@ async def test_side_files_of_the_new_file_stay(
         assert await store(one, "a/0", 0) == NEW
         number = file_at(tmp_path / "index.db-wal")
         place.empty()
-        monkeypatch.setattr(sqlite_file, "_file_at", of_a_removed_file)
-        monkeypatch.setattr(sqlite_file, "_begin_file", begin_slowly)
+        monkeypatch.setattr(databasefiles, "file_at", of_a_removed_file)
+        monkeypatch.setattr(sqlite_file, "begin_file", begin_slowly)
         monkeypatch.setattr(SQLiteFile, "_disconnect", disconnect_slowly)
         opening = asyncio.create_task(two.open())
         while not begun.is_set():

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -353,6 +355,45 @@ def test_a_file_that_is_removed_while_it_is_written_to(
             other.append([make_drop(5)], [], {})
             assert [drop.number for drop in journal.drops()] == [2, 3, 4, 5]
     assert [" was removed or replaced" in one for one in caplog.messages] == [True]
+
+
+_WRITER = """
+import sys
+from dedup_middleware.journal.sqlite import SQLiteJournal
+from tests.journal.test_journal import make_drop
+journal = SQLiteJournal(sys.argv[1], max_bytes=10**6)
+journal.open(create=True)
+for number, line in enumerate(sys.stdin):
+    journal.append([make_drop(100 + number)], [], {})
+    print("written", flush=True)
+"""
+
+
+@pytest.mark.parametrize("kept", [["-wal", "-shm"], ["-wal"], ["-shm"]])
+def test_another_process_begins_the_file_that_was_removed(tmp_path: Path, kept: list[str]) -> None:
+    """The -wal and -shm files that the first process still uses are not those of the new file:
+    both write to the new one, whichever comes first, and neither fails."""
+    path = tmp_path / "j.db"
+    with contextlib.closing(SQLiteJournal(path, max_bytes=10**6)) as journal:
+        journal.open(create=True)
+        journal.append([make_drop(1)], [], {})
+        for file in tmp_path.iterdir():
+            if file.name.removeprefix("j.db") not in kept:
+                file.unlink()
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as other:  # fmt: skip
+            assert other.stdin
+            assert other.stdout
+            for number in (2, 3):
+                other.stdin.write("next\n")
+                other.stdin.flush()
+                assert other.stdout.readline() == "written\n"
+                journal.append([make_drop(number)], [], {})
+            other.stdin.close()
+            assert other.wait(60) == 0
+        assert [drop.number for drop in journal.drops()] == [100, 2, 101, 3]
 
 
 def test_a_file_that_another_program_replaces(tmp_path: Path) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import logging
-import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
+from dedup_middleware.base.databasefiles import FileId, OpenFiles, begin_file, file_at
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.base.transactions import (
     application_of,
@@ -25,7 +23,6 @@ from dedup_middleware.base.transactions import (
     transaction,
     use_wal,
 )
-from dedup_middleware.base.writing import make_private
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
@@ -99,8 +96,6 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 BATCH = 256
-_ENDS = ("-wal", "-shm")  # suffixes of the files that SQLite keeps next to a database
-_File = tuple[int, int]  # device and inode
 
 
 @attrs.frozen(eq=False)
@@ -135,8 +130,8 @@ class SQLiteFile(Index):
         self._clock = clock
         self._where = f"sqlite:{path}"
         self._db: sqlite3.Connection | None = None
-        self._file: _File | None = None  # the opened file
-        self._side_files: dict[str, _File | None] = {}  # its -wal and -shm files
+        self._file: FileId | None = None  # the opened file
+        self._files: OpenFiles | None = None  # with its -wal and -shm files
         self._is_maker = False  # whether to create the file again if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._openings = 0  # calls of ``open`` and ``attach`` so far
@@ -188,17 +183,15 @@ class SQLiteFile(Index):
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")
         if self._db is None:
-            before = _file_at(path)
+            before = file_at(path)
             if before is None:
                 if parameters is None:
                     raise missing(self._where)
                 make_folder(path)
-                _begin_file(path)
-            else:
-                make_private(path)  # refuses a link of another user
+            begin_file(path)
             self._db = sqlite3.connect(path, timeout=self._timeout, isolation_level=None)
             self._db.execute("PRAGMA user_version")  # SQLite opens the file at the first use
-            self._file = _file_at(path)
+            self._file = file_at(path)
             if before not in (None, self._file):
                 self._disconnect()
                 raise sqlite3.OperationalError("locked by a process that replaces it")
@@ -226,7 +219,7 @@ class SQLiteFile(Index):
         db.execute("PRAGMA wal_autocheckpoint = 8000")
         db.execute("PRAGMA cache_size = -65536")  # 64 MiB: a claim touches 13 pages of the file
         stored = dict(db.execute("SELECT name, value FROM parameter").fetchall())
-        self._side_files = {end: _file_at(Path(self._path + end)) for end in _ENDS}
+        self._files = OpenFiles.at(path, self._file)
         return stored
 
     async def close(self) -> None:
@@ -237,7 +230,7 @@ class SQLiteFile(Index):
             await self._batcher.join()
             # Nor has a call that came meanwhile opened the file again.
             if self._db is None and self._openings == openings:
-                self._file = self._thread = None
+                self._files = self._thread = None
                 thread.shutdown(wait=False)
 
     async def _do(
@@ -299,13 +292,12 @@ class SQLiteFile(Index):
 
     def _connected(self) -> sqlite3.Connection:
         """The connection, reopened if the files were removed or replaced: writes would be lost."""
-        if self._file is None:
+        if self._files is None:
             raise sqlite3.ProgrammingError("it is not open")
-        if self._db is not None and self._has_its_files():
-            return self._db
         if self._db is not None:
-            # While the connection is open, no new file can get the inode of a removed one.
-            _remove_left_over(Path(self._path), self._side_files)
+            if self._files.are_in_place():
+                return self._db
+            self._files.remove_left_over()
         self._disconnect()
         try:
             stored = self._open(self._parameters if self._is_maker else None)
@@ -316,14 +308,6 @@ class SQLiteFile(Index):
         if stored[HASH_KEY] == self._parameters[HASH_KEY]:
             logger.warning(EMPTIED, self._where)
         return self._db
-
-    def _has_its_files(self) -> bool:
-        """Whether the files that the connection uses are still in place. Processes that open the
-        index later could not share it if the -wal or -shm file were missing."""
-        own = {"": self._file, **self._side_files}
-        return all(
-            file is None or _file_at(Path(self._path + end)) == file for end, file in own.items()
-        )
 
     def _check_key(self, db: sqlite3.Connection) -> None:
         """Raise IndexReplacedError if the index has another hash key, even in the same file."""
@@ -354,45 +338,3 @@ def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> l
         for (place, _), result in zip(asked, given, strict=True):
             results[place] = result
     return results
-
-
-def _file_at(path: Path) -> _File | None:
-    """Device and inode of a file; None if there is none."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _begin_file(path: Path) -> None:
-    """Make an empty database file, and remove the -wal and -shm files of a deleted one, which
-    processes that still have that open use: the new file must not share them."""
-    with _taking_turns(path.parent):
-        if _file_at(path) is None:
-            for end in _ENDS:
-                Path(f"{path}{end}").unlink(missing_ok=True)
-            make_private(path)
-
-
-def _remove_left_over(path: Path, known: Mapping[str, _File | None]) -> None:
-    """Remove the -wal and -shm files of a replaced database that this process still has open;
-    SQLite would use them for the new one."""
-    if not path.parent.is_dir():
-        return
-    with _taking_turns(path.parent):
-        for end in _ENDS:
-            side_file = Path(f"{path}{end}")
-            if known.get(end) is not None and known[end] == _file_at(side_file):
-                side_file.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _taking_turns(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock of a folder, among all processes."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
