@@ -1,6 +1,6 @@
-"""Another nationality at one place of a page makes another page, where it is written small."""
+"""Another nationality at one place of a page makes another page, also where it is written small."""
 
-# A page a line, in fifteen languages.
+# A page a line, in sixteen languages.
 # ruff: noqa: E501
 from __future__ import annotations
 
@@ -101,6 +101,12 @@ PAGES: Final = [
         "німецький",
         "італійський",
         "Учора {} міністр транспорту представив план нічних поїздів між двома столицями. Поїзди вирушатимуть тричі на тиждень і їхатимуть одинадцять годин. Пасажири зможуть замовити полицю або крісло, а ціни залишаться такими, як на денній лінії. Громадські організації давно просили про таке повернення, яке компанія вважала дорогим. Вагони відремонтують у майстерні порту, де працює вісімдесят людей.",
+    ),
+    (
+        "zh",
+        "中国",
+        "法国",
+        "{}交通部长昨天介绍了两国首都之间的夜间列车计划。列车每周开行三次，全程十一小时。旅客可以预订卧铺或座位，票价与白天的班次相同。一些协会早就希望恢复这条线路，铁路公司却一直认为成本太高。车厢将在港口的工厂里检修，那里有八十名工人。",
     ),
 ]
 

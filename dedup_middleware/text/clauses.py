@@ -320,11 +320,11 @@ def ends_turn(codes: Codes, first: np.uint64, last: np.uint64) -> bool:
 
 @subkernel
 def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
-    """Kind of a word, given by its hash; if it has none, that of a name if `sort` says that the
-    dictionary tags it as a place."""
+    """Kind of a word, given by its hash; if it has none but `STYLE` (中国), that of a name if `sort`
+    says that the dictionary tags it as a place."""
     kind = kind_of(table, value)
-    placed = (kind == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
-    return np.uint64(2 * NAME) if placed else kind
+    placed = (kind & ~np.uint64(STYLE) == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
+    return kind | np.uint64(2 * NAME) if placed else kind
 
 
 @subkernel
