@@ -316,6 +316,38 @@ async def test_an_alternative_makes_another_page(language: str, one: str, other:
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
 
 
+#: nouns of jieba's dictionary, bodies and names that are no persons among them
+NOUNS: Final = [
+    ("zh", "这份方案由外交部提出。", "这份方案由国防部提出。"),
+    ("zh", "代表们来自世界卫生组织。", "代表们来自世界贸易组织。"),
+    ("zh", "这一席位由自由党获得。", "这一席位由民主党获得。"),
+    ("zh", "他写过一本介绍蒙古族的书。", "他写过一本介绍土家族的书。"),
+    ("zh", "新的图书馆即将开放。", "新的体育馆即将开放。"),
+    ("zh", "仓库里存放着粮食。", "仓库里存放着布匹。"),
+]
+#: other nouns that say the same, and sources
+SYNONYMS: Final = [
+    ("zh", "不少民众表示支持。", "不少市民表示支持。"),
+    ("zh", "据新华社报道，工程顺利。", "据中新社报道，工程顺利。"),
+]
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(NOUNS))
+async def test_another_noun_makes_another_page(language: str, one: str, other: str) -> None:
+    """Where a Chinese clause differs in one noun of the dictionary, it says something else."""
+    verdict = await second(language, one, other)
+    assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
+
+
+@pytest.mark.parametrize(("language", "one", "other"), both_ways(SYNONYMS))
+async def test_a_noun_that_says_the_same_is_a_duplicate(
+    language: str, one: str, other: str
+) -> None:
+    """Copies name their readers in other words, and other sources."""
+    verdict = await second(language, one, other)
+    assert verdict.outcome == DUPLICATE
+
+
 @pytest.mark.parametrize(("language", "one", "other"), both_ways(NAMES))
 async def test_another_short_name_makes_another_page(language: str, one: str, other: str) -> None:
     """Codes of countries and names of companies are no stop words."""

@@ -76,7 +76,7 @@ from dedup_middleware.text.characters import (
     word_lists,
 )
 from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
-from dedup_middleware.text.names import PLACE
+from dedup_middleware.text.names import PROPER
 from dedup_middleware.text.normalize import normalize
 from dedup_middleware.text.numerals import among, is_wrap
 
@@ -319,11 +319,11 @@ def ends_turn(codes: Codes, first: np.uint64, last: np.uint64) -> bool:
 
 
 @subkernel
-def kind_or_place(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
-    """Kind of a word, given by its hash; if it has none but `STYLE` (中国), that of a name if `sort`
-    says that the dictionary tags it as a place."""
+def kind_or_name(table: Hashes, value: np.uint64, sort: np.uint8) -> np.uint64:
+    """Kind of a word, given by its hash; if it has none but `STYLE` (中国), that of a name where
+    `sort` says that the dictionary tags it as a proper noun."""
     kind = kind_of(table, value)
-    placed = (kind & ~np.uint64(STYLE) == np.uint64(0)) & (sort & np.uint8(PLACE) != np.uint8(0))
+    placed = (kind & ~np.uint64(STYLE) == np.uint64(0)) & (sort & np.uint8(PROPER) != np.uint8(0))
     return kind | np.uint64(2 * NAME) if placed else kind
 
 
@@ -387,17 +387,20 @@ def name_hash(text: HashedText, first: np.uint64, last: np.uint64, value: np.uin
 def weigh_parts(text: HashedText, first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
     """What a word for which `ends_turn` holds adds to the words and to the turn of its clause."""
     one, two, none = np.uint64(1), np.uint64(2), np.uint64(0)
-    polar, part = polarity_of(text.codes[first]), none
+    polar, part, pair = polarity_of(text.codes[first]), none, False
     if polar:
         first += one
     else:
         if last - first > two:
             part = hash_slice(text, last - two, last)
             polar = kind_of(text.kinds, part) % np.uint64(NUMBER) >> one
+        pair = polar != none
         last -= two if polar else one
         polar = polar if polar else polarity_of(text.codes[last])
     rest = hash_slice(text, first, last)
     kind = kind_of(text.kinds, rest) % np.uint64(NUMBER)
+    # 价格上涨 is one word, 价格下跌 two, the first of which is a noun.
+    kind = np.uint64(2 * NAME) if pair & (kind == none) & (last - first >= two) else kind
     words = WORDS[polar] + (rest if kind == none else WORDS[kind >> one])
     return words, turn_of(polar, part) + turn_of(kind >> one, rest)
 

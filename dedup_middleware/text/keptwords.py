@@ -44,7 +44,7 @@ from dedup_middleware.text.clauses import (
     elided,
     ends_turn,
     is_letter,
-    kind_or_place,
+    kind_or_name,
     may_be_pair,
     may_end_body,
     name_hash,
@@ -63,7 +63,17 @@ from dedup_middleware.text.hashing import (
     kind_of,
     mix,
 )
+from dedup_middleware.text.names import NOUN
 from dedup_middleware.text.numerals import among, at, is_wrap
+
+
+@subkernel
+def _ends_with_body(text: HashedText, first: np.uint64, last: np.uint64) -> bool:
+    """Whether a word of more than two ideographs ends with one for a body (保险公司)."""
+    if last - first <= np.uint64(2) or not may_end_body(text.codes[last - np.uint64(1)]):
+        return False
+    kind = kind_of(text.kinds, hash_slice(text, last - np.uint64(2), last))
+    return kind & np.uint64(NUMBER - 2) == np.uint64(2 * BODY)
 
 
 @subkernel
@@ -83,7 +93,7 @@ def _hash_tokens(
     pointed = np.uint64(0)
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
-        kind = kind_or_place(text.kinds, hashes[token], cut.sorts[token])
+        kind = kind_or_name(text.kinds, hashes[token], cut.sorts[token])
         end = without_signs(text.flags, first, last)
         if end < last and end - first < np.uint64(LONG):
             # "Red+" is a colour and "five+" a numeral, but "A+" is no stop word.
@@ -97,6 +107,9 @@ def _hash_tokens(
             pointed = np.uint64(SPAN) if kind & np.uint64(POINTER) else np.uint64(0)
         turns = ends_turn(text.codes, first, last)
         turns &= kind & np.uint64(NUMBER - 1) == np.uint64(0)
+        noun = (kind == np.uint64(0)) & (cut.sorts[token] & np.uint8(NOUN) != np.uint8(0)) & ~turns
+        if noun and not _ends_with_body(text, first, last):
+            kind = np.uint64(2 * NAME)
         kind = kind & ~np.uint64(POINTER) | np.uint64(ELIDED * (begin > first))
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
     _name_bodies(text, cut, kinds)
@@ -200,7 +213,7 @@ def keep_words(
     Moves the places of these tokens to the front of `starts` and `ends`; writes to `cuts` whether a
     clause begins before a token, to `numbers` whether it is a numeral written as a word (1) or a
     unit of time that says when (3), and to `clauses`, which has a row for each token, words and
-    turn of each clause. `sorts` says which words the dictionary tags as places. Returns the number
+    turn of each clause. `sorts` says which words the dictionary tags as nouns. Returns the number
     of tokens, the hash of the whole text, and the number of clauses. A text of stop words only
     keeps them, so that it can be compared.
     """

@@ -46,14 +46,14 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.numerals import among
 
 # What a word may be, a bit each.
-NAME, SURNAME, GIVEN, PLACE = 1, 2, 4, 8
-KIND_BITS: Final = 4
+NAME, SURNAME, GIVEN, PROPER, NOUN = 1, 2, 4, 8, 16
+KIND_BITS: Final = 5
 PERSON: Final = 8  # a mark of a word, next to BEGINS, RESTYLED and CAPITAL
 SURNAMES: Final = "".join(word_lists()["surnames"])
 # Frequent words that are also common in given names.
 GIVEN_NAMES: Final = "".join(word_lists()["given"])
 CREDITS: Final = word_lists()["chinese-credits"]
-_BODIES: Final = "学學院队隊司厂廠行"
+_MEDIA: Final = "社报報台臺网網刊"  # last character of a body that is a source
 _PLACE: Final = 4  # characters of a place at most
 _VERBS: Final = "摄译绘撰"  # rare characters that follow a name more often than they end it
 _RARE_GIVEN: Final = 4000  # frequency in jieba's dictionary from which a character is a word
@@ -64,26 +64,39 @@ _PHOTO, _PHOTO_TRADITIONAL, _SLASH, _COLON = map(ord, "摄攝/:")
 
 
 def kind_of(word: str, frequency: int, tag: str) -> int:
-    """What a word of the dictionary may be: NAME, SURNAME and GIVEN, added up, or PLACE.
+    """What a word of the dictionary may be: NAME, SURNAME, GIVEN and PROPER, added up, or NOUN.
 
     :param frequency: as in jieba's dictionary.
     :param tag: part of speech; `""` if there is none.
     """
     if not "\u4e00" <= word[0] <= "\u9fff":
         return 0
-    person = tag.startswith("nr")
     if len(word) == 1:
         usual = frequency < _RARE_GIVEN or word in GIVEN_NAMES
         given = GIVEN if usual and word not in _VERBS else 0
         return given | (SURNAME if word in SURNAMES else 0)
-    if tag.startswith("nt") or (tag.startswith("ns") and len(word) <= _PLACE):
-        # Other bodies are left out: they have short forms (人大常委会), and agencies are credits.
-        return PLACE if word[-1] in _BODIES or tag.startswith("ns") else 0
-    name = person and (len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3))
+    if not tag.startswith("nr"):
+        return _kind_of_noun(word, tag)
+    name = len(word) > 3 or word[0] in SURNAMES or (tag == "nrt" and len(word) == 3)
     if len(word) == 2:
         name = name and tag != "nrt" and frequency < _RARE_NAME
-        return (NAME if name else 0) | (GIVEN if person or tag == "nz" else 0)
+        return GIVEN | (NAME if name else 0)
     return NAME if name else 0
+
+
+def _kind_of_noun(word: str, tag: str) -> int:
+    """The same for a word of several ideographs that is no person.
+
+    Bodies (`nt`) and other proper nouns (`nz`) count as places do (`ns`). Sources do not, as copies
+    exchange them, nor do long places, most of which include a shorter one.
+    """
+    if tag.startswith("nt"):
+        return 0 if word[-1] in _MEDIA else PROPER
+    if tag.startswith("ns"):
+        return PROPER if len(word) <= _PLACE else 0
+    if tag == "nz":
+        return PROPER | (GIVEN if len(word) == 2 else 0)
+    return NOUN if tag == "n" else 0
 
 
 @subkernel

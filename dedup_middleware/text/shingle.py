@@ -159,7 +159,7 @@ def read_words(
     return ready, distinct(hashes, kept)[0]
 
 
-FORMAT: Final = 24
+FORMAT: Final = 25
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 

@@ -4,8 +4,8 @@ Memory accesses dominate the time of segmentation, so a node is one uint64:
 
     bits  0-23  base: the child for label x is in slot base + x; 0 without children
     bits 24-43  the label that leads to this node; NO_LABEL in a free slot
-    bits 44-47  whether the word that ends here is a name or a part of one, see `names`
-    bits 48-63  index into `values` of log(frequency) - log(total); 0 if no word ends here
+    bits 44-48  whether the word that ends here is a noun, a name or a part of one, see `names`
+    bits 49-63  index into `values` of log(frequency) - log(total); 0 if no word ends here
 
 Labels number the characters by frequency, so frequent children lie close together. No two nodes
 share a base, so the label alone tells whether a slot belongs to a node. `roots` has the node of
@@ -41,12 +41,12 @@ from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
 _ALNUM: Final = re.compile(r"[a-zA-Z0-9]")
-_PROPER: Final = ("nr", "ns", "nt", "nz")  # tags of persons, places, bodies, and other names
+_NOUN: Final = "n"  # what the tags of nouns begin with, names among them (nr, ns, nt, nz)
 
 
 @attrs.frozen(eq=False)
 class Dictionary:
-    """Frequencies of words, their total as jieba counts it, and the tags of proper nouns."""
+    """Frequencies of words, their total as jieba counts it, and the tags of nouns."""
 
     frequencies: dict[str, int]
     total: int
@@ -87,7 +87,7 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
             ) from None
         frequencies[word] = frequency
         total += frequency
-        if rest and rest[0].startswith(_PROPER):
+        if rest and rest[0].startswith(_NOUN):
             tags[word] = rest[0]
     return Dictionary(frequencies, total, tags)
 
@@ -112,7 +112,7 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
         known[word] = frequency
         total += frequency
         tag = (match.group(3) or "").strip()
-        if tag.startswith(_PROPER):
+        if tag.startswith(_NOUN):
             tags[word] = tag
         for end in range(1, len(word)):
             known.setdefault(word[:end], 0)
@@ -180,7 +180,7 @@ def _cut_block(block: str, known: dict[str, int], total: int) -> Iterator[str]:
         yield letters
 
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 BASE_BITS: Final = 24
 LABEL_BITS: Final = 20
 LABEL_SHIFT: Final = BASE_BITS

@@ -73,9 +73,9 @@ async def test_eight_processes(
 
 def hundred() -> list[str]:
     """A hundred different texts, each a duplicate of every other one: it is left to chance which
-    of those that come at once is stored. A letter is lost in each; another letter in its place may
-    make a name, and another page."""
-    edits = (edit(article(1, 30), "characters-deleted", 0.002, seed=n) for n in range(150))
+    of those that come at once is stored. Sentences changed places in each; another letter in a word
+    may make another noun, and another page."""
+    edits = (edit(article(1, 30), "sentence-order", 0.05, seed=n) for n in range(150))
     return list(dict.fromkeys(edits))[:100]
 
 

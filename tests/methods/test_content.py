@@ -166,7 +166,7 @@ def test_what_three_pages_of_the_host_hold_is_no_evidence() -> None:
     """A template that stored pages share does not make the next page on it a duplicate."""
     template = article(9, 30)
     stored = [site(n, f"{template}第{n}期共{n + 20}页。{article(n, 5)}") for n in range(1, 5)]
-    target = site(8, template + article(8, 5))
+    target = site(8, template + article(7, 5))
     new = site(9, f"{template}第9期共29页。{article(9, 5)}")
     assert judged(new, [target]).duplicate.all()
     assert judged(new, [target, *stored[:2]]).duplicate[0]

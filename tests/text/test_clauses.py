@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_classes
+from dedup_middleware.text.characters import NUMERAL, SEPARATES, SYMBOL, word_classes, word_lists
 from dedup_middleware.text.clauses import (
     ALTERNATIVES,
     BODY,
@@ -39,6 +39,7 @@ from tests.text.scripttwins import KNOWN, STOPS, Twin, script_of
 
 KEY = 7
 KEYS = constants(KEY, 3)
+STYLES = frozenset(word_lists()["styles"])
 made = functools.cache(Shingler)
 # Words of the list and others, as they follow one another in a text.
 PHRASES = st.lists(
@@ -48,7 +49,9 @@ PHRASES = st.lists(
          "l’", "n'", "qu'", "dell'", "own'", "дороги ", "дорогами ", "не ",
          "\n", "\n", ":", ":\n", "：", "town: ", "town: york\n", "\nhttp://", "地点：绍兴\n",
          "北京", "武汉", "国务院", "公司", "小区", "村",
-         "金鼎", "柳", "武汉大学", "河北省", "河北", "烟台", "wheat ", "x" * 32, "y" * 40]
+         "金鼎", "柳", "书店", "剧院", "民众", "保险公司", "外交部", "新华社", "蒙古族", "一楼",
+         "大号", "图书馆", "上衣", "武汉大学", "河北省", "河北", "烟台",
+         "wheat ", "x" * 32, "y" * 40]
     ),
     max_size=40,
 ).map("".join)  # fmt: skip
@@ -70,11 +73,24 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 2 and word[-1] in "省市县縣区區州镇鎮乡鄉村" else word
 
 
+def tag_of(word: str) -> str:
+    """Twin: the tag of a word that begins with an ideograph, in jieba's dictionary."""
+    return tags().get(word, (0, ""))[1] if "\u4e00" <= word[0] <= "\u9fff" else ""
+
+
 def is_place(word: str) -> bool:
-    """Twin: whether jieba's dictionary tags a word as a place or a body."""
-    tag = tags().get(word, (0, ""))[1]
-    body = tag.startswith("nt") and word[-1] in "学學院队隊司厂廠行"
-    return len(word) > 1 and (body or (tag.startswith("ns") and len(word) <= 4))
+    """Twin: whether jieba's dictionary tags a word as a place, a body or another proper noun."""
+    tag = tag_of(word)
+    body = tag.startswith("nt") and word[-1] not in "社报報台臺网網刊"
+    return len(word) > 1 and (body or tag == "nz" or (tag.startswith("ns") and len(word) <= 4))
+
+
+def is_noun(word: str) -> bool:
+    """Twin: whether jieba's dictionary tags a word as a noun, none of whose ends has a meaning."""
+    if tag_of(word) != "n" or len(word) < 2 or word in STYLES:
+        return False
+    turns = len(word) <= 8 and {word[0], word[-1]} & {*ideographs()}
+    return not turns and (len(word) == 2 or kind_of(word[-2:])[1] != BODY)
 
 
 @functools.cache
@@ -139,7 +155,7 @@ def weight(word: str, *, chinese: bool, size: int = 5, named: int | None = None)
         word = behind
     if known:
         return int(WORDS[value]), turn_of(value, stem(word))
-    if chinese and is_place(word):
+    if chinese and (is_place(word) or is_noun(word)):
         return int(WORDS[NAME]), hash_word(stem(word), KEYS)
     ends = ideographs()
     if not 2 <= len(word) <= 8 or not {word[0], word[-1]} & {*ends}:
@@ -151,6 +167,8 @@ def weight(word: str, *, chinese: bool, size: int = 5, named: int | None = None)
     else:
         value, part, rest = ends[word[-1]], word[-1], word[:-1]
     known, other = kind_of(rest)
+    if part == word[-2:] and len(word) >= 4 and not known:
+        known, other = True, NAME
     words = int(WORDS[other]) if known else hash_word(rest, KEYS)
     return int(WORDS[value]) + words, turn_of(value, part) + turn_of(other, rest)
 
@@ -178,7 +196,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
         word, named = letters[first:last], names.get(i)
         value = joined.get(i, kind_of(word)[1])
         is_name = named is not None or abs(value) == NAME
-        is_name |= chinese and not kind_of(word)[0] and is_place(word)
+        is_name |= chinese and not kind_of(word)[0] and (is_place(word) or is_noun(word))
         if is_name or not flags[first] & NUMERAL:
             if named is None and i in joined:
                 more = int(WORDS[max(value, 0)])

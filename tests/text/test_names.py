@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dedup_middleware.text.names import GIVEN, NAME, PERSON, PLACE, SURNAME, kind_of
+from dedup_middleware.text.names import GIVEN, NAME, NOUN, PERSON, PROPER, SURNAME, kind_of
 from dedup_middleware.text.places import NAMES, SECONDS
 from dedup_middleware.text.shingle import Shingler
 from tests.signature.differing import differing_figures, figure_sketch
@@ -164,17 +164,21 @@ def test_users_add_names(tmp_path: Path) -> None:
         ("在", 200_000, "p", 0),
         ("王明", 10, "nr", NAME | GIVEN),
         ("王朝", 5000, "nr", GIVEN),
-        ("文化", 10, "n", 0),
+        ("文化", 10, "n", NOUN),
+        ("杯", 10, "n", GIVEN),
         ("阳光", 10, "nr", GIVEN),
         ("布什", 10, "nrt", GIVEN),
-        ("欧元", 10, "nz", GIVEN),
+        ("欧元", 10, "nz", PROPER | GIVEN),
+        ("蒙古族", 10, "nz", PROPER),
+        ("国防部", 10, "nt", PROPER),
         ("邓小平", 9000, "nr", NAME),
         ("托马斯", 10, "nrt", NAME),
         ("黑社会", 10, "nr", 0),
-        ("武汉", 10, "ns", PLACE),
+        ("武汉", 10, "ns", PROPER),
         ("联合王国的一部", 10, "ns", 0),
-        ("武汉大学", 10, "nt", PLACE),
+        ("武汉大学", 10, "nt", PROPER),
         ("新华社", 10, "nt", 0),
+        ("电视台", 10, "nt", 0),
         ("贝克汉姆", 10, "nr", NAME),
         ("tom", 10, "nr", 0),
     ],
