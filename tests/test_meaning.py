@@ -316,7 +316,7 @@ async def test_an_alternative_makes_another_page(language: str, one: str, other:
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
 
 
-#: nouns of jieba's dictionary, bodies and names that are no persons among them
+#: nouns and adjectives of jieba's dictionary, bodies and names that are no persons among them
 NOUNS: Final = [
     ("zh", "这份方案由外交部提出。", "这份方案由国防部提出。"),
     ("zh", "代表们来自世界卫生组织。", "代表们来自世界贸易组织。"),
@@ -324,6 +324,7 @@ NOUNS: Final = [
     ("zh", "他写过一本介绍蒙古族的书。", "他写过一本介绍土家族的书。"),
     ("zh", "新的图书馆即将开放。", "新的体育馆即将开放。"),
     ("zh", "仓库里存放着粮食。", "仓库里存放着布匹。"),
+    ("zh", "这一带十分富裕。", "这一带十分贫穷。"),
 ]
 #: other nouns that say the same, and sources
 SYNONYMS: Final = [
@@ -334,7 +335,8 @@ SYNONYMS: Final = [
 
 @pytest.mark.parametrize(("language", "one", "other"), both_ways(NOUNS))
 async def test_another_noun_makes_another_page(language: str, one: str, other: str) -> None:
-    """Where a Chinese clause differs in one noun of the dictionary, it says something else."""
+    """Where a Chinese clause differs in one noun or adjective of the dictionary, it says something
+    else."""
     verdict = await second(language, one, other)
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
 

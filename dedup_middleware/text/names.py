@@ -45,7 +45,7 @@ from dedup_middleware.text.characters import (
 )
 from dedup_middleware.text.numerals import among
 
-# What a word may be, a bit each.
+# What a word may be, a bit each. A NOUN is a common noun or an adjective.
 NAME, SURNAME, GIVEN, PROPER, NOUN = 1, 2, 4, 8, 16
 KIND_BITS: Final = 5
 PERSON: Final = 8  # a mark of a word, next to BEGINS, RESTYLED and CAPITAL
@@ -96,7 +96,7 @@ def _kind_of_noun(word: str, tag: str) -> int:
         return PROPER if len(word) <= _PLACE else 0
     if tag == "nz":
         return PROPER | (GIVEN if len(word) == 2 else 0)
-    return NOUN if tag == "n" else 0
+    return NOUN if tag in {"n", "a"} else 0
 
 
 @subkernel

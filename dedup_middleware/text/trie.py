@@ -41,12 +41,13 @@ from dedup_middleware.text.names import GIVEN, KIND_BITS, kind_of
 _USER_LINE: Final = re.compile(r"^(.+?)( [0-9]+)?( [a-z]+)?$")
 _BLOCK: Final = re.compile(r"([\u4E00-\u9FD5a-zA-Z0-9+#&._%\-]+)")
 _ALNUM: Final = re.compile(r"[a-zA-Z0-9]")
-_NOUN: Final = "n"  # what the tags of nouns begin with, names among them (nr, ns, nt, nz)
+# What the tags of nouns, names among them (nr, ns, nt, nz), and of adjectives begin with.
+_KEPT: Final = ("n", "a")
 
 
 @attrs.frozen(eq=False)
 class Dictionary:
-    """Frequencies of words, their total as jieba counts it, and the tags of nouns."""
+    """Frequencies of words, their total as jieba counts it, and tags of nouns and adjectives."""
 
     frequencies: dict[str, int]
     total: int
@@ -87,7 +88,7 @@ def parse(data: bytes, source: str = "dictionary") -> Dictionary:
             ) from None
         frequencies[word] = frequency
         total += frequency
-        if rest and rest[0].startswith(_NOUN):
+        if rest and rest[0].startswith(_KEPT):
             tags[word] = rest[0]
     return Dictionary(frequencies, total, tags)
 
@@ -112,7 +113,7 @@ def add_user_words(dictionary: Dictionary, data: bytes, source: str) -> Dictiona
         known[word] = frequency
         total += frequency
         tag = (match.group(3) or "").strip()
-        if tag.startswith(_NOUN):
+        if tag.startswith(_KEPT):
             tags[word] = tag
         for end in range(1, len(word)):
             known.setdefault(word[:end], 0)
@@ -180,7 +181,7 @@ def _cut_block(block: str, known: dict[str, int], total: int) -> Iterator[str]:
         yield letters
 
 
-FORMAT: Final = 7
+FORMAT: Final = 8
 BASE_BITS: Final = 24
 LABEL_BITS: Final = 20
 LABEL_SHIFT: Final = BASE_BITS

@@ -50,7 +50,7 @@ PHRASES = st.lists(
          "\n", "\n", ":", ":\n", "：", "town: ", "town: york\n", "\nhttp://", "地点：绍兴\n",
          "北京", "武汉", "国务院", "公司", "小区", "村",
          "金鼎", "柳", "书店", "剧院", "民众", "保险公司", "外交部", "新华社", "蒙古族", "一楼",
-         "大号", "图书馆", "上衣", "武汉大学", "河北省", "河北", "烟台",
+         "大号", "富裕", "图书馆", "上衣", "武汉大学", "河北省", "河北", "烟台",
          "wheat ", "x" * 32, "y" * 40]
     ),
     max_size=40,
@@ -86,8 +86,9 @@ def is_place(word: str) -> bool:
 
 
 def is_noun(word: str) -> bool:
-    """Twin: whether jieba's dictionary tags a word as a noun, none of whose ends has a meaning."""
-    if tag_of(word) != "n" or len(word) < 2 or word in STYLES:
+    """Twin: whether jieba's dictionary tags a word as a noun or an adjective, and its ends mean
+    nothing."""
+    if tag_of(word) not in {"n", "a"} or len(word) < 2 or word in STYLES:
         return False
     turns = len(word) <= 8 and {word[0], word[-1]} & {*ideographs()}
     return not turns and (len(word) == 2 or kind_of(word[-2:])[1] != BODY)

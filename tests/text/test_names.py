@@ -165,6 +165,8 @@ def test_users_add_names(tmp_path: Path) -> None:
         ("王明", 10, "nr", NAME | GIVEN),
         ("王朝", 5000, "nr", GIVEN),
         ("文化", 10, "n", NOUN),
+        ("富裕", 10, "a", NOUN),
+        ("安全", 10, "ad", 0),
         ("杯", 10, "n", GIVEN),
         ("阳光", 10, "nr", GIVEN),
         ("布什", 10, "nrt", GIVEN),
