@@ -2,11 +2,11 @@
 
     DEDUP_COMPILE=1 python -m tests.kernels
 
-The processes that run tests use the first, those that tests start the second. One process makes
-both, since most of a compilation is what numba's front end makes of the parts of kernels, and a
-process makes that once. Kernels that only some settings use are compiled too, for the same reason:
-each would be by the first test that needs it. Where no extension module can be made one line says
-why, and numba compiles in every process.
+The processes that run tests use the cache, those that tests start the extension modules. One
+process makes both: most of the time goes into numba's front end, whose results a process keeps.
+Kernels that only some settings use are compiled as well, as a test that needs one would otherwise
+wait for it. If no extension module can be made, one line says why, and numba compiles the kernels
+in every process.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dedup_middleware.base import aot, compiled, jit
 
 
 def build_better(folder: Path) -> None:
-    """Make the modules for better processors than the least one, if any can be made."""
-    with contextlib.suppress(RuntimeError):  # `build_at_once` says why
+    """Make the modules for processors better than the baseline; exit with 1 if that fails."""
+    with contextlib.suppress(RuntimeError):  # `build_at_once` raises an error of its own
         aot.build(folder, [variant for variant in compiled.VARIANTS if variant])
         return
     sys.exit(1)
 
 
 def build_at_once(folder: Path) -> list[Path]:
-    """`aot.build`, whose modules for better processors are made by a forked process meanwhile.
+    """Do the same as `aot.build`; a forked process makes the modules for better processors.
 
-    That one ends with this one where this one is interrupted, and never waits for it.
+    The forked process is ended if this one is interrupted.
     """
     other = get_context("fork").Process(target=build_better, args=(folder,), daemon=True)
     other.start()
@@ -44,9 +44,9 @@ def build_at_once(folder: Path) -> list[Path]:
 
 
 def main() -> int:
-    """Compile what is not compiled yet; the exit code is that of the extension modules."""
+    """Compile what is not compiled yet; return 1 if the extension modules could not be made."""
     with jit.garbage_kept():
-        asyncio.run(Deduplicator(Options()).warm())  # tables too
+        asyncio.run(Deduplicator(Options()).warm())  # builds the tables in the cache, too
         jit.compile_all(*aot.declared_kernels().values())
         return aot.main(compiled.PACKAGE, build_at_once)
 

@@ -31,8 +31,9 @@ def file_at(path: Path) -> FileId | None:
 
 
 def begin_file(path: Path) -> None:
-    """Make an empty database file for this user alone, unless there is one, and remove the -wal and
-    -shm files of a deleted one.
+    """Make an empty database file for this user alone, unless the file exists.
+
+    The -wal and -shm files that a deleted database has left are removed.
 
     :raises OSError: the file can't be made, or is a link of another user
     """
@@ -56,22 +57,21 @@ class OpenFiles:
 
     @classmethod
     def at(cls, path: Path, file: FileId | None) -> OpenFiles:
-        """Those of a connection to ``file``: the -wal and -shm files are those of the path now."""
+        """The files of a connection to ``file``, with the -wal and -shm files now at the path."""
         return cls(path, file, {end: file_at(Path(f"{path}{end}")) for end in _ENDS})
 
     def are_in_place(self) -> bool:
-        """Whether they are still those of the path. Processes that open the database later could
-        not share it if the -wal or -shm file were missing."""
+        """Whether the files at the path are still these. If the -wal or -shm file is missing, they
+        are not: processes that open the database later would not share it."""
         own = {"": self.file, **self.side_files}
         return all(
             file is None or file_at(Path(f"{self.path}{end}")) == file for end, file in own.items()
         )
 
     def remove_left_over(self) -> None:
-        """Remove the -wal and -shm files of a database that was replaced, which SQLite would use
-        for the new one.
+        """Remove the -wal and -shm files of a replaced database, which SQLite would use again.
 
-        Call it while the connection is open: no new file can get the inode of a removed one.
+        Call it while the connection is open, so that no new file gets the inode of one of these.
         """
         if not self.path.parent.is_dir():
             return

@@ -24,11 +24,12 @@ from dedup_middleware.model.records import State
 
 @attrs.frozen
 class Versions:
-    """Makes one index forget the earlier versions of pages.
+    """Makes one index forget the earlier versions of pages, and the pages that others supersede.
 
-    :param replaced: storage replaces them (``DEDUP_VERSIONS = "replace"``); else nothing is done
+    :param replaced: storage replaces earlier versions (``DEDUP_VERSIONS = "replace"``); if False,
+        the methods about versions do nothing
     :param replaces_held: a stored page supersedes the pages whose words it holds
-        (``DEDUP_ON_FULLER = "replace"``)
+        (``DEDUP_ON_FULLER = "replace"``); if False, the methods about these do nothing
     :param former: a former index, which forgets the same pages
     """
 
@@ -55,10 +56,10 @@ class Versions:
     async def forget_others(
         self, page: Fingerprint, *, same: bool = False
     ) -> tuple[list[int], list[int]]:
-        """Forget committed pages with the page's key and another text, for a page without a claim.
+        """Forget the committed pages with a page's key and another text; it needs no claim.
 
         :param same: forget pages with the same text, too
-        :returns: ids of the forgotten pages, and of pending pages that would have been forgotten
+        :returns: ids of the forgotten pages, and of such pages that are still pending
         :raises IndexUnavailableError: some may not have been forgotten
         """
         if not self.replaced or is_content_key(page.key):
@@ -69,7 +70,7 @@ class Versions:
         while True:
             found = await self.index.of_key(page.key_hash)
             exact, size = found.content["exact"], found.content["size"]
-            # A method may keep no exact hash: it reads as 0, and the page is forgotten.
+            # If the method keeps no exact hash, it reads as 0, so the page counts as another text.
             other = (exact != np.uint64(page.exact)) | (size != page.size) | same
             stored = {*found.page_ids[other & (found.states == State.COMMITTED)].tolist()}
             if stored <= forgotten:
@@ -108,22 +109,27 @@ class Versions:
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the superseded pages that are forgotten and have no other version in the index.
 
-        :raises IndexUnavailableError: they are not known
+        :raises IndexUnavailableError: the index can't tell which these are
         """
-        held = verdict.supersedes
-        if not held or not self.replaces_held:
+        if not verdict.supersedes or not self.replaces_held:
             return []
-        found = await self.index.fetch(np.array([one.number for one in held], np.uint64))
+        page_ids = [match.number for match in verdict.supersedes]
+        found = await self.index.fetch(np.array(page_ids, np.uint64))
         return [
-            one.key
-            for one, state, key in zip(
-                held, found.states.tolist(), found.content["key"].tolist(), strict=True
+            match.key
+            for match, state, key_hash in zip(
+                verdict.supersedes,
+                found.states.tolist(),
+                found.content["key"].tolist(),
+                strict=True,
             )
             # If the page record is gone, neither its key nor what is stored under it is known.
-            if state == State.RELEASED and one.key is not None and not await self._is_held(key)
+            if state == State.RELEASED
+            and match.key is not None
+            and not await self._has_page(key_hash)
         ]
 
-    async def _is_held(self, key_hash: int) -> bool:
+    async def _has_page(self, key_hash: int) -> bool:
         """Whether a page with this key is committed or pending."""
         found = await self.index.of_key(key_hash)
         return bool(np.isin(found.states, (State.COMMITTED, State.PENDING)).any())

@@ -13,8 +13,8 @@ it, or at the end of a line. A **word** is a run of letters and digits; in Chine
 where finding words needs a dictionary, it is two ideographs, the most frequent length. A **letter**
 is a character of a word.
 
-Numerals are no letters, and words with numerals are neither deleted nor replaced, since a page with
-other figures is another page; ``figures-changed`` makes such pages.
+Numerals are not letters, and edits of words leave words with numerals as they are: a page with
+other figures is another page. ``figures-changed`` makes such pages.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ def _join(sentences: Sequence[tuple[str, str]]) -> str:
 def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
     sentences = split_sentences(text)
     places = [i for i, (sentence, _) in enumerate(sentences) if sentence]
-    # A single sentence can't move.
+    # At least two, as a single sentence can't move.
     chosen = [places[i] for i in dice.some(len(places), max(intensity, 2 / max(len(places), 2)))]
     moved = [sentences[i][0] for i in chosen]
-    # Rotating a shuffled list moves every distinct sentence.
+    # Each takes the place of the one before it in a shuffled order, so every distinct one moves.
     order = dice.order(len(moved))
     for place, source in zip(order, order[1:] + order[:1], strict=True):
         sentences[chosen[place]] = (moved[source], sentences[chosen[place]][1])
@@ -183,7 +183,7 @@ def _first_sentences(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _each_word(text: str, share: float, dice: _Dice, change: Callable[[str], str]) -> str:
-    """Change a share of the words of a text, except words with a numeral."""
+    """Change a share of the words that have no numeral."""
     parts = split_words(text)
     places = [i for i in range(1, len(parts), 2) if not _NUMERAL.search(parts[i])]
     for i in dice.some(len(places), share):
@@ -201,8 +201,8 @@ def _words_inserted(text: str, intensity: float, dice: _Dice) -> str:
 
 
 def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str]) -> _Edit:
-    """Return an edit of a share of the letters that match ``units``; ``change`` gets the letter,
-    and letters of its script to choose from."""
+    """Return an edit that applies ``change`` to a share of the characters that match ``units``.
+    ``change`` gets the character, letters of the text's script, and the dice."""
 
     def make(text: str, intensity: float, dice: _Dice) -> str:
         places = [m.start() for m in units.finditer(text)]
@@ -215,7 +215,7 @@ def _each_letter(units: re.Pattern[str], change: Callable[[str, str, _Dice], str
 
 
 def _advert(text: str, intensity: float, dice: _Dice) -> str:
-    """Return adverts of a length that is a share of the text's, at least one."""
+    """Return adverts, at least one, that together are as long as a share of the text."""
     adverts = _material(text).adverts
     block = ""
     while len(block) < max(1, intensity * len(text)):

@@ -3,20 +3,26 @@
 No script spans two shards, so a page is entered by messages to single shards, each of which they
 carry out atomically:
 
-* ``READ``: the records of a bucket, of some buckets first and of the others if these hold a page;
-  ``LOOK``: the state of a page on its home shard
-* ``CREATE``: announce the page on its home shard; refused if its id was settled before
-* ``APPEND``: its record into a bucket; the answer is what stood there before
-* ``CHALLENGE``: state of another page; one that has no row yet gets a row that says it is gone, so
-  that its ``CREATE`` comes too late
-* ``COMMIT`` and ``WITHDRAW``
+* ``READ``: returns the records of a bucket. Some buckets are read first, the others only if these
+  hold a page
+* ``LOOK``: returns the state of a page on its home shard
+* ``CREATE``: announces the page on its home shard; refused if its id was settled before
+* ``APPEND``: adds its record to a bucket, and returns the earlier records
+* ``CHALLENGE``: returns the state of another page; one without a row gets a row in state GONE, so
+  that its ``CREATE`` is refused
+* ``COMMIT`` and ``WITHDRAW``: settle the announcement
+* ``REMOVE``: removes the records of pages that are gone from a bucket; sent by the sweeper
 
-A page that has met no like page goes to storage. Of two that have met each other that with the
-greater id withdraws; that with the smaller id keeps its announcement until the other is settled.
-A page that is judged for the first time withdraws for any page with a smaller id, like or not.
+``STORE`` is the message to storage.
 
-Messages that a client sends together arrive in any order, and others' in between. Processes die and
-leases lapse between any two messages; :mod:`tests.index.cluster_interleavings` lets them.
+A page that has met no like page goes to storage. Of two like pages that have met each other, the
+one with the greater id withdraws, and the one with the smaller id keeps its announcement until the
+other is settled. A page that is judged for the first time withdraws for any page with a smaller id,
+like or not.
+
+Messages that a client sends together arrive in any order, and messages of others in between.
+:mod:`tests.index.cluster_interleavings` goes through these orders, and lets processes die and
+leases end between any two messages.
 """
 
 from __future__ import annotations
@@ -42,7 +48,7 @@ from tests.index.cluster_states import (
 )
 
 _IN_BUCKETS = frozenset({Kind.READ, Kind.APPEND, Kind.REMOVE})
-# Of each message to a home shard the state that it needs, and the state that it leaves.
+# For a message to a home shard: the state that it needs, and the state that it leaves.
 _STEPS = {
     Kind.CREATE: (MISSING, PENDING),
     Kind.COMMIT: (PENDING, COMMITTED),
@@ -55,7 +61,7 @@ class BrokenError(AssertionError):
 
 @attrs.frozen
 class Rules:
-    """The protocol; each False is a mutant that must be caught."""
+    """Parts of the protocol; without any one of them (False) a promise must be broken."""
 
     checks_what_stood_before: bool = True
     greater_yields: bool = True
@@ -92,7 +98,7 @@ class Crawl:
         return len(self.places)
 
     def start(self, *, crashes: int = 0, lapses: int = 0, failures: int = 0) -> State:
-        """Nothing has happened yet, and so many faults may."""
+        """The first state; crashes, lapses and failures that may happen from now on."""
         clients = [self._reading(page, 0) for page in range(self.pages)]
         if self.sweeps:
             clients.append(Client(Phase.SWEEPING, 0, (Message(Kind.READ, 0),)))
@@ -106,14 +112,15 @@ class Crawl:
         )
 
     def age(self, number: int) -> tuple[int, ...]:
-        """What orders ids that meet: later ones of a page may be anywhere among those of others."""
+        """A value by which ids are ordered: the later ids of a page may be above or below those of
+        other pages, so there are three orders."""
         page, attempt = divmod(number, ATTEMPTS)
         return ((page, attempt), (attempt, page), (-attempt, page))[self.order]
 
-    # What shards do.
+    # Shards
 
     def deliver(self, state: State, at: int, message: Message) -> State:
-        """A message of client ``at`` is carried out, and its answer received."""
+        """Carry out a message of client ``at``, which receives the reply."""
         client = state.clients[at]
         place = client.unanswered.index(message)
         rest = client.unanswered[:place] + client.unanswered[place + 1 :]
@@ -156,7 +163,7 @@ class Crawl:
         elif kind == Kind.WITHDRAW:
             now = was if was == COMMITTED else GONE
         else:
-            # Sent again after its answer was lost, a message finds what it did itself.
+            # A message that is sent again, as its reply was lost, finds what it did itself.
             before, after = _STEPS[kind]
             refused = was not in (before, after)
             if kind == Kind.CREATE and not self.rules.creates_by_compare:
@@ -166,12 +173,12 @@ class Crawl:
         return state._replace(homes=put(state.homes, target, now)), client
 
     def _challenged(self, was: int, at: int) -> int:
-        """What becomes of an id that another page, or the sweeper, has found in a bucket."""
+        """The state of an id after client ``at`` (a page or the sweeper) has challenged it."""
         rules = self.rules
         settles = rules.sweeper_settles_missing if at == self.pages else rules.settles_missing
         return GONE if was == MISSING and settles else was
 
-    # What a client does when all its messages are answered.
+    # A client whose messages are all answered
 
     def _next(self, state: State, at: int, client: Client) -> Client:
         if at == self.pages:
@@ -236,17 +243,17 @@ class Crawl:
         return Client(Phase.FAILED if client.refused else Phase.STORED)
 
     def _others(self, at: int, client: Client) -> int:
-        """Ids of other pages that it has met and does not know."""
+        """The ids of other pages that a client has met and does not know."""
         return client.seen & ~client.known & ~(((1 << ATTEMPTS) - 1) << (at * ATTEMPTS))
 
     def _like(self, at: int, others: int) -> int:
-        """Those of some ids whose pages are like a page."""
+        """Select from ids those whose pages are like page ``at``."""
         return sum(
             1 << other for other in ids(others) if self.groups[other // ATTEMPTS] == self.groups[at]
         )
 
     def _judge(self, state: State, at: int, client: Client) -> Client:
-        """Drop the page, wait, or go on with what it has met as known."""
+        """Drop the page, wait, or announce it; unlike pages that it has met become known."""
         like = self._like(at, client.held | client.stored)
         if client.stored & like:
             self._check_drop(state, at, client.stored & like)
@@ -271,7 +278,7 @@ class Crawl:
         return Client(Phase.ANNOUNCING, client.attempt, tuple(messages), known=client.known)
 
     def _again(self, page: int, client: Client) -> Client:
-        """The id was settled by others: begin anew with the next one."""
+        """Begin anew with the next id, as others have settled this one."""
         return self._reading(page, client.attempt + 1, client.known)
 
     def _sweep(self, client: Client) -> Client:
@@ -287,7 +294,7 @@ class Crawl:
             return Client(Phase.SWEPT)
         return Client(Phase.SWEEPING, 0, (Message(Kind.READ, bucket),), bucket=bucket)
 
-    # What else happens.
+    # Other events
 
     def may_go_on(self, state: State, client: Client) -> bool:
         """Whether a waiting client may look again."""
@@ -296,7 +303,7 @@ class Crawl:
         )
 
     def go_on(self, state: State, at: int) -> State:
-        """It reads its buckets again, or looks at those it has waited for with its announcement."""
+        """A waiting client reads its buckets again; a standing one challenges what it met."""
         client = state.clients[at]
         if client.phase == Phase.STANDING:
             looking = _sending(client, Phase.CHECKING, Kind.CHALLENGE, client.waits)
@@ -305,7 +312,7 @@ class Crawl:
         return state._replace(clients=put(state.clients, at, reading))
 
     def crash(self, state: State, at: int) -> State:
-        """A client dies; what it has sent and what has not arrived is lost."""
+        """A client dies; its messages that have not arrived are lost."""
         clients = put(state.clients, at, Client(Phase.DEAD))
         return state._replace(clients=clients, crashes=state.crashes - 1)
 
@@ -333,7 +340,7 @@ class Crawl:
         return state._replace(homes=put(state.homes, number, GONE))
 
     def successors(self, state: State) -> Iterator[State]:
-        """Every state that the next event can lead to."""
+        """Yield every state that the next event can lead to."""
         for at, client in enumerate(state.clients):
             for message in client.unanswered:
                 yield self.deliver(state, at, message)
@@ -348,11 +355,11 @@ class Crawl:
                 yield self.lapse(state, number)
 
     def tidied(self, state: State) -> State:
-        """The same state for every promise, in a form that fewer states have.
+        """An equivalent state, so that fewer states have to be visited.
 
-        An id that is gone stays so, and an answer about one that is gone or stored can't change:
-        it is received at once, and the records of ids that are gone count as swept. This holds
-        while no master loses writes.
+        An id that is gone stays gone, and the reply about one that is gone or stored can't change.
+        So such replies are received at once, and the records of ids that are gone are removed. This
+        holds while no master loses writes.
         """
         is_settled = GONE in state.homes or COMMITTED in state.homes
         while is_settled:
@@ -375,7 +382,7 @@ class Crawl:
         buckets = tuple(bucket & ~gone for bucket in state.buckets)
         return state._replace(buckets=buckets, clients=clients)
 
-    # What is promised.
+    # Promises
 
     def _check_store(self, state: State, at: int) -> None:
         for other in ids(state.stored):
@@ -392,9 +399,9 @@ class Crawl:
             raise BrokenError(f"page {page} began {ATTEMPTS} times and got nowhere")
 
     def check_end(self, state: State) -> None:
-        """Nothing can happen any more: is all as it should be?
+        """Check the promises in a state in which nothing can happen any more.
 
-        :raises BrokenError: it is not; says what
+        :raises BrokenError: one is broken; the message says which
         """
         for at, client in enumerate(state.clients):
             if client.phase not in ENDS:
@@ -412,7 +419,7 @@ class Crawl:
             self._check_records(state)
 
     def _check_records(self, state: State) -> None:
-        """A stored page is found in all its buckets."""
+        """Check that the records of stored pages are in all of their buckets."""
         for number, home in enumerate(state.homes):
             if home == COMMITTED:
                 for bucket in self.places[number // ATTEMPTS]:
@@ -421,6 +428,6 @@ class Crawl:
 
 
 def _sending(client: Client, phase: Phase, kind: Kind, targets: int) -> Client:
-    """The client sends the same message to some ids, and gathers the answers anew."""
+    """Let a client send one message to some ids, with the replies so far discarded."""
     messages = tuple(Message(kind, target) for target in ids(targets))
     return client._replace(phase=phase, unanswered=messages, held=0, stored=0, refused=False)

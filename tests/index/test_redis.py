@@ -61,7 +61,7 @@ async def test_keys_stay_in_the_namespace(redis_server: RedisServer) -> None:
 async def test_damaged_counter_of_pages(
     redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It counts as 0 with a warning, crawls go on, and a check says how many pages there are."""
+    """A damaged counter counts as 0 with a warning; crawls go on, and `verify` counts the pages."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     for raw in (b"3\xf1", b"", b"nan", b"9" * 40):
@@ -79,7 +79,7 @@ async def test_damaged_counter_of_pages(
 
 @pytest.mark.parametrize("raw", [b"3\xf1", b"", b"-7", b"9" * 40])
 async def test_damaged_counter_when_pages_go_or_come(raw: bytes, redis_server: RedisServer) -> None:
-    """Pages are forgotten and loaded all the same; it counts anew, and never below 0."""
+    """Pages are still forgotten and loaded; the counter starts from 0 and is never below."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     claims = [await claimed(index) for _ in range(2)]
@@ -131,8 +131,8 @@ async def test_both_protocols(redis_server: RedisServer, protocol: int) -> None:
 
 
 async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A claim whose answer got lost is sent again and finds itself: one page, not two, whatever
-    it knows."""
+    """A claim whose reply got lost is sent again and gets the id that it has already, whatever
+    pages are known: there is one page, not two."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
     page = entry(BUCKET_KEYS)
@@ -154,7 +154,7 @@ async def test_lost_answer_to_a_claim(proxied: tuple[Proxy, RedisHarness]) -> No
 
 
 async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A commit whose reply got lost still returns True, and counted once."""
+    """A commit whose reply got lost still returns True, and is counted once."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace)
     claim = await claimed(index)
@@ -166,8 +166,8 @@ async def test_lost_answer_to_a_commit(proxied: tuple[Proxy, RedisHarness]) -> N
 
 
 async def test_lost_answer_and_lost_writes(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A commit that is sent again after the server has lost the claim, and given its number to
-    another page, is no commit."""
+    """A commit that is sent again returns False if the server has lost the claim meanwhile and
+    given its page id to another page."""
     proxy, harness = proxied
     parameters = {**PARAMETERS, "hash_key": "00"}
     index = RedisIndex(
@@ -199,7 +199,7 @@ async def test_cut_connections_are_made_anew(proxied: tuple[Proxy, RedisHarness]
 
 
 async def test_half_open_connection(proxied: tuple[Proxy, RedisHarness]) -> None:
-    """A connection that swallows everything is given up after the timeout; later calls work."""
+    """A call over a connection without replies fails after the timeout; later calls work."""
     proxy, harness = proxied
     index = await opened(proxy.url, namespace=harness.options.namespace, timeout=0.8, retries=1)
     proxy.swallow_answers = True
@@ -253,7 +253,7 @@ async def test_forgotten_scripts_are_sent_again(own_server: RedisServer) -> None
 
 
 async def test_server_killed_and_restarted(tmp_path: Path) -> None:
-    """With an append-only file everything that was answered is there after a crash."""
+    """With an append-only file, all that the server confirmed is there after a crash."""
     with running_redis(tmp_path, "--appendonly", "yes", "--appendfsync", "always") as server:
         index = await opened(server.url, retries=10)
         stored, held = await claimed(index), await claimed(index)
@@ -429,8 +429,8 @@ async def test_other_schema(redis_server: RedisServer, schema: str) -> None:
 async def test_schema_is_raised_below_a_running_client(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """A newer version may take over an index by another schema and epoch: clients of this version
-    read and write no more pages, and say why. It is no refusal: the items of a crawl pass on."""
+    """A newer version may take over an index with another schema and epoch. Clients of this version
+    then read and write no more pages, and say why; the error is not a refusal, so items pass."""
     harness: ClusterHarness | RedisHarness
     if kind == "redis":
         harness = RedisHarness(request.getfixturevalue("redis_server"))
@@ -453,7 +453,7 @@ async def test_schema_is_raised_below_a_running_client(
 
 
 async def test_unix_socket(tmp_path: Path) -> None:
-    """A server on a unix socket is used alike."""
+    """A server on a Unix socket can be used."""
     path = tmp_path / "redis.sock"
     with running_redis(tmp_path, "--unixsocket", str(path)):
         index = open_index(Options(index_url=f"unix://{path}?db=3"))
@@ -463,7 +463,7 @@ async def test_unix_socket(tmp_path: Path) -> None:
 
 
 async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> None:
-    """By the server's own clock: a claim of a dead process is over when its lease is."""
+    """The claim of a dead process ends with its lease, by the server's own clock."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     outcome = await entered(index, entry(BUCKET_KEYS), 600.0)
@@ -479,7 +479,7 @@ async def test_leaked_claim_ends_with_its_lease(redis_server: RedisServer) -> No
 async def test_ids_beyond_all_chunks_are_those_of_no_page(
     redis_server: RedisServer, evidence: str
 ) -> None:
-    """A damaged record may name one: a chunk has 4 bytes for its number, a page id has 5."""
+    """A damaged record may name such a page id: it has 5 bytes, the number of a chunk 4."""
     index = await opened(redis_server.url, namespace="beyond", evidence=evidence)
     try:
         assert await states(index, (1 << 40) - 1, 1 << 63) == [State.FREE, State.FREE]

@@ -20,13 +20,13 @@ from tests.index.harness import LARGE, RedisHarness, bucket_keys_of
 from tests.index.redis_use import LEASE
 from tests.servers import RedisServer
 
-DISTANCE = 0
+DISTANCE = 0  # only equal SimHashes match
 PREFIX = 0xABCD
 FITS = LARGE // SIMHASH_RECORD  # records of a bucket that is a field
 
 
 def page(number: int) -> Entry:
-    """A page that shares one bucket with all others, that of its SimHash as it is."""
+    """A page that shares one bucket with all others: that of its SimHash in the first table."""
     simhash = PREFIX << 48 | (number * 0x9E3779B97F4A7C15 & (1 << 48) - 1)
     content = np.zeros(1, CONTENT)
     content["key"], content["simhash"], content["size"] = number, simhash, 9
@@ -117,7 +117,7 @@ async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> Non
 
 
 async def test_large_bucket_shrinks_into_its_field(redis_server: RedisServer) -> None:
-    """Compaction makes a field of it again, or nothing, and removes its key."""
+    """Compaction turns it into a field again, or removes it, and its key with it."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     count = FITS + 20
@@ -156,7 +156,7 @@ async def test_large_buckets_expire(redis_server: RedisServer) -> None:
 
 
 async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
-    """The estimate of the memory holds what large buckets take, within a fifth."""
+    """The estimate of the memory includes that of large buckets, within a fifth."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     before = (await index.stats()).bytes
@@ -170,8 +170,8 @@ async def test_large_buckets_are_measured(redis_server: RedisServer) -> None:
 
 
 async def test_what_is_measured_is_asked_for_together(own_server: RedisServer) -> None:
-    """There was an exchange for each hash and each of its large buckets that is looked at. The
-    server is a new one: keys of other tests would need further calls of SCAN."""
+    """The hashes, and the large buckets sampled in them, do not cost an exchange each. The server
+    is a new one: keys of other tests would need further calls of SCAN."""
     harness = RedisHarness(own_server)
     index = await harness.client()
     assert isinstance(index, RedisIndex)
@@ -207,7 +207,7 @@ async def test_lost_key_of_a_large_bucket(redis_server: RedisServer) -> None:
 async def test_bucket_that_shrinks_while_it_is_read(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A walk that finds the key of a large bucket gone looks into the field once more."""
+    """If the key of a large bucket is gone when it is read, its field is read once more."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     assert isinstance(index, RedisIndex)

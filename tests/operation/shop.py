@@ -1,4 +1,4 @@
-"""A project to run: pages of two mirrors, and as many others as are wanted."""
+"""A Scrapy project whose spider yields one text from two hosts and any number of other pages."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ CONCURRENT_ITEMS = 50
 
 
 def make_project(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the project, with files of a page that take the place of those here, or are new.
+    """Write the project to a folder. Its storage is slow, so that there are open claims to look at.
 
-    Storage is slow, so that claims are open at any time.
+    :param files: by path, files that the documentation shows: they replace those here, or are added
     """
     project = {
         "scrapy.cfg": "[settings]\ndefault = shop.settings\n",

@@ -15,13 +15,13 @@ from tests.report.samples import DROPS
 
 
 def keys(report: Report) -> list[str]:
-    """Which pages a report shows."""
+    """The keys of the pages that a report shows."""
     found: list[str] = report.contents["pages"]["key"]
     return found
 
 
 def test_report_of_a_journal(journal: SQLiteJournal, tmp_path: Path) -> None:
-    """It holds what the journal holds, under the method and threshold of the options."""
+    """It shows all decisions of the journal, with the method and threshold of the options."""
     with Journal(tmp_path / "journal.db") as opened:
         report = Report(opened, options=Options(threshold=0.9))
     assert report.decisions == len(keys(report)) == len(DROPS)
@@ -35,7 +35,7 @@ def test_report_of_a_journal(journal: SQLiteJournal, tmp_path: Path) -> None:
 
 
 def test_filters_and_limits(journal: SQLiteJournal, tmp_path: Path) -> None:
-    """Filters are those of the journal; the newest decisions are shown."""
+    """It takes the filters of the journal; limits leave the newest decisions, and drop texts."""
     with Journal(tmp_path / "journal.db") as opened:
         every = keys(Report(opened))
         some = keys(Report(opened, hosts="copy.example", reasons=["near-duplicate"]))

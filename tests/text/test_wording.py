@@ -23,7 +23,7 @@ VOCABULARY = [f"{one}{other}" for one in WORDS for other in ("ing", "ward", "ly"
 
 
 def plain_anchors(clauses: list[list[str]], shingler: Shingler = SHINGLER) -> set[int]:
-    """The anchors of a text of these clauses, the slow way."""
+    """The anchors of a text of these clauses, in plain Python."""
     keys = [int(key) for key in shingler._keys]
     hashes: list[int] = []
     words: list[int] = []
@@ -58,8 +58,9 @@ clause = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=70)
 
 @given(st.lists(clause, min_size=1, max_size=30))
 def test_anchors_are_those_of_the_twin(clauses: list[list[str]]) -> None:
-    """Of each eighth of the clauses the smallest hash, of twenty and fewer all, and the first
-    three; short clauses go with the next, long ones end behind words that say so."""
+    """Anchors are the smallest hash in each window of clauses (an eighth of them, 3 to 8) and
+    the hashes of the first three clauses; of twenty clauses and fewer all. A short clause is joined
+    with the next one, a long one is cut behind words chosen by their hashes."""
     text = ", ".join(" ".join(one) for one in clauses) + "."
     assert set(SHINGLER(text).anchors.tolist()) == plain_anchors(clauses)
 
@@ -77,7 +78,7 @@ def test_an_excerpt_shares_an_anchor() -> None:
 
 
 def test_an_excerpt_of_a_very_long_page_shares_an_anchor() -> None:
-    """Also of four hundred clauses; with thousands a page has no more anchors than allowed."""
+    """Excerpts of a page of 400 clauses share one; a page of 2,000 has no more than allowed."""
     rng = random.Random(1)
     clauses = [" ".join(rng.choices(VOCABULARY, k=rng.randrange(5, 12))) for _ in range(2000)]
     page = set(SHINGLER(", ".join(clauses[:400])).anchors.tolist())
@@ -103,12 +104,12 @@ def test_a_lead_shares_an_anchor(length: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "!?", "的", "word", "一二三", "กขค" * 300, "a" * 5000])
 def test_texts_without_clauses(text: str) -> None:
-    """Any text has at most as many anchors as allowed, and none raises."""
+    """No text raises or has more anchors than allowed."""
     assert len(SHINGLER(text).anchors) <= MOST_ANCHORS
 
 
 def values(text: str) -> list[tuple[str, int]]:
-    """The word of each value, and its sort."""
+    """The word and the sort of each value of a text."""
     found, tokens = SHINGLER(text), SHINGLER.tokens(text)
     return [
         (tokens[place], sort)
@@ -207,7 +208,7 @@ def test_names_are_values_of_short_pages_only() -> None:
 
 
 def test_agencies_of_date_lines_are_no_names() -> None:
-    """Which agency sent a report is no news; who is named in it is."""
+    """The agency of a date line is not a name, the person in the report is."""
     report = (
         "Паром вышел из порта вчера вечером, как всегда в это время года, и на мостике у штурвала "
         "стояла капитан Лидия Перевозчикова, которую здесь знают уже давно."
@@ -233,8 +234,8 @@ def test_lines_may_be_wrapped_anywhere(width: int) -> None:
         assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
 
 
-def test_words_with_which_clauses_and_lines_begin() -> None:
-    """Also if a stop word is in front of them; two more are words with a capital letter."""
+def test_flags_of_words() -> None:
+    """1: the word begins a clause or line, also behind a stop word; 2: it has a capital letter."""
     text = "Cranes unload timber, and barges wait\nthe pilots sleep. Ferries: none"
     shingles = SHINGLER(text)
     assert SHINGLER.tokens(text) == [
