@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.htmlreport import collect, write
 from tests.report.browser import chromium
@@ -32,10 +33,7 @@ def journal(tmp_path: Path) -> Iterator[SQLiteJournal]:
 def report(journal: SQLiteJournal, tmp_path: Path) -> Path:
     """The report of the journal, in a file."""
     path = tmp_path / "report.html"
-    contents = collect(
-        journal, threshold=0.8, about={"DEDUP_METHOD": "content"}, now=START + 9000.0
-    )
-    write(contents, path)
+    write(collect(journal, Options(), now=START + 9000.0), path)
     return path
 
 
@@ -48,14 +46,7 @@ def whole_report(journal: SQLiteJournal, tmp_path: Path) -> Path:
     second.open(create=True)
     with second:
         second.append(OTHER_DROPS, [], ACTIVITY)
-        contents = collect(
-            journal,
-            threshold=0.8,
-            about={"DEDUP_JOURNAL": "journal.db"},
-            now=START + 10_000.0,
-            other=second,
-        )
-    write(contents, path)
+        write(collect(journal, Options(), now=START + 10_000.0, other=second), path)
     return path
 
 

@@ -11,6 +11,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.evaluation.corpus import read_pairs
 from dedup_middleware.journal.entries import Body
 from dedup_middleware.journal.sqlite import SQLiteJournal
@@ -68,7 +69,7 @@ def test_pages_kept_above_the_line_stay_kept(chrome: Chrome, tmp_path: Path) -> 
     journal.open(create=True)
     with journal:
         journal.append([kept, drop("other", 0.9)], [], {})
-        write(collect(journal, threshold=0.8, about={}, now=0.0), tmp_path / "short.html")
+        write(collect(journal, Options(), now=0.0), tmp_path / "short.html")
     open_report(chrome, tmp_path / "short.html")
     show(chrome, "explorer")
     assert "1 dropped, 1 kept of 2" in find(chrome, "#answer").text
@@ -84,7 +85,7 @@ def test_letters_of_charts_are_whole(chrome: Chrome, tmp_path: Path, width: int)
     journal.open(create=True)
     with journal:
         journal.append([drop("a", 0.9)], [], activity)
-        write(collect(journal, threshold=0.8, about={}, now=0.0), tmp_path / "hour.html")
+        write(collect(journal, Options(), now=0.0), tmp_path / "hour.html")
     chrome.set_window_size(width, 900)
     open_report(chrome, tmp_path / "hour.html")
     for view, count in (("overview", 3), ("explorer", 7)):
@@ -239,7 +240,7 @@ def test_two_hundred_thousand_decisions(chrome: Chrome, tmp_path: Path) -> None:
     journal.open(create=True)
     with journal:
         journal.append(many, [], activity)
-        write(collect(journal, threshold=0.8, about={}, now=0.0), path)
+        write(collect(journal, Options(), now=0.0), path)
     assert opening(chrome, path) < 2
     show(chrome, "explorer")
     assert "of 200,000" in move(chrome, 0.9)

@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.entries import Body, Kept, Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.tools.report.htmlreport import collect, render, write
@@ -20,8 +21,8 @@ from tests.report.samples import DROPS, ENGLISH, STORED_TEXT
 
 
 def contents(journal: SQLiteJournal, **limits: int) -> dict:
-    """The contents at the threshold 0.8."""
-    return collect(journal, threshold=0.8, about={}, now=0.0, **limits)
+    """The contents with the default options, whose threshold is 0.8."""
+    return collect(journal, Options(), now=0.0, **limits)
 
 
 def test_all_decisions_are_there_in_order(journal: SQLiteJournal) -> None:
@@ -87,16 +88,12 @@ def test_chosen_decisions(journal: SQLiteJournal) -> None:
     """By any filter; counters by hour are left out where they do not tell apart what it does."""
     whole = contents(journal)
     host = whole["hosts"][whole["pages"]["host"][0]]
-    chosen = collect(
-        journal, query=Query(hosts=frozenset({host})), threshold=0.8, about={}, now=0.0
-    )
+    chosen = collect(journal, Options(), query=Query(hosts=frozenset({host})), now=0.0)
     places = [number for number in whole["pages"]["host"] if whole["hosts"][number] == host]
     assert len(chosen["pages"]["key"]) == len(places)
     assert 0 < len(places) < len(whole["pages"]["key"])
     assert {chosen["hosts"][site[0]] for site in chosen["activity"]["sites"]} == {host}
-    none = collect(
-        journal, query=Query(spiders=frozenset({"none"})), threshold=0.8, about={}, now=0.0
-    )
+    none = collect(journal, Options(), query=Query(spiders=frozenset({"none"})), now=0.0)
     assert (none["pages"]["key"], none["activity"]["hours"]) == ([], [])
 
 

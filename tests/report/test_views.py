@@ -14,6 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from dedup_middleware.base.options import Options
 from dedup_middleware.journal.clusters import COLUMNS, collect_clusters, to_csv, to_json_lines
 from dedup_middleware.journal.entries import Query
 from dedup_middleware.journal.sqlite import SQLiteJournal
@@ -41,7 +42,7 @@ def test_a_cluster_lists_its_mirrors(chrome: Chrome, tmp_path: Path) -> None:
     journal.open(create=True)
     with journal:
         journal.append([drop("a", 0.9), again, drop("b", 1.0), near, newest], [], {})
-        write(collect(journal, threshold=0.8, about={}, now=0.0), tmp_path / "r.html")
+        write(collect(journal, Options(), now=0.0), tmp_path / "r.html")
     open_report(chrome, tmp_path / "r.html")
     show(chrome, "clusters")
     assert find(chrome, "#found").text == "1 clusters, 2 dropped pages"

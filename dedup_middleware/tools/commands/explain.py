@@ -224,7 +224,7 @@ class Report(Subcommand):
         add_selection(parser, journal=True)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        from dedup_middleware.tools.report.htmlreport import collect, settings_of, write
+        from dedup_middleware.tools.report.htmlreport import collect, write
 
         if not 1 <= arguments.decisions <= _MOST:
             raise DedupError(f"--decisions {arguments.decisions}: give 1 to {_MOST}")
@@ -244,13 +244,14 @@ class Report(Subcommand):
             progress = stack.enter_context(context.progress("decisions"))
             contents = collect(
                 journal,
+                options,
                 query=to_query(arguments),
+                chosen=_choice(arguments),
                 decisions=arguments.decisions,
                 text_bytes=round(arguments.texts * 1e6),
                 other=other,
                 given=_given(context),
                 progress=progress,
-                **settings_of(options, journal, _choice(arguments)),
             )
         size = write(contents, arguments.output)
         state = {

@@ -43,11 +43,10 @@ from dedup_middleware.model.documents import NEW
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Line = Callable[[Drop], "float | None"]
 _STEP = 1e-4  # thresholds are shown with four digits
 
 
-def line_of(method: Method) -> Line:
+def line_of(method: Method) -> Callable[[Drop], float | None]:
     """Return a function from a decision to the largest threshold that would drop the page.
 
     With ``DEDUP_EVIDENCE=sketch`` the method `content` raises the threshold for short pages and
@@ -90,30 +89,31 @@ _DIGITS = 4
 
 def collect(
     journal: JournalStore,
+    options: Options,
     *,
     query: Query = Query(),  # noqa: B008
-    threshold: float,
-    about: dict[str, str],
-    now: float,
+    chosen: Mapping[str, str] | None = None,
+    now: float | None = None,
     decisions: int = 200_000,
     text_bytes: int = 24_000_000,
-    line: Line = lambda drop: drop.similarity,
     other: JournalStore | None = None,
     given: Mapping[str, str] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Return everything that the report shows, as JSON values.
 
+    :param options: those of the crawl, for its method and threshold
     :param query: selects decisions; hourly counts are shown only if it is by host and time
-    :param about: names and values of settings to show
-    :param now: time of the report in seconds since 1970
+    :param chosen: the query as its reader wrote it: names and values to show
+    :param now: time of the report in seconds since 1970; None: the present
     :param decisions: number of decisions shown, the newest
     :param text_bytes: limit for all texts together, in UTF-8 before compression
-    :param line: see :func:`line_of`
     :param other: a journal to compare with
     :param given: settings with which a command reaches the same journal
     :param progress: called with the number of decisions read
     """
+    method = choose_method(options)
+    line, threshold = line_of(method), method.threshold
     drops: list[Drop] = []
     changed: list[Drop] = []
     read = 0
@@ -133,8 +133,14 @@ def collect(
             titles[match[i]] = kept_title or titles[match[i]]
             stored_text[match[i]] = kept[0] if kept else stored_text[match[i]]
     made = {
-        "about": about,
-        "made": math.ceil(now),
+        "about": {
+            "DEDUP_JOURNAL": journal.where,
+            "DEDUP_NAMESPACE": options.namespace,
+            "DEDUP_METHOD": options.method,
+            "DEDUP_THRESHOLD": f"{threshold:g}",
+            **(chosen or {}),
+        },
+        "made": math.ceil(time.time() if now is None else now),
         "threshold": threshold,
         "total": journal.size().drops,
         "query": _chosen(query, cut=read >= decisions),
@@ -432,14 +438,13 @@ class Report:
         if decisions < 1 or texts < 0:
             fix = "give 1 or more decisions and 0 or more bytes of texts"
             raise ValueError(f"decisions={decisions} and texts={texts} can't be used: {fix}")
-        store = journal.open()
         self.contents: dict[str, Any] = collect(
-            store,
+            journal.open(),
+            options or Options(),
             query=query_of(filters, frozenset()),
             decisions=decisions,
             text_bytes=texts,
             other=None if against is None else against.open(),
-            **settings_of(options or Options(), store),
         )
 
     @property
@@ -454,19 +459,3 @@ class Report:
     def write(self, path: str | Path) -> int:
         """Write the report, as :func:`write` does."""
         return write(self.contents, Path(path))
-
-
-def settings_of(
-    options: Options, journal: JournalStore, chosen: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return arguments of :func:`.collect` from the settings: threshold, line, names and time."""
-    method = choose_method(options)
-    about = {
-        "DEDUP_JOURNAL": journal.where,
-        "DEDUP_NAMESPACE": options.namespace,
-        "DEDUP_METHOD": options.method,
-        "DEDUP_THRESHOLD": f"{method.threshold:g}",
-        **(chosen or {}),
-    }
-    line, now = line_of(method), time.time()
-    return {"threshold": method.threshold, "line": line, "about": about, "now": now}
