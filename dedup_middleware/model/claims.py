@@ -62,9 +62,9 @@ class Candidates:
 
     ``near``: their ids and tables; a SimHash table finds SimHashes within the distance, any other
     table equal suffixes. ``pages``: their page records, ascending; those of pages found by SimHash
-    tables alone may be missing (``missing``). ``addresses`` and ``payloads``: those that came with
-    the reply. ``more``: there are more candidates than one reply holds; see ``Index.candidates``.
-    An exact copy that settles an entry may be the only candidate.
+    tables alone may be missing. ``addresses`` and ``payloads``: those that came with the reply.
+    ``more``: there are more candidates than one reply holds; see ``Index.candidates``. An exact
+    copy that settles an entry may be the only candidate.
     """
 
     near: Neighbours = NO_NEIGHBOURS
@@ -72,13 +72,6 @@ class Candidates:
     addresses: Mapping[int, str | None] = attrs.field(factory=dict)
     payloads: Mapping[int, bytes] = attrs.field(factory=dict)
     more: bool = False
-
-    @property
-    def missing(self) -> NDArray[np.uint64]:
-        """Ids of candidates without a page record, ascending."""
-        if len(self.pages) == len(self.near):
-            return self.near.page_ids[:0]
-        return np.setdiff1d(self.near.page_ids, self.pages.page_ids, assume_unique=True)
 
 
 NO_CANDIDATES = Candidates()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import EVERYTHING, Candidates, Claim, Claimed, Entry
@@ -35,6 +36,11 @@ async def claimed(index: Index, bucket_keys=BUCKET_KEYS, **fields) -> Claim:
 def candidates_of(made: Claimed | Candidates) -> Candidates:
     """The candidates of an answer, whether the page was claimed or not."""
     return made.candidates if isinstance(made, Claimed) else made
+
+
+def missing(found: Candidates) -> NDArray[np.uint64]:
+    """The ids of candidates without a page record, ascending."""
+    return np.setdiff1d(found.near.page_ids, found.pages.page_ids)
 
 
 async def met(index: Index, page: Entry) -> Candidates:

@@ -23,7 +23,7 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claimed, Known
 from dedup_middleware.model.records import State, joined
-from tests.index.claiming import candidates_of
+from tests.index.claiming import candidates_of, missing
 from tests.index.harness import (
     Harness,
     MemoryHarness,
@@ -98,7 +98,7 @@ async def test_neighbour_by_simhash_alone_comes_with_the_claim(index: Index) -> 
     made = await proposed(index, bucket_keys_of(2, 0, (8 << 50, 9 << 50)))
     assert isinstance(made, Claimed)
     assert made.candidates.near.page_ids.tolist() == [number]
-    assert {*made.candidates.pages.page_ids, *made.candidates.missing} == {number}
+    assert {*made.candidates.pages.page_ids, *missing(made.candidates)} == {number}
     assert await index.release(made.claim)
     numbers = np.array([made.claim.page_id], np.uint64)
     assert (await index.fetch(numbers)).states.tolist() == [State.RELEASED]
@@ -139,10 +139,10 @@ async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
     found = await proposed(index, bucket_keys)
     assert isinstance(found, Candidates)
     assert found.near.page_ids.tolist() == [blocking, wide]
-    assert {*found.pages.page_ids, *found.missing} == {blocking, wide}
-    made = await proposed(index, bucket_keys, known=Known(found.pages, found.missing))
+    assert {*found.pages.page_ids, *missing(found)} == {blocking, wide}
+    made = await proposed(index, bucket_keys, known=Known(found.pages, missing(found)))
     assert isinstance(made, Claimed)
-    if len(found.missing):
+    if len(missing(found)):
         assert made.candidates.near.page_ids.tolist() == [wide]
         assert made.candidates.pages.states.tolist() == [State.COMMITTED]
         assert made.candidates.addresses == {wide: f"https://a/{bucket_keys_of(2)[0].suffix}"}
@@ -225,7 +225,7 @@ async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
         narrow = any(mask & NON_SIMHASH_TABLES for mask in expected.values())
         assert isinstance(made, Claimed) == (not narrow)
         if isinstance(made, Candidates) and i % 2:
-            judged = Known(joined([made.pages, await index.fetch(made.missing)]))
+            judged = Known(joined([made.pages, await index.fetch(missing(made))]))
             made = await proposed(index, bucket_keys, known=judged)
             assert isinstance(made, Claimed)
             assert len(made.candidates.near) == 0

@@ -15,6 +15,7 @@ from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.buckets import hash_bucket_key, simhash_bucket_keys
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claim, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, State, chosen, joined
+from tests.index.claiming import missing
 from tests.index.harness import PARAMETERS
 from tests.servers import namespace_for
 
@@ -38,7 +39,7 @@ async def decide(index: Index, article: int, lease: float) -> Claim | None:
         made = await index.propose(entry, 0, lease, known=known)
         claim = made.claim if isinstance(made, Claimed) else None
         found = made.candidates if isinstance(made, Claimed) else made
-        records = joined([found.pages, await index.fetch(found.missing)])
+        records = joined([found.pages, await index.fetch(missing(found))])
         like = chosen(records, records.content["exact"] == article)
         if claim is not None and np.isin(like.states, ALIVE).any():
             await index.release(claim)
