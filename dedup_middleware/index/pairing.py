@@ -24,8 +24,8 @@ from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import bits_lacking, near_words, trailing_zeros
 
 BAND_KEY = 1 << 62  # marks keys of band records; keys without it are SimHash buckets
-PROBE, SECOND = 1, 2  # flags of a record
-SPLIT, SIGNED, NUMBER_SHIFT = 4, 8, 8
+PROBE, SECOND, SPLIT, SIGNED = 1, 2, 4, 8  # flags of a record
+NUMBER_SHIFT = 8  # the bits above the flags number the probes
 NOTHING = -1  # padding of the rows of ``lower``
 LAST_RANK = 64  # rank of the key table, the last of the tables of band records
 BITS = 1024  # of a sieve, see :func:`.make_sieve`

@@ -159,7 +159,8 @@ class Buckets:
     ) -> bool:
         """Add the candidates of a page to ``look`` and, unless one blocks it, write its records.
 
-        :param words: as in :meth:`look`; the first ``places`` bucket keys get a record
+        :param words: as in :meth:`look`
+        :param places: how many of the bucket keys, the first ones, get a record
         :returns: whether the records were written
         """
         upto, ids = known
@@ -177,7 +178,7 @@ class Buckets:
             self._grow(int(words[::2].max()), len(words) // 2)
 
     def _grow(self, bucket: int, places: int) -> None:
-        """Copy all buckets to an array with 1.5 times the capacity and room for ``places`` more.
+        """Copy all buckets to an array 1.5 times as large, with room for ``places`` more full ones.
         Copied parts are returned to the system, so both arrays take little more memory than one."""
         heads = max(int(self._store[HEADS]), (bucket // _TABLE + 1) * _TABLE)
         words = int(kernels.capacities(self._store))
