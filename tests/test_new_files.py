@@ -17,9 +17,9 @@ import pytest
 
 from crawler.storage import ArticleStore
 from dedup_middleware.base import writing
+from dedup_middleware.base.databasefiles import use_wal
 from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.transactions import use_wal
 from dedup_middleware.base.writing import write_new
 from dedup_middleware.evaluation import output
 from dedup_middleware.index.memory.index import MemoryIndex

@@ -10,8 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dedup_middleware.base.databasefiles import OpenFiles, begin_file, file_at
-from dedup_middleware.base.transactions import application_of, make_tables, transaction, use_wal
+from dedup_middleware.base.databasefiles import (
+    OpenFiles,
+    application_of,
+    begin_file,
+    file_at,
+    make_tables,
+    transaction,
+    use_wal,
+)
 from dedup_middleware.journal.entries import (
     Activity,
     Body,

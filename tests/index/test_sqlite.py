@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dedup_middleware.base.databasefiles import transaction
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
-from dedup_middleware.base.transactions import transaction
 from dedup_middleware.index.parameters import SCHEMA
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.buckets import width_of

@@ -14,15 +14,18 @@ from typing import Any, TypeVar
 
 import attrs
 
-from dedup_middleware.base.databasefiles import FileId, OpenFiles, begin_file, file_at
-from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
-from dedup_middleware.base.transactions import (
+from dedup_middleware.base.databasefiles import (
+    FileId,
+    OpenFiles,
     application_of,
+    begin_file,
+    file_at,
     is_locked,
     make_tables,
     transaction,
     use_wal,
 )
+from dedup_middleware.base.errors import DedupError, IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.parameters import (
