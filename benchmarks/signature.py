@@ -33,7 +33,7 @@ from rich.table import Table
 from benchmarks.deciding import SCAN_DISTANCE, decide_all, decide_faiss
 from benchmarks.fingerprints import fresh
 from benchmarks.index_redis import PART, fill, indexed
-from dedup_middleware.index.memory.arrays import NO_IDS, Look
+from dedup_middleware.index.memory.arrays import NO_IDS, Hits
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.buckets import BucketKeys, simhash_bucket_keys
 from dedup_middleware.model.records import SIMHASH_RECORD
@@ -251,17 +251,17 @@ def scan_job(size: int) -> Job:
     compared = sum(
         len(buckets.get(bucket)) // SIMHASH_RECORD for one in places for bucket in one.columns()[0]
     )
-    look = Look()
+    hits = Hits()
 
     def found(one: BucketKeys) -> list[int]:
-        look.begin()
-        buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
-        return [number - 1 for number in look.neighbours().page_ids.tolist()]
+        hits.begin()
+        buckets.look(one.words, SCAN_DISTANCE, NO_IDS, hits)
+        return [number - 1 for number in hits.neighbours().page_ids.tolist()]
 
     def looked() -> None:
         for one in places:
-            look.begin()
-            buckets.look(one.words, SCAN_DISTANCE, NO_IDS, look)
+            hits.begin()
+            buckets.look(one.words, SCAN_DISTANCE, NO_IDS, hits)
 
     def searched(peer: Any, queries: NDArray[np.uint8] = asked) -> None:
         for i in range(len(queries)):

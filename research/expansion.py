@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.index.memory.arrays import NO_IDS, Buckets, Look
+from dedup_middleware.index.memory.arrays import NO_IDS, Buckets, Hits
 from dedup_middleware.model.buckets import BucketKeys, record, simhash_bucket_keys
 from dedup_middleware.model.records import SIMHASH_RECORD
 from dedup_middleware.signature.hamming import within
@@ -80,16 +80,16 @@ def four_tables(fingerprints: NDArray[np.uint64]) -> tuple[Search, int]:
     for number, fingerprint in enumerate(fingerprints.tolist(), 1):
         for bucket_key in simhash_bucket_keys(fingerprint):
             held.setdefault(bucket_key.bucket, []).append(record(bucket_key, number))
-    buckets, look = Buckets(), Look()
+    buckets, hits = Buckets(), Hits()
     for bucket, records in held.items():
         buckets.extend(
             [bucket], b"".join(records), [0, SIMHASH_RECORD * len(records)], SIMHASH_RECORD
         )
 
     def search(query: int) -> NDArray[np.int64]:
-        look.begin()
-        buckets.look(BucketKeys.of(simhash_bucket_keys(query)).words, DISTANCE, NO_IDS, look)
-        return look.neighbours().page_ids.astype(np.int64) - 1
+        hits.begin()
+        buckets.look(BucketKeys.of(simhash_bucket_keys(query)).words, DISTANCE, NO_IDS, hits)
+        return hits.neighbours().page_ids.astype(np.int64) - 1
 
     return search, buckets.nbytes
 

@@ -84,7 +84,7 @@ Activity = Mapping[tuple[int, str, str], int]
 
 
 def host_of(key: str) -> str:
-    """Host of a page's key, empty if the key is not a URL.
+    """Host of a page's key, with "www." if it has that; empty if the key is not a URL.
 
     >>> host_of("https://News.Example:8080/1"), host_of("text:00ff")
     ('news.example', '')

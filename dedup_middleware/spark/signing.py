@@ -93,11 +93,11 @@ class Source:
 class Task:
     """The parameters of a worker; ``counts`` and ``read``: see :class:`Source`."""
 
-    columns: tuple[str, ...]  # names
+    columns: tuple[str, ...]  # names of the input columns
     options: Options
     keep: str
     date_field: str
-    files: Mapping[str, int]  # numbers
+    files: Mapping[str, int]  # number of each file, by which rows are ordered
     counts: bool
     read: InArrow | None = None
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dedup_middleware.index.memory import bucket_kernels as kernels
-from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Look, _Memory
+from dedup_middleware.index.memory.arrays import END, MOST, NO_IDS, Buckets, Hits, _Memory
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.index.scan import neighbours
 from dedup_middleware.model.buckets import (
@@ -56,11 +56,11 @@ pages = st.lists(
 
 def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
     """Enter a page whatever is stored; returns the records left out of full buckets."""
-    look = Look()
+    hits = Hits()
     everything = (PAGE_ID_MASK, NO_IDS[1])
-    assert buckets.propose(words, len(words) // 2, 0, number, everything, look)
-    assert look.count == 0
-    return look.left_out
+    assert buckets.propose(words, len(words) // 2, 0, number, everything, hits)
+    assert hits.count == 0
+    return hits.left_out
 
 
 class Model:
@@ -97,29 +97,29 @@ def test_proposals_are_those_of_a_dictionary(
     """A page gets the same candidates; without any in a table of band records it is entered,
     and only then. Candidates that are known are left out."""
     buckets, model = Buckets(), Model()
-    look = Look()
+    hits = Hits()
     for number, (bucket_keys, probes) in enumerate(proposed, first):
         expected = model.near((*bucket_keys, *probes), distance)
         words = BucketKeys.of((*bucket_keys, *probes)).words
         is_narrow = (expected.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
-        look.begin()
-        entered = buckets.propose(words, len(bucket_keys), distance, number, NO_IDS, look)
+        hits.begin()
+        entered = buckets.propose(words, len(bucket_keys), distance, number, NO_IDS, hits)
         assert entered == (not is_narrow.any())
-        np.testing.assert_array_equal(look.neighbours().page_ids, expected.page_ids)
-        np.testing.assert_array_equal(look.neighbours().tables, expected.tables)
+        np.testing.assert_array_equal(hits.neighbours().page_ids, expected.page_ids)
+        np.testing.assert_array_equal(hits.neighbours().tables, expected.tables)
         if entered:
-            assert look.left_out == 0
+            assert hits.left_out == 0
             model.enter(bucket_keys, number)
             continue
         # All but one of the pages that block it are known: that one does, and none does without it.
         blocking = expected.page_ids[is_narrow]
         for last in (blocking[-1], None):
             known = blocking if last is None else blocking[:-1]
-            look.begin()
-            entered = buckets.propose(words, len(bucket_keys), distance, number, (0, known), look)
+            hits.begin()
+            entered = buckets.propose(words, len(bucket_keys), distance, number, (0, known), hits)
             assert entered == (last is None)
             keep = ~np.isin(expected.page_ids, known)
-            np.testing.assert_array_equal(look.neighbours().page_ids, expected.page_ids[keep])
+            np.testing.assert_array_equal(hits.neighbours().page_ids, expected.page_ids[keep])
         model.enter(bucket_keys, number)
     same(buckets, model)
 
@@ -269,56 +269,56 @@ def test_full_buckets_take_no_more() -> None:
         other = BucketKey(bucket_key.bucket, 0xFFFFFF)
         words = BucketKeys.of((other, BucketKey(9 << 16, 1))).words
         assert enter(buckets, words, 7) == 1
-        look = Look()
+        hits = Hits()
         alone = BucketKeys.of((BucketKey(bucket_key.bucket, 1 << 20),)).words
-        assert buckets.propose(alone, 1, 0, 8, NO_IDS, look)
-        assert look.left_out == 1
+        assert buckets.propose(alone, 1, 0, 8, NO_IDS, hits)
+        assert hits.left_out == 1
         assert buckets.get(bucket_key.bucket) == data[: fits * width]
         assert buckets.get(9 << 16) == record(BucketKey(9 << 16, 1), 7)
 
 
 def test_more_candidates_than_are_returned() -> None:
-    """Beyond the most candidates of one look the answer says so, and nothing is entered."""
-    buckets, bucket_key, look = Buckets(), BucketKey(FIRST_BAND_TABLE << 16, 5), Look()
+    """If there are more candidates than are returned, `is_cut` says so, and nothing is written."""
+    buckets, bucket_key, hits = Buckets(), BucketKey(FIRST_BAND_TABLE << 16, 5), Hits()
     words = BucketKeys.of((bucket_key,)).words
     for number in range(1, MOST + 1):
         enter(buckets, words, number)
-    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
-    assert len(look.neighbours().page_ids) == MOST
-    assert not look.is_cut
+    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, hits)
+    assert len(hits.neighbours().page_ids) == MOST
+    assert not hits.is_cut
     enter(buckets, words, MOST + 1)
-    look.begin()
-    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, look)
-    assert look.is_cut
-    assert look.neighbours().page_ids.tolist() == list(range(1, MOST + 1))
+    hits.begin()
+    assert not buckets.propose(words, 1, 0, 9999, NO_IDS, hits)
+    assert hits.is_cut
+    assert hits.neighbours().page_ids.tolist() == list(range(1, MOST + 1))
     assert buckets.nbytes == (MOST + 1) * BAND_RECORD
     # Candidates of the SimHash tables block nothing, however many there are.
     wide = BucketKeys.of((BucketKey(2 << 16, 5),)).words
     for number in range(1, MOST + 2):
         enter(buckets, wide, number)
-    look.begin()
-    assert buckets.propose(wide, 1, 0, 9999, NO_IDS, look)
-    assert look.is_cut
+    hits.begin()
+    assert buckets.propose(wide, 1, 0, 9999, NO_IDS, hits)
+    assert hits.is_cut
 
 
 def test_looks_at_several_generations_add_up() -> None:
     """What older buckets hold is gathered, and blocks the claim of a page in the newest ones."""
     bucket_key, far = BucketKey(FIRST_BAND_TABLE << 16, 5), BucketKey(2 << 16, 0)
     words = BucketKeys.of((bucket_key, far)).words
-    older, newest, look = Buckets(), Buckets(), Look()
+    older, newest, hits = Buckets(), Buckets(), Hits()
     enter(older, words, 3)
     older.put(far.bucket, older.get(far.bucket) + b"odd")
     enter(newest, BucketKeys.of((far,)).words, 8)
-    older.look(words, 0, NO_IDS, look)
-    assert not newest.propose(words, 2, 0, 9, NO_IDS, look)
-    assert look.neighbours().page_ids.tolist() == [3, 8]
-    assert look.neighbours().tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
-    assert look.neighbours().corrupt == 3
-    look.begin()
+    older.look(words, 0, NO_IDS, hits)
+    assert not newest.propose(words, 2, 0, 9, NO_IDS, hits)
+    assert hits.neighbours().page_ids.tolist() == [3, 8]
+    assert hits.neighbours().tables.tolist() == [1 << FIRST_BAND_TABLE | 1 << 2, 1 << 2]
+    assert hits.neighbours().corrupt == 3
+    hits.begin()
     known = (0, np.array([3], np.uint64))
-    older.look(words, 0, known, look)
-    assert newest.propose(words, 2, 0, 9, known, look)
-    assert look.neighbours().page_ids.tolist() == [8]
+    older.look(words, 0, known, hits)
+    assert newest.propose(words, 2, 0, 9, known, hits)
+    assert hits.neighbours().page_ids.tolist() == [8]
     assert newest.get(bucket_key.bucket) == record(bucket_key, 9)
     assert older.get(bucket_key.bucket) == record(bucket_key, 3)
 
@@ -326,11 +326,11 @@ def test_looks_at_several_generations_add_up() -> None:
 def test_bytes_of_no_record() -> None:
     """Bytes behind the last whole record are counted, hide nothing, and make way for a record."""
     for bucket_key in (BucketKey(FIRST_BAND_TABLE << 16, 5), BucketKey(2 << 16, 5)):
-        buckets, look = Buckets(), Look()
+        buckets, hits = Buckets(), Hits()
         words = BucketKeys.of((bucket_key,)).words
         buckets.put(bucket_key.bucket, record(bucket_key, 1) + b"odd")
-        assert buckets.propose(words, 1, 0, 2, (1, NO_IDS[1]), look)
-        assert look.neighbours().corrupt == 3
+        assert buckets.propose(words, 1, 0, 2, (1, NO_IDS[1]), hits)
+        assert hits.neighbours().corrupt == 3
         assert buckets.get(bucket_key.bucket) == record(bucket_key, 1) + record(bucket_key, 2)
         assert buckets.nbytes == 2 * bucket_key.width
         buckets.put(bucket_key.bucket, b"odd")

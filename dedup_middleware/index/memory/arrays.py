@@ -40,8 +40,8 @@ Ids = tuple[int, NDArray[np.uint64]]  # all page ids up to the first, and these,
 NO_IDS: Ids = (0, np.empty(0, np.uint64))
 
 
-class Look:
-    """Buffer for the candidates of one page, from the buckets of all generations."""
+class Hits:
+    """Buffer of the candidates of one page, found in the buckets of all generations."""
 
     __slots__ = ("count", "found", "has_counts", "scanned")
 
@@ -137,16 +137,16 @@ class Buckets:
             self._grow(buckets[int(counts[0])], 1)
         return int(counts[1])
 
-    def look(self, words: NDArray[np.uint64], distance: int, known: Ids, look: Look) -> None:
-        """Add the candidates of a page in this generation to ``look``.
+    def look(self, words: NDArray[np.uint64], distance: int, known: Ids, hits: Hits) -> None:
+        """Add the candidates of a page in this generation to ``hits``.
 
         :param words: uint64[2 n], bucket and suffix of each bucket key
         :param distance: largest Hamming distance of SimHashes, 0..64
         :param known: pages to ignore
-        :param look: the candidates from other generations so far
+        :param hits: the candidates from other generations so far
         """
         upto, ids = known
-        look.count = kernels.look(self._store, words, distance, ids, upto, look.found, look.count)
+        hits.count = kernels.look(self._store, words, distance, ids, upto, hits.found, hits.count)
 
     def propose(
         self,
@@ -155,9 +155,9 @@ class Buckets:
         distance: int,
         page_id: int,
         known: Ids,
-        look: Look,
+        hits: Hits,
     ) -> bool:
-        """Add the candidates of a page to ``look`` and, unless one blocks it, write its records.
+        """Add the candidates of a page to ``hits`` and, unless one blocks it, write its records.
 
         :param words: as in :meth:`look`
         :param places: how many of the bucket keys, the first ones, get a record
@@ -168,12 +168,12 @@ class Buckets:
         while True:
             result: int = kernels.propose(
                 self._store, self._raw, words, places, distance, page_id, ids, upto,
-                look.found, look.count,
+                hits.found, hits.count,
             )  # fmt: skip
             if result != NEEDS_GROWTH:
-                look.count = result >> 2 & COUNT
-                look.scanned = result >> 2 + COUNT_BITS
-                look.has_counts = result & 2 != 0
+                hits.count = result >> 2 & COUNT
+                hits.scanned = result >> 2 + COUNT_BITS
+                hits.has_counts = result & 2 != 0
                 return not result & 1
             self._grow(int(words[::2].max()), len(words) // 2)
 

@@ -42,7 +42,7 @@ from dedup_middleware.model.claims import (
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined_records
 
 if TYPE_CHECKING:
-    from dedup_middleware.index.memory.arrays import Buckets, Ids, Look
+    from dedup_middleware.index.memory.arrays import Buckets, Hits, Ids
 
 _FIRST_ROOM = 1024  # initial capacity for page records
 _NAMED = 8  # maximum candidates whose addresses are returned with a proposal
@@ -76,7 +76,7 @@ class MemoryIndex(Index):
         self._epoch = wall() - clock()
         self._parameters: dict[str, str] = {}
         self._buckets: dict[int, Buckets] = {}  # by generation
-        self._look: Look | None = None
+        self._hits: Hits | None = None
         # Page ids are never reused, so one token for all claims suffices.
         self._token = secrets.randbits(64)
         self._content = np.zeros(_FIRST_ROOM, CONTENT)
@@ -192,7 +192,7 @@ class MemoryIndex(Index):
         return [None if raw is None else raw.decode("utf-8", "replace") for raw in found]
 
     async def _propose_one(self, page: Proposed) -> Claimed | Candidates:
-        from dedup_middleware.index.memory.arrays import NO_IDS, Look  # numba stays lazy
+        from dedup_middleware.index.memory.arrays import NO_IDS, Hits  # numba stays lazy
 
         entry, known = page.entry, page.known
         words = BucketKeys.of(entry.bucket_keys).words
@@ -200,23 +200,23 @@ class MemoryIndex(Index):
         if page.probes:
             words = np.concatenate([words, BucketKeys.of(page.probes).words])
         ids = NO_IDS if known is NOTHING_KNOWN else self._ids(known)
-        if self._look is None:
-            self._look = Look()
-        look = self._look
-        look.begin()
+        if self._hits is None:
+            self._hits = Hits()
+        hits = self._hits
+        hits.begin()
         generation, until = 0, self._clock() + page.lease
         if self._window.seconds:
             moment = self._turn()
             generation = moment.generation
             for one in moment.live[:-1]:
                 if one in self._buckets:
-                    self._buckets[one].look(words, page.distance, ids, look)
+                    self._buckets[one].look(words, page.distance, ids, hits)
         newest = self._newest(generation)
-        is_claimed = newest.propose(words, places, page.distance, self._last + 1, ids, look)
-        self._report_scanned(look.scanned)
+        is_claimed = newest.propose(words, places, page.distance, self._last + 1, ids, hits)
+        self._report_scanned(hits.scanned)
         candidates = NO_CANDIDATES
-        if look.count or look.has_counts:
-            near = look.neighbours()
+        if hits.count or hits.has_counts:
+            near = hits.neighbours()
             named = near.page_ids[:_NAMED].tolist()
             addresses = dict(zip(named, self._named(named), strict=True))
             records = self._fetch(near.page_ids)
@@ -224,10 +224,10 @@ class MemoryIndex(Index):
             if self._payloads:
                 every = near.page_ids.tolist()
                 payloads = {page_id: self._payloads.get(page_id) or b"" for page_id in every}
-            candidates = Candidates(near, records, addresses, payloads, more=look.is_cut)
+            candidates = Candidates(near, records, addresses, payloads, more=hits.is_cut)
         if not is_claimed:
             return candidates
-        self.overflow += look.left_out
+        self.overflow += hits.left_out
         return Claimed(self._claimed(entry, self._number(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:

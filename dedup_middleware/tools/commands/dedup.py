@@ -185,7 +185,8 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
     """Refuse an output path that is not a regular file or, without ``overwrite``, exists."""
-    is_name = path is None or path.name not in ("", "-")  # others write to standard output by -
+    # By - other commands write to standard output.
+    is_name = path is None or path.name not in ("", "-")
     if path is not None and (not is_name or (path.exists() and not path.is_file())):
         raise DedupError(f"{path} is no file: name a file to write to")
     if path is not None and path.exists() and not overwrite:

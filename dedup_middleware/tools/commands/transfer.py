@@ -164,13 +164,14 @@ class Rebuild(Subcommand):
 
         options = context.options
         check_stays(options)
-        if arguments.old is not None and not is_address(arguments.old):  # before an index is made
+        # Wrong arguments are reported before an index is made.
+        if arguments.old is not None and not is_address(arguments.old):
             raise DedupError(
                 f"--old {hide_password(arguments.old)} is no address of an index that stays: write "
                 "it as DEDUP_INDEX_URL, such as sqlite:old.db"
             )
         formats = formats_of(arguments.files, arguments.format)
-        for path, file_format in zip(arguments.files, formats, strict=True):  # before one is made
+        for path, file_format in zip(arguments.files, formats, strict=True):
             with closing(read_rows(path, file_format)) as rows:
                 next(rows, None)
         named = (arguments.old, arguments.namespace, "--old")
