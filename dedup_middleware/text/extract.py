@@ -191,7 +191,7 @@ def _read(html: str, codec: str, url: str | None, extractor: Mode) -> Page:
         return Page("", "", codec, "none")
     if not is_markup(html):
         return _page(html, "", codec, "plain")
-    page = blocks.read(data)
+    page = quick.without_consent(blocks.read(data))
     title = metadata.title(html, page)
     found = quick.find_body(page, title=title, thread=metadata.is_thread(data, page))
     text, used = found.text, "quick"

@@ -680,3 +680,30 @@ def test_lists_around_the_sentence_of_a_short_page_are_read() -> None:
     )
     read = ["a small lake in the hills", "a bog", "We ate our bread beside the tarn."]
     assert extract(page, extractor="fast").text.split("\n") == read
+
+
+CONSENT = [
+    "We value your privacy. We and our partners store and access information on a device, such as "
+    "cookies, and process personal data for personalised advertising and content.",
+    "You may click to consent to this processing as described above, or change your preferences "
+    "before you consent or refuse to, and withdraw your consent later at any time.",
+]
+
+
+@pytest.mark.parametrize("box", ["class=cookies", "id=consent-banner role=dialog"])
+@pytest.mark.parametrize("extractor", MODES)
+def test_a_request_for_consent_is_no_text(box: str, extractor: Mode) -> None:
+    """Pages of several sites that have no other prose would be copies of each other."""
+    asked = f"<div {box}>{''.join(f'<p>{p}</p>' for p in CONSENT)}</div>"
+    pictures = '<img src="/1.jpg" alt="The old mill"><img src="/2.jpg" alt="The mill pond">'
+    assert extract(f"<body>{asked}{pictures}</body>", extractor=extractor).text == ""
+    stated = with_json_ld({"@type": "NewsArticle", "articleBody": " ".join(ENGLISH)}, asked)
+    assert extract(stated, extractor=extractor).text == " ".join(ENGLISH)
+
+
+@pytest.mark.parametrize("page", ["<h1>Oat cookies</h1>{}", "<div class=entry-content>{}</div>"])
+def test_a_post_about_cookies_is_text(page: str) -> None:
+    """Blogs name the box of a post after its topics."""
+    text = page.format("".join(f"<p>{p}</p>" for p in ENGLISH))
+    html = f"<body><div class='post tag-cookies'>{text}</div></body>"
+    assert extract(html).text.endswith("\n".join(ENGLISH))

@@ -21,7 +21,8 @@ from dedup_middleware.text.extraction import markup, trim
 
 # Flags of a container; everything in furniture or comments has theirs too. FURNITURE is known
 # mostly by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well,
-# and so is a box that is named META and nothing else. A PANEL is one of several tabs.
+# and so is a box that is named META and nothing else, or CONSENT (to cookies). A PANEL is one of
+# several tabs.
 FURNITURE = 1
 COMMENT = 2
 BODY_NAME = 4
@@ -30,12 +31,14 @@ FIXED = 16
 CAPTION = 32
 PANEL = 64
 META = 128
+CONSENT = 256
 
 # Characters of a name that are examined.
 _NAME_SIZE = 300
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
 _FURNITURE_WORDS = frozenset(word_lists()["furniture"])
 _FURNITURE_STARTS = word_lists()["furniture-starts"]
+_CONSENT_STARTS = word_lists()["consent-starts"]
 _PAIRS = re.compile(
     r"(?:most|next|also|read|more|side|tag|source|user|screen|post|publish|pub)[-_]"
     r"(?:read|viewed|on|from|stories|news|next|more|post|like|bar|list|info|reader|date|time)\b"
@@ -294,6 +297,8 @@ def _word_flags(word: str) -> int:
     word = word.lower()
     if word == "meta":
         return META
+    if word.startswith(_CONSENT_STARTS):
+        return FURNITURE | CONSENT
     if word in _FURNITURE_WORDS or word.startswith(_FURNITURE_STARTS):
         return FURNITURE
     if word in _COMMENT_WORDS or word.startswith(_COMMENT_STARTS):

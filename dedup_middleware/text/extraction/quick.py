@@ -10,6 +10,7 @@ from dedup_middleware.text.extraction.blocks import (
     BODY_NAME,
     CAPTION,
     COMMENT,
+    CONSENT,
     FIXED,
     FURNITURE,
     HEADINGS,
@@ -40,6 +41,8 @@ FURNITURE_LEAST = 300
 # Nor is it if its own paragraphs weigh an article and this many times those of any other box.
 _ARTICLE = 600
 _OUTWEIGHS = 2
+# Most weight of a request for consent, unless other prose weighs as much.
+_CONSENT = 2_000
 # Least letters of a headline.
 _HEADLINE = 4
 # Largest share of the prose before a headline.
@@ -181,6 +184,29 @@ class Dropped:
                 and not is_counter(block.text)
             )
         return bisect(self._facts, page.last[index]) - bisect(self._facts, index - 1) >= _FACTS
+
+
+def without_consent(page: Blocks) -> Blocks:
+    """The page with the prose of requests for consent (to cookies) as links, which are no text.
+
+    Sites of one publisher ask in the same words: where a page has no other prose, or less, pages
+    that have nothing else in common would be copies. A box with a headline or an article in it is
+    none: `post tag-cookies`.
+    """
+    prose = [(block, long_weight(block)) for block in page.blocks]
+    articles = frozenset(
+        container
+        for block, weight in prose
+        if block.tag == "h1" or (weight and page.flags(block.container) & (ARTICLE | BODY_NAME))
+        for container in ancestors(page, block.container)
+    )
+    totals = sums(page, direct_weights(page, [weight for _, weight in prose]))
+    asked = Dropped(page, totals, CONSENT, articles, _CONSENT)
+    page.blocks = [
+        block._replace(link=1.0) if weight and asked[block.container] else block
+        for block, weight in prose
+    ]
+    return page
 
 
 def after_headline(blocks: list[Block], kept: list[int], title: str) -> int:
