@@ -151,6 +151,8 @@ def test_other_settings(caplog: pytest.LogCaptureFixture) -> None:
         ("//x.db", "sqlite:x.db"),
         ("//u@x.db", "leave out the slashes"),
         ("//", "leave out the slashes"),
+        (":memory:", "write memory:"),
+        ("///:memory:", "write memory:"),
         ("~/x.db", "instead of ~"),
         ("~bob/x.db", "instead of ~"),
         ("//~/x.db", "instead of ~"),
