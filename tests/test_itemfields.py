@@ -60,6 +60,24 @@ def test_parts_of_text_are_joined(kind: Any) -> None:
     assert document.text == "one\ntwo"
 
 
+@pytest.mark.parametrize("kind", [dict, ScrapyItem, DataclassItem, AttrsItem])
+@pytest.mark.parametrize("html", ["<p>x", b"<p>x"])
+def test_html_in_a_list_of_one(kind: Any, html: str | bytes) -> None:
+    """As item loaders leave it, like the key."""
+    item = ItemAdapter(kind(url=["u"], html=[html]))
+    document = to_document(item, OPTIONS)
+    assert document is not None
+    assert (document.key, document.text, document.html) == ("u", None, html)
+    assert to_document(ItemAdapter(kind(url="u", html=[html, html])), OPTIONS) != document
+
+
+def test_charset_in_a_list_of_one() -> None:
+    """It decides how the bytes are read."""
+    document = to_document(ItemAdapter({"html": b"<p>x", "charset": ["gbk"]}), OPTIONS)
+    assert document is not None
+    assert document.charset == "gbk"
+
+
 def test_item_without_key_is_named_by_its_content(kind: Any) -> None:
     """Equal content gives equal names, other content another one."""
     documents = [

@@ -57,8 +57,8 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
     key = field_value(adapter, names.key)
     title = field_value(adapter, names.title)
     text = field_value(adapter, names.text)
-    html = field_value(adapter, names.html)
-    charset = field_value(adapter, names.charset)
+    html = _only(field_value(adapter, names.html))
+    charset = _only(field_value(adapter, names.charset))
     description = field_value(adapter, names.description)
     if _is_texts(text):
         text = "\n".join(text)
@@ -83,10 +83,13 @@ def _key_of(value: Any) -> str:
     such pages would be versions of one page."""
     if _names_nothing(value):
         return ""
-    if _is_texts(value) and len(value) == 1:
-        (value,) = value
-    key = str(value)
+    key = str(_only(value))
     return key if key.strip() else ""
+
+
+def _only(value: Any) -> Any:
+    """The value in a list of one, as item loaders leave it; any other value as it is."""
+    return value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
 
 
 def _names_nothing(value: Any) -> bool:

@@ -68,6 +68,7 @@ def test_addresses(url: str, options: dict[str, Any]) -> None:
         ("redis://:s3cret@h?ssl_ca_certs=x", "no option 'ssl_ca_certs'"),
         ("redis://h?password=s3cret&db=x", "Invalid value for 'db'"),
         ("redis://:s3cret@h?protocol=4", "protocol must be either 2 or 3"),
+        ("redis://:s3cret@h?client_name=my%20crawl", "client_name takes letters"),
         ("rediss://:s3cret@h?ssl_cert_reqs=maybe", "Certificate Requirements Flag: maybe"),
         ("rediss://:s3cret@h?ssl_ca_certs=/none.pem", "correct ssl_ca_certs=/none.pem"),
         ("unix://", "name the socket"),

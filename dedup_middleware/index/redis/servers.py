@@ -139,7 +139,9 @@ def connection_options(url: str) -> dict[str, Any]:
 
 
 def _check_place(options: dict[str, Any]) -> None:
-    """Raise ValueError for a host or socket path that makes connecting fail with obscure errors."""
+    """Raise ValueError for a host, socket path or client name that makes connecting fail later."""
+    if re.search("[^!-~]", options.get("client_name", "")):
+        raise ValueError("client_name takes letters, digits and signs of ASCII, and no spaces")
     if "\0" in options.get("path", ""):
         raise ValueError("the path of the socket holds a NUL character")
     try:
