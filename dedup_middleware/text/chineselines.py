@@ -43,21 +43,37 @@ _PAPER: Final = (
 )
 # A source without a label is short and of fewer kinds: a programme has a day and a time, too.
 _NAMED: Final = rf"[^\W\d_]{{1,10}}?{_OF_A_PAPER}|在线)(?!{_HAN})"
+_NETWORKS: Final = "|".join(
+    "(?:新浪|腾讯|搜狐)?微博 微信(?:好友)? 朋友圈 qq(?:空间|好友)? 人人网 开心网 豆瓣网?".split()
+)
+# Who a text was taken from: 据新华社电, 综合新华社、湖畔晚报报道.
+_TOLD: Final = (
+    rf"(?:据|综合|原载于?|转自|摘自|(?:本文)?转载自)《?[^\W\d_]{{1,10}}?{_OF_A_PAPER})》?"
+    rf"(?:[、和]《?[^\W\d_]{{1,10}}?{_OF_A_PAPER})》?){{0,3}}(?:电|消息|报道|報道)?(?!{_HAN})"
+    rf"|本[报網网台刊]综合(?:消息|报道|整理)?(?!{_HAN})|新华社供(?:本报)?(?:专电|特?专?稿)(?!{_HAN})"
+)
 # Who sent a reporter: a paper, not a prize or an accident.
 _OFFICE: Final = (
     rf"(?:{_HAN}{{0,6}}?(?:[报報网網社台臺视刊本]|新闻|在线|客户端))?(?:驻{_HAN}{{2,4}}?)?"
     r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
 )
-_DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2}日?)?(?!\d)"
+_DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
 _PART: Final = (
     rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
     rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
-    rf"|(?:编辑|责编|校对|审校) {_PERSONS}|发布时间 ?[:：] ?{_DAY}"
+    rf"|(?:责任编辑|責任編輯|(?:实习|见习)?编辑|责编|校对|审校) {_PERSONS}"
+    rf"|(?:发布|发表|更新)(?:时间|日期) ?[:：] ?{_DAY}"
+    rf"|分享(?:到|至)? ?[:：]?(?: ?(?:{_NETWORKS})){{1,12}}(?!{_HAN})"
+    rf"|(?:编译|翻译|制图) ?[:：/] ?{_PERSONS}"
+    rf"|{_TOLD}|{_NAMED} {_PERSONS}|[文图](?:[/／][文图])?[/／:：] ?{_PERSONS}"
+    r"|(?:新闻|爆料|报料)热线 ?[:：] ?[\d、 -]{5,30}"
+    rf"|(?:新闻)?线索(?:提供者?|报料) ?[:：] ?{_NAME}(?: ?(?:奖励?|奖金|稿费|线索费) ?\d{{1,4}}元)?"
     rf"|(?:{_FROM})(?:\Z| ?[:：《|丨] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
-    rf"|(?:[文图][/ ])?{_OFFICE}(?:{_REPORTERS})"
+    rf"|(?:[文图](?:[/／][文图])?[/／ ])?{_OFFICE}(?:{_REPORTERS})"
     rf"[ :：/]{{0,2}}{_PERSONS}"
-    rf"(?:[ /]{{0,2}}(?:摄影?|文|图|(?:{_HAN}{{2}} ?)?(?:摄影)?报道)(?! ?{_HAN}))?"
+    rf"(?:[ /]{{0,2}}(?:摄影?|文(?:[/／]图)?|图(?:[/／]文)?|(?:{_HAN}{{2}} ?)?(?:摄影)?报道)"
+    rf"(?! ?{_HAN}))?"
     r"|(?:阅读|点击|浏览|评论)(?:次数|数|量)? ?[:：] ?\d{1,8}次?"
     r"|(?:共有|已有)(?:评论\d{1,7}|\d{1,7}[条人](?:评论|参与|留言))[条人]?"
     rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
@@ -66,14 +82,15 @@ _PART: Final = (
     rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
 _MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨]")
-_BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■-—"
+_BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■□◎◆-—"
 #: each such line has one of these pairs of characters
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
     + (
         "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
         "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
-        "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下"
+        "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下 本报 "
+        "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 编译 翻译 制图 文/ 图/ 文／ 图／"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
@@ -96,8 +113,14 @@ _WHOLE: Final = re.compile(
     r"|[^\d。]{0,8}点(?:个|赞、)?[“\"]?在看"
     r"(?:\W|[吧呗哦呀啊]|再走|一下|转发|分享|支持|关注|让更多人看到)*"
     r"|分享让更多人看到|返回搜狐[，,] ?查看更多"
-    r"|(?:本文来源[:：][^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关)?(?:新闻|资讯|内容)请"
-    r"[^\d。，,]{0,8}(?:下载|关注)[^\d。，,]{2,16}"
+    r"|(?:本文来源[:：][^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关|最新|详细)?(?:新闻|资讯|内容)[，,]?请"
+    r"[^\d。，,]{0,8}(?:下载|关注|点击进入)[^\d。，,]{2,16}"
+    rf"|(?:欢迎)?(?:扫一扫|扫描{_HAN}{{0,2}}二维码)?[，, ]?关注{_HAN}{{2,12}}"
+    r"(?:微信|微博|客户端)(?:公众号)?"
+    rf"|(?:点击|点此)(?:这里|此处)?进入{_HAN}{{0,6}}(?:专题|评论|论坛|讨论区)(?:报道|参与讨论)?"
+    rf"|欢迎(?:到|进入){_HAN}{{2,8}}论坛(?:参与)?(?:讨论|发言)|欢迎您?发表(?:您的)?评论"
+    rf"|返回{_HAN}{{2,6}}[网網]首页"
+    r"|本[版组](?:稿件|文图|图片|撰文|报道)[^\d。，,]{2,24}"
     r"|(?:点击|點擊)(?:图片|圖片)(?:放大|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
 )
 TAKEN: Final = "摄攝影"  #: ends of captions, the only ones of these lines with sentences
@@ -110,7 +133,7 @@ _CAPTION: Final = re.compile(
 #: beginnings of notices that say who owns a page and who may copy it
 NOTICES: Final = (
     "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
-    "轉載 以上 如有 如转 风险"
+    "轉載 以上 如有 如转 如果 网友 风险"
 )
 # A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
@@ -121,7 +144,10 @@ _LEGAL: Final = re.compile(
     r"|免责|核实|证实|稿件|自媒体|目的|仅供参考|投资建议"
 )
 _NO_NOTICE: Final = re.compile(
-    r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d"
+    r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d(?!\d?日内)"
+)
+_WANTED: Final = re.compile(
+    r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费).{0,60}|网友评论仅供其表达个人看法.{0,60}"
 )
 
 
@@ -186,5 +212,7 @@ def is_chinese_notice(lower: str) -> bool:
     >>> is_chinese_notice("本站转载此文不代表本站观点"), is_chinese_notice("转载量上升")
     (True, False)
     """
+    if _WANTED.fullmatch(lower.strip(_BETWEEN)):
+        return True
     copied, legal = set(_COPIED.findall(lower)), _LEGAL.search(lower) is not None
     return bool(copied) and len(copied) + legal > 1 and _NO_NOTICE.search(lower) is None
