@@ -24,7 +24,8 @@ Each word that turns a clause round has a **polarity**, a small number. None is 
     SOME, MUST    in the place of a negation, each with its own sense: some, 部分; must, 必须
     ALTERNATIVES and above
                   one of several words that exclude each other: before and after, red and blue;
-                  those of a class have consecutive numbers
+                  those of a class have consecutive numbers. Those of the last class are names
+                  with several words each (乘客, 旅客)
 
 Five more, above all others, show where an unlisted name stands. Except BODY they count only in the
 scripts of :mod:`dedup_middleware.text.scriptclauses`:
@@ -103,7 +104,8 @@ class Polarity:
     :param words: polarity of each word in normal form; words without one are left out.
     :param own: the same for the languages of `MARKS`, each word behind the mark of its language.
     :param kept: all words that are not stop words, including those without a polarity.
-    :param classes: the first polarity of each class of alternatives, ascending.
+    :param classes: the first polarity of each class of alternatives, ascending; the last one is
+        that of words that have the same name.
     """
 
     words: Mapping[str, int]
@@ -286,7 +288,8 @@ def _weights() -> tuple[Hashes, Hashes]:
     words[NAME] = mix_int(_OFFSET)
     for value in range(ALTERNATIVES, BODY):
         # Mixed, so that different words in a clause do not add up to the same sum.
-        words[value] = mix_int(bisect_right(polarity().classes, value))
+        same = value >= polarity().classes[-1]
+        words[value] = words[NAME] if same else mix_int(bisect_right(polarity().classes, value))
         turns[value] = mix_int((_OFFSET if value < _OFFSET else MOST) + value)
     for value in range(BODY, TITLE + 1):
         words[value] = mix_int(MOST + _OFFSET + value - BODY)

@@ -17,6 +17,7 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import Codes, code_set, word_lists
 from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
+from dedup_middleware.text.places import told_behind
 from dedup_middleware.text.signs import PLAIN
 from dedup_middleware.text.stamps import (
     BRACKETED,
@@ -59,7 +60,7 @@ _BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜
 _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
-_PAPERS: Final = code_set("报報网網")
+_PAPERS: Final = code_set("报報网網育乐技经车闻线")  # 新浪体育讯
 _NO_REPORTER: Final = code_set("0123456789,。;\0")
 _DASHES: Final = code_set("-–—−")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
@@ -168,10 +169,19 @@ def _line_begin(codes: Codes, i: int, most: int) -> int:
 
 
 @subkernel
+def _clause_begin(codes: Codes, i: int) -> int:
+    """Begin of the clause of the character at `i`, in its line."""
+    while i > 0 and codes[i - 1] != NEW_LINE and not among(np.int64(codes[i - 1]), _CLAUSE_ENDS):
+        i -= 1
+    return i
+
+
+@subkernel
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Begin and end of the date line of a page, with the reporter in brackets behind it:
-    `新华社北京4月3日电(记者张三)`; (0, 0) if there is none. `line` is the end of a date line in
-    another script; as only its signs were checked, it is ignored if it has many words."""
+    `新华社北京4月3日电(记者张三)`, `湖畔网4月3日消息`; (0, 0) if there is none. `line` is the end
+    of a date line in another script; as only its signs were checked, it is ignored if it has many
+    words."""
     if line:
         spaces = 0
         for i in range(line):
@@ -181,6 +191,11 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
     for i in range(min(codes.size, _REACH)):
         code = codes[i]
         news = code in (_NEWS, _NEWS_TRADITIONAL)
+        if code == _DAY and told_behind(codes, i) and _line_begin(codes, i, _LONGEST_HEAD) >= 0:
+            end, begin = told_behind(codes, i), _clause_begin(codes, i)
+            for place in range(begin, i):  # only the last words: a headline may precede them
+                begin = place + 1 if at(codes, place) == 32 else begin
+            break
         if not news and code not in (_WIRE, _WIRE_TRADITIONAL):
             continue
         if i + 1 < codes.size and not among(at(codes, i + 1), _BEHIND_WIRE):
@@ -189,10 +204,7 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
         paper = news and among(before, _PAPERS)
         first = _line_begin(codes, i, _LONGEST_HEAD if before == _DAY else _LONGEST_PAPER)
         if (before == _DAY or paper) and first >= 0:
-            end = i + 1
-            begin = i
-            while begin > first and not among(np.int64(codes[begin - 1]), _CLAUSE_ENDS):
-                begin -= 1
+            end, begin = i + 1, _clause_begin(codes, i)
             break
     if end == 0:
         return 0, 0

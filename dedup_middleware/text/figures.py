@@ -56,7 +56,20 @@ from dedup_middleware.text.datelines import mark_dates
 from dedup_middleware.text.hashing import FIGURE_START, mix
 from dedup_middleware.text.numerals import among, at
 from dedup_middleware.text.places import NamedText, locate
-from dedup_middleware.text.signs import KIND, PART, PERCENT, PERMILLE, PLAIN, ideograph_unit, signs
+from dedup_middleware.text.signs import (
+    CELSIUS,
+    HOURS,
+    KIND,
+    MINUTES,
+    PART,
+    PERCENT,
+    PERMILLE,
+    PLAIN,
+    SIGN,
+    UNIT_SHIFT,
+    ideograph_unit,
+    signs,
+)
 from dedup_middleware.text.signs import render as with_signs
 from dedup_middleware.text.stamps import DATED
 
@@ -70,7 +83,7 @@ _OPENING: Final = code_set("([{【〔〖")
 _CLOSING: Final = code_set(")]}】〕〗")
 _VOLUMES: Final = code_set("篇集册卷")
 _HALVES: Final = code_set("年场月时段程期")
-_FRACTION_ENDS: Final = "万亿倍元%"
+_FRACTION_ENDS: Final = "万亿倍元%级米吨公度"
 _SUFFIXES: Final = ("", "%", "‰")
 _AFTER: Final = code_set(MEASURES)
 _ENDS: Final = code_set(_FRACTION_ENDS)
@@ -80,7 +93,10 @@ _WEEK, _WEEK_TRADITIONAL, _RITE, _RITE_TRADITIONAL = map(ord, "周週礼禮")
 _NUMBER, _NUMBER_TRADITIONAL, _CLOCK, _CLOCK_TRADITIONAL = map(ord, "号號钟鐘")
 _PAIR, _PAIR_TRADITIONAL, _PIECE, _POINT = map(ord, "两兩个点")
 _ONE, _FOUR, _TEN, _HUNDRED, _THOUSAND = map(ord, "一四十百千")
-_DAY, _MONTH, _YEAR = map(ord, "日月年")
+_DAY, _MONTH, _YEAR, _TENTH, _MINUTE = map(ord, "日月年成分")
+# Behind 成 they make another word of it: 三成员, 七成立.
+_OTHER_WORD: Final = code_set("立功为員员绩績长長果本就熟都年交型品效人分色套语份")
+_RANGES: Final = code_set("至到~-")
 _PERCENT_SIGNS: Final = code_set("%٪")
 _PERMILLE_SIGNS: Final = code_set("‰؉")
 # Behind these characters, or white space, a percent sign belongs to the number behind it: -%5, (%5.
@@ -145,6 +161,12 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 
 
 @subkernel
+def _are_tenths(codes: Codes, last: int) -> bool:
+    """Whether 成 behind a number that ends at `last` means tenths: 三成 is 30%."""
+    return at(codes, last) == _TENTH and not among(at(codes, last + 1), _OTHER_WORD)
+
+
+@subkernel
 def _single_counts(codes: Codes, i: int) -> bool:
     """Whether a single Chinese numeral at i, which is no formal one, is a figure."""
     code, after = np.int64(codes[i]), at(codes, i + 1)
@@ -156,6 +178,7 @@ def _single_counts(codes: Codes, i: int) -> bool:
         counts = False
     else:
         counts = among(after, _AFTER) or ideograph_unit(codes, i + 1)[0] > 0
+        counts = counts or _are_tenths(codes, i + 1)
     return counts or _is_ordinal(codes, i) or _is_bracketed(codes, i)
 
 
@@ -329,6 +352,22 @@ def _reduce(mantissa: int, exponent: int) -> tuple[int, int]:
 
 
 @subkernel
+def _complete(codes: Codes, rows: NDArray[np.int64], row: int) -> None:
+    """Read what stands behind a figure together with the one before it: the unit of a range is that
+    of both (15至27℃), and 分 behind hours is minutes (2小时32分)."""
+    kind, before = rows[row, 2], rows[row - 1, 2]
+    between, end = rows[row - 1, 4], rows[row, 4]
+    if kind == PLAIN and before >> UNIT_SHIFT == HOURS and between == rows[row, 3]:
+        minutes = at(codes, end) == _MINUTE
+        rows[row, 2] = MINUTES << UNIT_SHIFT if minutes else kind
+        rows[row, 4] += minutes
+    ranges = between + 1 == rows[row, 3] and among(at(codes, between), _RANGES)
+    latin = numerals.is_letter(codes, end - 1) and kind >> UNIT_SHIFT != CELSIUS
+    if ranges and before == PLAIN and kind & SIGN == 0 and not latin:
+        rows[row - 1, 2] = kind
+
+
+@subkernel
 def _write_figures(codes: Codes, flags: Flags, where: Places, rows: NDArray[np.int64]) -> int:
     count, i, done = 0, 0, 0
     for candidate in range(where.size):
@@ -359,9 +398,15 @@ def _write_figures(codes: Codes, flags: Flags, where: Places, rows: NDArray[np.i
             rows[count, 0], rows[count, 1] = _reduce(mantissa, exponent)
             begin = first - 1 if _percent_before(codes, first) else first  # -%5
             kind, begin, end = signs(codes, flags, begin, i)
-            rows[count, 2] = _kind(codes, first, i) | kind
+            share = _kind(codes, first, i)
+            if kind == 0 and 0 < mantissa <= 10 and exponent == 0 and _are_tenths(codes, i):
+                share, end = PERCENT, i + 1
+                rows[count, 0], rows[count, 1] = _reduce(10 * mantissa, 0)
+            rows[count, 2] = share | kind
             rows[count, 3], rows[count, 4] = max(begin, done), end
-            i = end
+            if count:
+                _complete(codes, rows, count)
+            i = rows[count, 4]
             count += 1
         done = i
     return count

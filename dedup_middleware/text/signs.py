@@ -28,6 +28,7 @@ from dedup_middleware.text.numerals import (
     among,
     at,
     chinese_digit,
+    chinese_unit,
     is_cyrillic,
     is_digit,
     is_letter,
@@ -55,7 +56,7 @@ def _units() -> tuple[tuple[str, ...], ...]:
 #: measures
 UNITS: Final = _units()
 NAMES: Final = ("", *(unit[0] for unit in UNITS))
-CELSIUS, FAHRENHEIT, DEGREE = map(NAMES.index, ("°C", "°F", "°"))
+CELSIUS, FAHRENHEIT, DEGREE, MINUTES, HOURS = map(NAMES.index, ("°C", "°F", "°", "min", "h"))
 # Kind of a figure: 2 bits as above, one of the sign, three of the comparison, then the unit.
 SIGN: Final = 4
 COMPARISON_SHIFT: Final = 3
@@ -86,6 +87,7 @@ _ARROWS: Final = code_set(COMPARISONS + "-=")
 # Behind these characters a hyphen joins or separates.
 _JOINS: Final = code_set("-‐‑–—._%)]}/\\&#‰°】〕」』”*@")
 _SIGNED: Final = code_set("%‰度℃元")
+_BELOW, _ZERO = map(ord, "下零")
 _HYPHEN, _EN_DASH, _SPACE, _DOT, _DEGREE_SIGN, _C, _F, _M, _APOSTROPHE, _LESS, _GREATER = map(
     ord, "-– .°cfm'<>"
 )
@@ -189,7 +191,8 @@ def _is_sign(codes: Codes, flags: Flags, i: int, unit: bool) -> bool:
         return not is_digit(codes, i - 2)
     if flags[i - 1] & SEPARATES:
         return not among(before, _JOINS)
-    return unit and before >= FIRST_WIDE and not among(before, _SIGNED)  # 5元-10元
+    ends = among(before, _SIGNED) or chinese_unit(before) > 0  # 5元-10元, 5万-10万元
+    return unit and before >= FIRST_WIDE and not ends
 
 
 @subkernel
@@ -210,6 +213,8 @@ def signs(codes: Codes, flags: Flags, first: int, last: int) -> tuple[int, int, 
     begin, hyphen = first, at(codes, first - 1)
     sign = (hyphen in (_HYPHEN, _EN_DASH)) and _is_sign(codes, flags, first - 1, behind)
     begin -= 1 if sign else 0
+    if hyphen == _BELOW and at(codes, first - 2) == _ZERO and unit in (CELSIUS, DEGREE, 0):
+        sign, begin = True, first - 2  # 零下6℃
     if unit == 0:
         unit, begin = _unit_before(codes, flags, begin)
     else:

@@ -1,0 +1,83 @@
+"""Reprints of Chinese news: what papers and portals write in other words, and what they don't."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dedup_middleware import Deduplicator, Document, Options
+
+REPORT = """
+湖畔航运公司昨天公布了上半年的业绩，营收为41亿元，净利润为1.9亿元，比去年同期增长近三成，股价随之上涨。
+一艘渡轮上月在大风中撞上码头，12名乘客受了轻伤，司机被停职，受伤的人都已经出院，赔偿也已经付清。
+气象台说，本周湖区的最低气温将降到零下6摄氏度，北风很大，公司因此停开了几条航线，其余的航线照常。
+董事长周文说，公司将买进6艘新船，每艘船都比现在的大，老船卖给下游的县，票价不变，老人和学生减半。
+分析人士认为，这家公司的长处在于航线长，短处是冬天常常因为风浪不能开船，港口的租金也偏高。
+""".strip()
+CHANGES = {
+    "净利润": "净利",
+    "三成": "30%",
+    "乘客": "旅客",
+    "司机": "驾驶员",
+    "零下6摄氏度": "-6℃",
+}
+
+
+async def _is_dropped(stored: str, new: str, key: str) -> bool:
+    async with Deduplicator(Options(index_url="memory:", hash_key=key)) as dedup:
+        await dedup.commit(await dedup.decide(Document(key="https://one.example/1", text=stored)))
+        return (await dedup.decide(Document(key="https://two.example/2", text=new))).is_duplicate
+
+
+def _are_dropped(stored: str, new: str) -> set[bool]:
+    return {asyncio.run(_is_dropped(stored, new, key)) for key in ("1", "2", "3")}
+
+
+@pytest.mark.parametrize("word", CHANGES)
+def test_words_that_editors_exchange(word: str) -> None:
+    """Two names of one thing, and two spellings of a numeral, are one; in either direction."""
+    other = REPORT.replace(word, CHANGES[word])
+    assert _are_dropped(REPORT, other) == {True}
+    assert _are_dropped(other, REPORT) == {True}
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [
+        ("净利润", "营业额"),
+        ("乘客", "船员"),
+        ("司机", "医生"),
+        ("三成", "五成"),
+        ("三成", "50%"),
+        ("零下6摄氏度", "6摄氏度"),
+        ("零下6摄氏度", "-8℃"),
+    ],
+)
+def test_other_words_make_another_page(word: str, other: str) -> None:
+    """Words of two names still exclude each other."""
+    assert _are_dropped(REPORT, REPORT.replace(word, other)) == {False}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10月29日消息，",
+        "湖畔网10月29日上午消息：",
+        "湖畔科技讯 北京时间10月29日消息，",
+        "据《湖畔日报》10月29日报道，",
+        "湖畔财经讯（记者 王川）10月29日晚间消息，",
+    ],
+)
+def test_a_date_line_of_a_portal(line: str) -> None:
+    """The day on which a portal sent a report is that of a date line, also where it is repeated."""
+    assert _are_dropped(REPORT, line + REPORT) == {True}
+    assert _are_dropped(REPORT, line + REPORT.replace("公司因此", "公司29日因此")) == {True}
+
+
+@pytest.mark.parametrize(
+    "line", ["10月29日消息人士说，", "10月29日上午，", "到10月29日为止，", "29日消息闭塞，"]
+)
+def test_another_day_is_no_date_line(line: str) -> None:
+    """A day on which something happened is news."""
+    assert _are_dropped(REPORT, line + REPORT) == {False}
