@@ -17,7 +17,7 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import Codes, code_set, word_lists
 from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
-from dedup_middleware.text.places import told_behind
+from dedup_middleware.text.places import source_word_end
 from dedup_middleware.text.signs import PLAIN
 from dedup_middleware.text.stamps import (
     BRACKETED,
@@ -191,8 +191,8 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
     for i in range(min(codes.size, _REACH)):
         code = codes[i]
         news = code in (_NEWS, _NEWS_TRADITIONAL)
-        if code == _DAY and told_behind(codes, i) and _line_begin(codes, i, _LONGEST_HEAD) >= 0:
-            end, begin = told_behind(codes, i), _clause_begin(codes, i)
+        if code == _DAY and source_word_end(codes, i) and _line_begin(codes, i, _LONGEST_HEAD) >= 0:
+            end, begin = source_word_end(codes, i), _clause_begin(codes, i)
             for place in range(begin, i):  # only the last words: a headline may precede them
                 begin = place + 1 if at(codes, place) == 32 else begin
             break

@@ -71,13 +71,13 @@ _SIDE: Final = 0x110001  # between the two sides
 _NAME: Final = 0x110002  # in place of a name
 _DAY, _MONTH, _YEAR = map(ord, "日月年")
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
-_TOLD, _TOLD_END = map(ord, "消息")
+_SOURCE_WORD_1, _SOURCE_WORD_2 = map(ord, "消息")
 _REPORTED: Final = code_set("报報")
 _REPORTED_ENDS: Final = code_set("道导導")
 _HALVES: Final = code_set("上下晚凌早午中")
 _HALF_ENDS: Final = code_set("午间間晨")
-_BEHIND_TOLD: Final = code_set(" \n,:(。据據称稱说")
-_TELLS: Final = 160  # first characters of a page in which 消息 ends a date line
+_BEHIND_SOURCE: Final = code_set(" \n,:(。据據称稱说")
+_SOURCE_REACH: Final = 160  # first characters of a page in which 消息 ends a date line
 _NO_LINE, _WANTS_MONTH, _WANTS_YEAR = 0, 1, 2
 DIVIDERS: Final = "|~+©®°¦¬￨"
 # Bullets at the beginning of a line: geometric shapes, stars and all arrows.
@@ -101,15 +101,15 @@ class NamedText(NamedTuple):
 
 
 @subkernel
-def told_behind(codes: Codes, day: int) -> int:
+def source_word_end(codes: Codes, day: int) -> int:
     """End of 消息 or 报道 behind the 日 at `day`, with a part of the day before it (日上午消息); 0
     if there is none, if it goes on as another word (消息人士), or far down the page."""
     i = day + 1
     if among(at(codes, i), _HALVES) and among(at(codes, i + 1), _HALF_ENDS):
         i += 2
-    told = at(codes, i) == _TOLD and at(codes, i + 1) == _TOLD_END
-    told |= among(at(codes, i), _REPORTED) and among(at(codes, i + 1), _REPORTED_ENDS)
-    return i + 2 if told and day < _TELLS and among(at(codes, i + 2), _BEHIND_TOLD) else 0
+    found = at(codes, i) == _SOURCE_WORD_1 and at(codes, i + 1) == _SOURCE_WORD_2
+    found |= among(at(codes, i), _REPORTED) and among(at(codes, i + 1), _REPORTED_ENDS)
+    return i + 2 if found and day < _SOURCE_REACH and among(at(codes, i + 2), _BEHIND_SOURCE) else 0
 
 
 @subkernel
@@ -119,7 +119,8 @@ def _ends_date_line(codes: Codes, last: int) -> bool:
         return False
     word = at(codes, last + 2) if at(codes, last + 1) == 32 else at(codes, last + 1)
     return (
-        word in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL) or told_behind(codes, last) > 0
+        word in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
+        or source_word_end(codes, last) > 0
     )
 
 
