@@ -4,7 +4,7 @@
 `numba.pycc`_ compiles the kernels for a baseline processor, and the C compiler that built Python
 links them with numba's runtime. Kernels that are faster with 512-bit vectors are compiled again
 into modules for such processors. :mod:`.compiled` loads the modules that fit. If the folder has the
-module of the current sources nothing is compiled; modules of other sources are removed.
+module of the current sources, nothing is compiled; modules of other sources are removed.
 
 .. _numba.pycc: https://numba.readthedocs.io/en/stable/user/pycc.html
 """
@@ -114,7 +114,8 @@ def ensure(folder: Path, build: Build = build) -> Path:
     """Compile the kernels into a folder, unless it has them already.
 
     Each module appears in one step, so that no process loads half of it, and the one with all
-    kernels last. Modules of other sources are removed, but not those for another Python.
+    kernels last. Modules of other sources are removed; modules of these sources stay, also those
+    for another Python.
 
     :param build: compiles the kernels into a temporary folder, as :func:`build` does
     :returns: the extension module with all kernels
@@ -134,7 +135,7 @@ def ensure(folder: Path, build: Build = build) -> Path:
 
 
 def _compiler() -> Any:
-    """numba's compiler of extension modules, with the flags and steps of :mod:`.kernels`."""
+    """numba's compiler of extension modules, with flags of kernels and :class:`.ModuleLibrary`."""
     from numba.core import codegen
     from numba.core.pythonapi import PythonAPI
     from numba.pycc import CC, compiler
@@ -154,10 +155,10 @@ def _compiler() -> Any:
     numba_flags = compiler.Flags
 
     def flags() -> Any:
-        """The flags of kernels in a process; pycc has no option for them."""
-        made = numba_flags()
-        made.release_gil, made.error_model = True, "numpy"
-        return made
+        """Flags as :mod:`.kernels` sets them; pycc has no option for them."""
+        new = numba_flags()
+        new.release_gil, new.error_model = True, "numpy"
+        return new
 
     compiler.Flags = flags
     return CC

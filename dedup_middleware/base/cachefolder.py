@@ -9,13 +9,13 @@ The first of these folders that can be written is used:
 Without any of them each process builds tables in memory and compiles kernels, after a warning.
 
 Compiled kernels are kept as pickles, and a pickle runs code when it is loaded. So a folder that
-another user can change is not used (:class:`TrustedFolder`), which is checked at each access:
+another user can change is not used. At each access :class:`TrustedFolder` checks that
 
 * the folder belongs to this user, is no link, and neither its group nor others can write to it;
 * every folder above it belongs to this user or to root, and only they can change what is in it: no
-  others can write to it, or its sticky bit is set, as in ``/tmp``. A link on the way must lie in
-  such a folder and belong to this user or to root. A group that holds this user alone counts as
-  this user;
+  others can write to it, or its sticky bit is set, as in ``/tmp``. A link in the path must lie in
+  such a folder and belong to this user or to root. A group with no other member than this user
+  counts as this user;
 * a file belongs to this user, is a plain file, and no other user can write to it.
 
 No other user can then replace a folder that has been checked. It is still opened only once, without
@@ -53,7 +53,7 @@ from dedup_middleware.base.writing import lock
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_TURN: Final = 120.0  # seconds
+_LONGEST_WAIT: Final = 120.0  # seconds
 
 
 def cache_candidates() -> Iterator[Path]:
@@ -107,13 +107,13 @@ def taking_turns(folder: str | None, name: str) -> Iterator[None]:
     """Hold a lock while compiling a kernel: other processes with this cache wait, then load it.
 
     Otherwise eight spiders that start together would compile everything eight times. The lock ends
-    with its process. Without a cache folder, and after two minutes, a process does not wait.
+    with its process. A process waits two minutes at most, and not at all without a cache folder.
     """
     with contextlib.ExitStack() as stack:
         try:
             if folder is not None:
                 file = stack.enter_context(TrustedFolder(Path(folder)).lock_file(f"{name}.lock"))
-                deadline = time.monotonic() + _LONGEST_TURN
+                deadline = time.monotonic() + _LONGEST_WAIT
                 while not lock(file.fileno()) and time.monotonic() < deadline:
                     time.sleep(0.05)
         except OSError as error:
@@ -202,7 +202,7 @@ class TrustedFolder:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
-        """Open and check the folder."""
+        """Open the folder and check it; yields its descriptor."""
         here, missing = _walked(self.path)
         if missing:
             raise FileNotFoundError(f"there is no folder {self.path}")
@@ -224,8 +224,8 @@ def _check_own(status: os.stat_result, path: Path) -> None:
 
 
 def _walked(path: Path) -> tuple[Path, list[str]]:
-    """The real folder that a path leads to as far as it exists, and the missing names. No link at
-    its end is trusted."""
+    """Follow a path and check each step; returns the last folder that exists and the names that are
+    missing below it. A path that ends in a link is refused."""
     whole = Path.cwd() / path
     here = Path(whole.anchor)
     names = list(reversed(whole.parts[1:]))
@@ -259,7 +259,7 @@ def _walked(path: Path) -> tuple[Path, list[str]]:
 
 
 def _check_step(step: Path, status: os.stat_result) -> None:
-    """Check that only this user and root can change what is under a name in a folder."""
+    """Check that only this user and root can replace an entry of a folder on the path."""
     _check_owner(step, status)
     writers = status.st_mode & _OTHERS
     if not writers or status.st_mode & stat.S_ISVTX:

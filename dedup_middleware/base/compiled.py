@@ -62,15 +62,16 @@ def module_name() -> str:
 def zmm_enabled() -> bool:
     """Whether the operating system enables 512-bit registers, by NumPy's test of the processor.
 
-    A virtual machine may list AVX-512 without enabling it. False if NumPy does not tell.
+    A virtual machine may list AVX-512 without enabling it. False if NumPy lacks the test.
     """
     features = getattr(getattr(np, "_core", None), "_multiarray_umath", None)
     return bool(getattr(features, "__cpu_features__", {}).get("AVX512F", False))
 
 
 def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
-    """Suffixes of the modules that this processor can run, the fastest first; the last is "", for
-    the module with all kernels, unless there is none.
+    """Suffixes of the modules that this processor can run, the fastest first.
+
+    The last is "", for the module with all kernels. No suffixes: the processor can run none.
 
     :param cpuinfo: Linux's list of processors; only flags that all of them have count
     """
@@ -130,7 +131,7 @@ def exported_name(function: Callable[..., Any]) -> str:
 def checked(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
     """Wrap a compiled kernel, so that it raises TypeError for arrays of another type.
 
-    By itself it reads any array as if that had the right type.
+    Unwrapped, it would read any array as if that had the right type.
     """
     arrays = tuple(
         (place, one.numpy_dtype, one.ndim, one.readonly)

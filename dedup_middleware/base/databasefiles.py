@@ -1,9 +1,8 @@
 """SQLite databases that processes share: files, write-ahead logging, tables and transactions.
 
-A database in write-ahead mode is three files: that of its name, and those with ``-wal`` and
-``-shm`` behind it. If the first alone is removed while processes use it, a process that makes a new
-one would share the other two with those that still use the old one, and writes would be lost or
-fail.
+A database in write-ahead mode is three files: ``NAME``, ``NAME-wal`` and ``NAME-shm``. If only
+``NAME`` is removed while processes use the database, a process that makes a new one would share the
+other two files with them, and writes would be lost or fail.
 """
 
 from __future__ import annotations
@@ -139,7 +138,7 @@ def transaction(db: sqlite3.Connection, *, writes: bool = True) -> Iterator[sqli
     """Run a transaction, which is rolled back if anything is raised inside it.
 
     :param db: a connection with ``isolation_level=None``
-    :param writes: take the write lock at once; a reader that begins to write can't wait for it
+    :param writes: take the write lock at once, since a transaction that has read can't wait for it
     """
     db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:

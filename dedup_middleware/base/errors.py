@@ -16,7 +16,7 @@ class OptionsError(DedupError, ValueError):
     """A setting has a value that can't be used.
 
     :param setting: its name as the user wrote it, e.g. ``DEDUP_THRESHOLD``
-    :param fix: advice what to write instead
+    :param fix: advice on what to write instead
     """
 
     def __init__(self, setting: str, value: object, fix: str) -> None:
@@ -46,7 +46,7 @@ class IndexRefusedError(DedupError):
 
 @contextmanager
 def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> Iterator[None]:
-    """Turn an OSError raised inside into one line that says what can't be done, and why.
+    """Turn an OSError raised inside into a ``kind`` whose one line says what failed, and why.
 
     :param fix: what to do, for the end of the line
     """
@@ -62,7 +62,7 @@ def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> 
 def extra_needed(
     what: str, extra: str, kind: type[DedupError] = DedupError, fix: str = ""
 ) -> Iterator[None]:
-    """Turn an ImportError raised inside into one line that says which extra to install.
+    """Turn an ImportError raised inside into a ``kind`` that says which extra to install.
 
     :param fix: what else to do, for the end of the line
     """
@@ -74,7 +74,7 @@ def extra_needed(
 
 @contextmanager
 def named_as_given(names: Mapping[str, str]) -> Iterator[None]:
-    """Replace names in the messages of errors raised inside, by those that the user knows.
+    """In messages of errors raised inside, replace names of settings by those that the user wrote.
 
     :param names: replacement for each name of a setting or parameter
     """

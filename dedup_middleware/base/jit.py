@@ -18,8 +18,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _P = ParamSpec("_P")
 _compiling = threading.RLock()
 
-# New objects before a collection: to use kernels of the installation makes 5,400, to load numba
-# millions.
+# New objects before a collection: a process that loads compiled kernels makes 5,400, one that loads
+# numba makes millions.
 _RARELY = (20_000, 20, 20)
 
 # A uint64 inside a kernel; NumPy's stubs have other types for numba's arithmetic with it.
@@ -45,7 +45,7 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
     and never start the compiler. Code of the installation or of the cache is used if there is any.
 
     :param check: whether kernels of the installation refuse arrays of other types, which takes
-        .2 us per array; without it they read them as if they had the right type
+        .2 us per array; without it such arrays are read as if they had the right type
     """
 
     def declared(function: _F) -> _F:
@@ -73,10 +73,10 @@ def kernel(signature: Signature, *, check: bool = True) -> Callable[[_F], _F]:
 def subkernel(function: _F) -> _F:
     """Compile `function` as part of the kernels that call it; Python itself can't call it.
 
-    It must neither make arrays nor return any, not even in a tuple: the caller would release
-    what it never took. So it needs no reference counts, which cost two atomic operations per
-    array argument and call. Without these, without entry points for Python and C and without
-    their own cache, subkernels also compile in half the time.
+    It must neither make arrays nor return any, not even in a tuple: the caller would release a
+    reference that was never taken. So it needs no reference counts, which cost two atomic
+    operations per array argument and call. Without these, without entry points for Python and C
+    and without a cache of their own, subkernels also compile in half the time.
     """
     return _part(function, allocates=False)
 
@@ -131,15 +131,17 @@ def compile_all(*kernels: Any) -> None:
 
 @contextlib.contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Collect cyclic garbage less often: numba makes millions of objects, and to search them time
-    and again takes a seventh of a compilation. Without any collection that takes 800 MB, not 450.
+    """Collect cyclic garbage less often: numba makes millions of objects, and searching them again
+    and again takes a seventh of the time of a compilation. Without any collection a compilation
+    takes 800 MB, not 450.
 
-    Afterwards these count as old, so that the next collection does not search them. This resets the
-    collector's counts, so it is left out if few objects were made: a process with many crawls, each
-    of which comes here, would never collect the garbage of earlier ones.
+    Afterwards the objects count as old, so that the next collection does not search them. That
+    resets the collector's counts, so it is only done if there was a collection inside: else a
+    process that enters here for each of many crawls would never collect their garbage.
     """
     thresholds, before = gc.get_threshold(), gc.get_stats()[0]["collections"]
-    # Not if the user has it off (0) or rarer, or another thread is here, which sets them back.
+    # Not if the user has turned collection off (0) or made it rarer, nor in a second thread: the
+    # first one sets the thresholds back.
     is_raised = 0 < thresholds[0] < _RARELY[0]
     if is_raised:
         gc.set_threshold(*_RARELY)
@@ -169,7 +171,7 @@ def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Ca
     """
 
     def declared(function: Callable[Concatenate[Any, _P], Any]) -> Callable[_P, Any]:
-        write: Any = function
+        emit: Any = function
 
         def define(_: Any, *arguments: Any) -> Any:
             kinds = [one if isinstance(one, types.Array) else types.uint64 for one in arguments]
@@ -181,8 +183,8 @@ def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Ca
                     else value
                     for kind, value in zip(signature.args, args, strict=True)
                 ]
-                made = write(builder, *values)
-                return context.get_dummy_value() if made is None else made
+                value = emit(builder, *values)
+                return context.get_dummy_value() if value is None else value
 
             return getattr(types, result)(*kinds), codegen
 
@@ -197,14 +199,14 @@ def operation(result: str) -> Callable[[Callable[Concatenate[Any, _P], Any]], Ca
 
 
 def called(builder: Any, name: str, result: Any, *values: Any) -> Any:
-    """Generate a call of an intrinsic of LLVM that llvmlite does not offer."""
+    """Generate a call of LLVM's intrinsic ``llvm.{name}``, which llvmlite does not offer."""
     kind = ir.FunctionType(result, [value.type for value in values])
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}")
     return builder.call(function, values)
 
 
 def prefetch_line(builder: Any, pointer: Any) -> None:
-    """Generate the code of :func:`prefetch`; it is safe past the end of an array."""
+    """Generate a prefetch of the cache line at a pointer, which may be past an array's end."""
     raw = builder.bitcast(pointer, _I8.as_pointer())
     # For reading (0), into all cache levels (3), data (1).
     called(builder, "prefetch.p0", ir.VoidType(), raw, _I32(0), _I32(3), _I32(1))

@@ -2,7 +2,7 @@
 
 numba caches kernels as pickles, opens them by path, and does not check their owner. Here each
 kernel has one file, read and written by :class:`.TrustedFolder`. A kernel whose file can't be
-trusted or is damaged is compiled anew; untrusted folders are warned of once each.
+trusted or is damaged is compiled anew; each folder that can't be used is logged once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SOURCES: Final = ("base", "index", "model", "signature", "text")
 
 
 @functools.cache
-def _compilers() -> str:
+def _compiler_digest() -> str:
     versions = (numba.__version__, llvmlite.__version__, np.__version__)
     return hashlib.blake2b(" ".join(versions).encode(), digest_size=4).hexdigest()
 
@@ -88,12 +88,12 @@ def _keep(dispatcher: Any, source: Path) -> None:
             own = source.parent.relative_to(PACKAGE)
             name, content = ".".join(own.parts), b""
             folders.add(own.as_posix())
-        # Functions that a kernel inlines and constants of other modules may have changed.
+        # A kernel contains functions and constants of these folders, which may have changed.
         sources = _digest_once(*sorted(folders))
     except OSError as error:  # there is no file, as in a console, or it can't be read any more
         logger.debug("%s is compiled in every process: %s", function.__qualname__, error)
         return
-    folder = TrustedFolder(directory / f"kernels-{sources}-{_compilers()}" / name)
+    folder = TrustedFolder(directory / f"kernels-{sources}-{_compiler_digest()}" / name)
     try:
         folder.make()
         place = f"{function.__qualname__}-{function.__code__.co_firstlineno}"
@@ -106,7 +106,7 @@ _digest_once: Final = functools.cache(source_digest)
 
 
 def _called_as_part(dispatcher: Any) -> Any:
-    """Make other kernels that call a kernel link it like a subkernel; returns the kernel."""
+    """Let other kernels call a kernel as they call subkernels; returns the kernel."""
     part = subkernel(dispatcher.py_func, allocates=True)
     dispatcher.get_call_template = part.get_call_template
     dispatcher.get_overload = part.get_overload
@@ -114,8 +114,8 @@ def _called_as_part(dispatcher: Any) -> Any:
 
 
 def _widened(dispatcher: Any) -> Any:
-    """Make a kernel compile once for all integers. By itself numba compiles it anew, with all that
-    it calls, for the constant 0 with which many loops start."""
+    """Make a subkernel compile once for constant and variable integers. By itself numba compiles it
+    anew, with all that it calls, for the constant 0 with which many loops start."""
     call_template = dispatcher.get_call_template
 
     def for_wide_types(args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

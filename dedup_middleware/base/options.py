@@ -59,7 +59,7 @@ METHODS = (
 OWN_METHODS = METHODS[:3]  # the others come from the literature
 SIMHASH_METHODS = ("simhash", "luogang", "weighted-simhash")
 #: default number of MinHash bands, with anchors and without
-BANDS_BESIDE_ANCHORS, BANDS = 2, 8
+BANDS_WITH_ANCHORS, BANDS = 2, 8
 #: threshold of the method ``content`` by preset
 PRESETS: Mapping[str, float] = {"strict": 0.9, "balanced": 0.8, "aggressive": 0.7}
 MEASURES = ("containment", "jaccard", "novelty")  # in the order of methods/content_rule.py's codes
@@ -380,7 +380,7 @@ class Options:
         """Number of MinHash bands of a page."""
         if self.bands is not None:
             return self.bands
-        return BANDS_BESIDE_ANCHORS if self.keeps_evidence else BANDS
+        return BANDS_WITH_ANCHORS if self.keeps_evidence else BANDS
 
     def _refused(self, field: str, fix: str) -> OptionsError:
         return OptionsError(setting_name(field), getattr(self, field), fix)

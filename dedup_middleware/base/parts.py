@@ -91,7 +91,7 @@ class _KernelLibrary(_Whole, codegen.JITCodeLibrary):  # type: ignore[misc]
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
         """Serialise for the cache. The LLVM code is slow to load and nothing links it, so it is cut
-        down to the names of entry points, by which numba knows what the library has."""
+        down to the names of entry points, from which numba sees what the library has."""
         name, kind, (code, _) = super().serialize_using_object_code()
         entries = [one.name for one in self._final_module.functions if not one.is_declaration]
         names = "".join(f'define void @"{entry}"() {{ ret void }}\n' for entry in entries)
@@ -118,7 +118,7 @@ def unserialize_once(self: Any, pointer: Any) -> Any:
 
 
 def _collect(libraries: list[Any], seen: dict[Any, None]) -> None:
-    """Add libraries to `seen`, and after a subkernel the libraries that it calls."""
+    """Add libraries to `seen`, each of a subkernel followed by the libraries that it calls."""
     for library in libraries:
         if library not in seen:
             seen[library] = None
@@ -195,7 +195,7 @@ class _CachedTyping:
             if signature is None or signature.args not in function._impl_keys:
                 return signature
             found = _signatures[call] = (signature, function._impl_keys[signature.args])
-        # numba looks up the implementation there
+        # numba looks up the implementation in _impl_keys.
         signature, function._impl_keys[signature.args] = found
         return signature
 
@@ -288,27 +288,27 @@ class _Typing(typed_passes.NopythonTypeInference):  # type: ignore[misc]
 
 
 def _load_numba_without_blas() -> None:
-    """Import ``numba.np.arraymath`` without scipy.linalg, which it imports to see if that exists.
+    """Import ``numba.np.arraymath`` without importing SciPy, as numba does to see if it exists.
 
     Looking for SciPy takes no time, importing it a third of a second. If a function needs BLAS,
     numba checks again and imports SciPy then.
     """
 
-    def is_there() -> None:
+    def check_scipy() -> None:
         if importlib.util.find_spec("scipy") is None:
             raise ImportError("scipy is required for linear algebra")
 
     if "numba.np.arraymath" in sys.modules:
         return
     linalg = cast("Any", importlib.import_module("numba.np.linalg"))
-    asked = getattr(linalg, "ensure_blas", None)
-    if asked is None:
+    original = getattr(linalg, "ensure_blas", None)
+    if original is None:
         return
-    linalg.ensure_blas = is_there
+    linalg.ensure_blas = check_scipy
     try:
-        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = asked
+        cast("Any", importlib.import_module("numba.np.arraymath")).ensure_blas = original
     finally:
-        linalg.ensure_blas = asked
+        linalg.ensure_blas = original
 
 
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
@@ -317,7 +317,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
     lowering: ClassVar[type] = _KernelLowering
 
     def __init__(self, *arguments: Any) -> None:
-        _load_numba_without_blas()  # numba loads all of itself here
+        _load_numba_without_blas()  # the next line loads all of numba
         super().__init__(*arguments)
 
     def define_pipelines(self) -> list[Any]:

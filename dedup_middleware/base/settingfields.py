@@ -53,7 +53,8 @@ def _refusal(
 
     A field with its own ``repr`` may hold a secret: a value that is no string is shown as its type.
 
-    :param owner: its object; if that has a name, it is a method with the parameter (``csu.width``)
+    :param owner: the object with the field; one with a ``name`` is a method, and the error names
+        its parameter (``csu.width``)
     """
     method = getattr(owner, "name", None)
     name = f"{method}.{attribute.name}" if method else setting_name(attribute.name)
@@ -170,7 +171,7 @@ def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
 _USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
 _HOST: Final = r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
 _QUERY: Final = r"(?:\?(?P<query>[^@#]*))?"
-# Addresses in which it is certain what the password is. In all others it may be anything.
+# Addresses in which the place of the password is certain; in others it may be anywhere.
 _ADDRESSES: Final = tuple(
     re.compile(rf"(?P<scheme>{scheme}){_USER}(?P<place>{place}){_QUERY}", re.ASCII)
     for scheme, place in (
@@ -198,7 +199,7 @@ def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
 def hide_password(url: str) -> str:
     """Replace the secrets in an address, for log lines.
 
-    Only the scheme is kept of an address that is not understood: the rest may be the password.
+    Of an address of no known form only the scheme is kept: the rest may be the password.
 
     >>> hide_password("redis://user:secret@host:6379/0")
     'redis://user:***@host:6379/0'
@@ -255,7 +256,7 @@ class FieldNames:
     mark: str | None
 
     def conflict(self) -> tuple[str, str] | None:
-        """Find ``mark`` or ``skip`` in the field of another part; returns both parts, or None.
+        """Find a part whose field is that of ``mark`` or ``skip``, too; returns both, or None.
 
         The verdict would overwrite that part, or pages that have it would be skipped.
 
@@ -407,7 +408,7 @@ def option(
     shown: Callable[[Any], str] = repr,
     converter: Callable[[Any], Any] = _text_of_path,
 ) -> _T:
-    """Make a field of the options; if None or "" is the default, it passes all checks.
+    """Make a field of the options; a default of None or "" passes all checks.
 
     :param help_text: description for the settings reference
     :param kind: ``str``, ``int``, ``float``, ``bool`` or ``items``; "": the type of the default

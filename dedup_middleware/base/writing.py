@@ -3,7 +3,7 @@
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
 is what the umask leaves, but 0600 for files with keys or the texts of pages: indexes, journals and
-exported files. Existing files keep their mode. Failures raise OSError.
+exported files. Existing files keep their mode. Failures raise OSError where nothing else is said.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
 
     :param replace: replace an existing file; else FileExistsError is raised
     """
-    # A name has at most 255 bytes, and a character up to four.
+    # A file name has at most 255 bytes, and a character up to four.
     part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with make(part) as file:
@@ -145,7 +145,7 @@ def write_output(data: bytes) -> None:
 def discard_output() -> None:
     """Flush standard output, or discard its buffer if it can't be written.
 
-    Otherwise Python would try again at its end, and exit with 120.
+    Otherwise Python would try again when it exits, and fail with exit code 120.
     """
     try:
         flush_output()
