@@ -85,7 +85,7 @@ class Unsettled:
     """A page that was stored while the index was unavailable, with its claim if it had one.
 
     ``is_doubtful``: another text was stored under its key meanwhile, so storage may hold either.
-    ``is_unasked``: the index could not be asked for other texts under its key, so its claim is
+    ``is_unasked``: the index could not be read for other texts under its key, so its claim is
     released and it is decided anew. ``waited``: it was stored because a similar page was pending
     for too long. ``is_marked``: the index has a record of its text
     (:meth:`.Settlement._left_to_mark`).
@@ -169,7 +169,7 @@ class Backlog:
         return forgotten
 
     def pop(self) -> Unsettled:
-        """Remove the oldest page with a claim, for which others may wait, else the oldest page.
+        """Remove and return the oldest page with a claim (others may wait for it), else the oldest.
 
         :raises IndexError: the backlog is empty
         """
@@ -220,9 +220,9 @@ class FaultLog:
         :param message: format string
         """
         kind, now = str(fault), self._clock()
-        said, since, left_out = self._known.pop(kind, (None, now, 0))
-        if said is not None and now - said < _PAUSE:
-            self._known[kind] = (said, since, left_out + 1)
+        warned, since, left_out = self._known.pop(kind, (None, now, 0))
+        if warned is not None and now - warned < _PAUSE:
+            self._known[kind] = (warned, since, left_out + 1)
             self._log.debug(f"{message}: %s", *arguments, kind)
             return
         self._known[kind] = (now, now, 0)
@@ -240,14 +240,14 @@ class FaultLog:
         The pause of each kind goes on; otherwise a fault that comes and goes would fill the log.
         """
         now = self._clock()
-        told = [
+        repeated = [
             _repeated(kind, now - since, left_out)
             for kind, (_, since, left_out) in self._known.items()
             if left_out
         ]
-        for kind, (said, _, _) in self._known.items():
-            self._known[kind] = (said, now, 0)
-        return "; ".join(told)
+        for kind, (warned, _, _) in self._known.items():
+            self._known[kind] = (warned, now, 0)
+        return "; ".join(repeated)
 
     def end(self) -> None:
         """Log the unreported repetitions, at INFO level because each kind was warned of before."""
@@ -288,7 +288,7 @@ class Outage:
         self.faults.warn(error, message, *arguments)
 
     def failed(self, error: Exception, message: str, *arguments: object) -> None:
-        """Count and log a failed call, and pause further calls; texts are logged in one line."""
+        """Count a failed call, log it in one line, and pause further calls."""
         self.breaker.failed()
         self._last = str(error)
         self._count("error/index", 1)
@@ -313,16 +313,16 @@ def _repeated(kind: str, seconds: float, left_out: int) -> str:
 
 
 def _text(document: Document | Fingerprint) -> object:
-    """A value that is equal for pages under one key that have the same text."""
+    """A value that is equal for pages under one key if they have the same text."""
     if isinstance(document, Fingerprint):
         return document.exact, document.size
     if document.text is None:
         return document
-    said = document.text + document.rest
-    if len(said) <= _SHORT:  # a method may count the title as part of so short a text
-        said = f"{document.title}\n{said}"
+    text = document.text + document.rest
+    if len(text) <= _SHORT:  # a method may count the title as part of so short a text
+        text = f"{document.title}\n{text}"
     # White space and case do not count; lone surrogates have no other encoding.
-    letters = "".join(said.lower().split()).encode("utf-8", "surrogatepass")
+    letters = "".join(text.lower().split()).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(letters, digest_size=16).digest()
 
 

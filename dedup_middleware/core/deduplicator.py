@@ -135,7 +135,7 @@ class Deduplicator:
             self.options.pending_wait,
             self._count,
         )
-        self._outage.breaker.worked()  # the index may have been away at the close
+        self._outage.breaker.worked()  # the index may have been unavailable at the close
         self._claims.reset()
 
     async def __aenter__(self) -> Self:
@@ -241,7 +241,7 @@ class Deduplicator:
             self._count("claim/unresolved", len(self._claims))
         async with contextlib.AsyncExitStack() as steps:  # run in reverse order
             if self._guard.has_ended:
-                steps.enter_context(contextlib.suppress(RuntimeError))  # from its connections
+                steps.enter_context(contextlib.suppress(RuntimeError))  # of its connections
             steps.callback(self._outage.faults.end)
             steps.push_async_callback(self._index.close)
             if self._former is not None:
@@ -249,7 +249,7 @@ class Deduplicator:
             steps.callback(self._settlement.end)
             steps.push_async_callback(self._settlement.release_all)
             steps.push_async_callback(self._settlement.stop)
-            # No longer than one call may take to an index that hangs, with its retries.
+            # At most as long as one call takes, with its retries, if the index hangs.
             ends = time.monotonic() + self.options.timeout * (1 + self.options.retries)
             steps.push_async_callback(self._settlement.catch_up_at_last, ends)
             # Before catch_up: a remembered copy of a claimed page would wait for the claim.
@@ -414,11 +414,11 @@ class Deduplicator:
                 found, pending = await self._versions.forget_others(page)
                 earlier += found
                 again = verdict.is_revisit and bool(found or pending)
-                if again:  # the text that the revisit is like is forgotten, or soon may be
+                if again:  # the text that made it a revisit is forgotten, or soon may be
                     placed = await self._place(document, page)
                     earlier += placed.earlier
                     claim, again = placed.claim, placed.is_revisit
-                if again and not found:  # who has the key has not forgotten that text, or has died
+                if again and not found:  # the pending page's process has yet to forget that text
                     again = await self._claims.poll(set(pending), ends)
             if not earlier and claim is None:
                 return verdict
@@ -451,7 +451,7 @@ class Deduplicator:
         return await self._settlement.commit(verdict)
 
     def page_id_of(self, claim: Claim) -> int:
-        """Page id under which a claim was committed: another than its own if the claim was lost."""
+        """Page id under which a claim was committed; of a lost claim, that of its replacement."""
         return self._settlement.page_id_of(claim)
 
     async def release(self, verdict: Verdict) -> None:

@@ -43,7 +43,7 @@ _MOST_PROPOSALS = 1000  # of one page
 class Gathered:
     """Candidates of one page, each once, with their newest page records.
 
-    All are judged together, as only together do they show which text several pages of a host share.
+    All are judged together: only then is text that several pages of one host share recognised.
     Of more than `MOST_JUDGED`, only those found in most tables are judged.
     """
 
@@ -52,7 +52,7 @@ class Gathered:
     addresses: dict[int, str | None] = attrs.field(factory=dict)
     payloads: dict[int, bytes] = attrs.field(factory=dict)
     full: int = 0  # full buckets among those of the page
-    upto: int = 0  # greatest candidate id, if there were more than are judged
+    upto: int = 0  # all ids up to this one count as judged, because too many were found
     _own: PageRecords = NO_PAGES
 
     @property
@@ -127,7 +127,7 @@ class Gathered:
         return self.near.chosen(np.isin(self.near.page_ids, self.records.page_ids))
 
     def known(self) -> Known:
-        """Candidates as ``known`` of the next proposal, for when none of them decides the page."""
+        """The argument ``known`` of the next proposal: these candidates do not decide the page."""
         pages = joined([self.records, self._own]) if len(self._own) else self.records
         if self.upto:
             pages = chosen(pages, pages.page_ids > np.uint64(self.upto))
@@ -162,7 +162,8 @@ class Driver:
     async def decide(self, page: Fingerprint, entry: Entry) -> tuple[Ruling, Claim | None]:
         """Decide a page, and claim it if it is new.
 
-        :returns: ruling and claim; with neither match nor claim, a page was pending for too long
+        :returns: ruling and claim; neither match nor claim if a similar page was pending for too
+            long, or if each of ``_MOST_PROPOSALS`` proposals found new candidates
         """
         return await _Decision(self, page, entry, self.method.probes(page)).run()
 
@@ -195,7 +196,7 @@ class _Decision:
         return ruling, claim
 
     async def _decide(self) -> tuple[Ruling, Claim | None]:
-        """Propose the page until a ruling holds."""
+        """Propose the page until it is claimed, has a match, or has waited too long."""
         driver, found = self._driver, self._found
         known, ruling = NOTHING_KNOWN, NOTHING_ALIKE
         if self._carried is not NO_CANDIDATES:
@@ -231,7 +232,7 @@ class _Decision:
             if ruling.match is not None:
                 return await self._named(ruling), None
             known = found.known()
-        # Each proposal met new candidates: better stored unchecked than delayed for ever.
+        # Each proposal found new candidates: better stored unchecked than delayed for ever.
         return NOTHING_ALIKE, None
 
     async def _with_claim(self, made: Claimed, ruling: Ruling) -> Ruling:
@@ -328,7 +329,7 @@ class _Decision:
         driver.count("pending/wait", 1)
         await driver.claims.wait(ruling.pending, min(self._poll, left))
         self._poll = min(self._poll * 2, _LONGEST_POLL)
-        # Of all candidates: a stored one may have been replaced and forgotten meanwhile.
+        # Not only of the pending ones: a stored one may have been replaced and forgotten meanwhile.
         self._found.update(await driver.index.fetch(self._found.records.page_ids))
         return True
 

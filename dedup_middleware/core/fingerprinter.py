@@ -28,7 +28,7 @@ from dedup_middleware.model.fingerprint import NO_WORDING, Fingerprint, Wording
 
 #: value of an index parameter: version of the evidence filter and of the choice of anchors
 EVIDENCE = "ribbon4-clauses8of128-lead3-title16n"
-_WHOLE_VALUES, _CORRECTION_VALUES = 4, 2
+_WHOLE_VALUES, _CORRECTION_VALUES = 4, 2  # values that mark a page with `rest`, a correction
 _NO_WORDS = np.empty(0, np.uint64)
 _TITLE_WORD = re.compile("[\u3400-\u9fff]|[^\\W\u3400-\u9fff]+")
 
@@ -154,8 +154,7 @@ class Fingerprinter:
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]
         if size < self.options.min_features and title:
-            # A text this short proves nothing without its title: a toolbar or "photo" is on many
-            # pages.
+            # So short a text proves nothing without its title: many pages have "photo" or a menu.
             exact = self._text_signer(f"{title}\n{text}").exact
         rest = document.rest
         if len(text) > self.options.max_chars:
@@ -211,13 +210,12 @@ class Fingerprinter:
             headline = self._shingler.words(title, is_title=True)
             number = len(_TITLE_WORD.findall(title)) % 8
         if title and signed.words < self._short:
-            # From `_titled` words on only title words of the text are compared: a title may be
-            # long.
+            # In longer texts only title words that the text has, too: a title may be long.
             words = self._shingler.words(title)
             if signed.words >= self._titled:
                 # A set: NumPy would take 25 us.
-                said = set(words.tolist()).intersection(signed.values.tolist())
-                words = np.array(sorted(said), np.uint64)
+                common = set(words.tolist()).intersection(signed.values.tolist())
+                words = np.array(sorted(common), np.uint64)
         wording = Wording(
             signed.order,
             signed.words,

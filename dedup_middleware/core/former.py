@@ -1,4 +1,4 @@
-"""Looks pages up in a former index while a crawl moves to another, the current index.
+"""Looks pages up in a former index, while a crawl moves from it to the current index.
 
 A page is looked up in the former index first, without a claim. A stored page that decides it is
 *carried over*: entered into the current index as a committed page, by a claim like any other.
@@ -44,7 +44,7 @@ from dedup_middleware.model.records import PageRecords, State, chosen
 
 logger = logging.getLogger(__name__)
 
-#: stands among the tables of a match that was found in the former index
+#: listed among the tables of a match that was found in the former index
 FORMER = "former"
 _SETTING = setting_name("former_index_url")
 _NAMES = {"DEDUP_INDEX_URL": _SETTING}  # in errors of the former index
@@ -90,13 +90,13 @@ class Former:
         self._given = index
         self._index: Index | None = None
         self._wanted: dict[str, str] = {}
-        self._key: str | None = None  # hash key of the current index
-        self._theirs: str | None = None  # hash key of the former index
+        self._current_key: str | None = None  # hash keys of the two indexes
+        self._former_key: str | None = None
         self._is_refused = False
         self._opening = asyncio.Lock()
         self._breaker = Breaker(time.monotonic)
         self._faults = FaultLog(logger, time.monotonic)
-        # By key hash, for pages decided while it was away: exact hash and size of the text to keep.
+        # By key hash of pages decided during its outage: exact hash and size of the text to keep.
         self._to_forget: dict[int, tuple[int, int]] = {}
         self._lost = 0  # pages beyond _MOST_TO_FORGET, which are not noted
         if options.reset:
@@ -120,13 +120,13 @@ class Former:
     async def agree(self, parameters: dict[str, str]) -> dict[str, str]:
         """Return the parameters to open the current index with, including the former hash key.
 
-        :raises IndexRefusedError: pages of the two can't be compared
+        :raises IndexRefusedError: pages of the two indexes can't be compared
         :raises IndexUnavailableError: the former index can't be reached, and the current index does
             not exist yet and needs its hash key
         """
         self._wanted = parameters
         try:
-            stored = self._theirs or await self._connect()
+            stored = self._former_key or await self._connect()
         except IndexUnavailableError as error:
             self._failed(error)
             try:
@@ -151,12 +151,12 @@ class Former:
         :param stored: parameters of the current index
         :raises IndexRefusedError: the keys differ
         """
-        self._key = stored[HASH_KEY]
-        if self._theirs is not None:
-            self._check_key(self._theirs)
+        self._current_key = stored[HASH_KEY]
+        if self._former_key is not None:
+            self._check_key(self._former_key)
 
     def _check_key(self, key: str) -> None:
-        if self._key is not None and int(key, 16) != int(self._key, 16):
+        if self._current_key is not None and int(key, 16) != int(self._current_key, 16):
             raise IndexRefusedError(
                 f"the index at {_SETTING} ({self._where}) has another hash key than this one, so "
                 "their pages can't be compared: let the new index be made with that setting, which "
@@ -190,7 +190,7 @@ class Former:
         except BaseException:
             await index.close()
             raise
-        self._index, self._theirs = index, key
+        self._index, self._former_key = index, key
         logger.info(
             "Pages are looked up in the former index first: %s holds %d. Leave %s out once it "
             "holds none, or the rest is imported",
@@ -229,7 +229,7 @@ class Former:
         return found
 
     def _failed(self, error: DedupError) -> None:
-        # An index that replaced it has another hash key, so trying again is useless.
+        # If another index has replaced it, that has another hash key: trying again is useless.
         self._is_refused |= isinstance(error, (IndexRefusedError, IndexReplacedError))
         self._breaker.failed()
         self._count("former/error", 1)
@@ -323,7 +323,7 @@ class Former:
         in ``stored``, the page id in the current index and the address."""
         if not carried:
             return NO_CANDIDATES
-        # A renewed page has two rows in the former index, and one here: the older one counts.
+        # A renewed page has two rows in the former index, and one here: the older row counts.
         row_of = {page_id: row for row, (page_id, _) in sorted(carried.items(), reverse=True)}
         ids = np.array(sorted(row_of), np.uint64)
         rows = [row_of[page_id] for page_id in ids.tolist()]
@@ -389,9 +389,12 @@ class Former:
         return same
 
     def _is_newer(self, there: PageRecords, same: NDArray[np.bool_]) -> bool:
-        """Whether storage may no longer have the text of a page; ``there``: the pages with its key
-        in the current index, ``same``: mask of those with its text."""
-        if not self._replaced:
+        """Whether a page must not be carried over: storage may no longer have its text.
+
+        :param there: the pages with its key in the current index
+        :param same: mask of those with its text
+        """
+        if not self._replaced:  # its text stays, but only one page of a key may have a claim
             return bool((~same & (there.states == State.PENDING)).any())
         # A released page may have been written by a process that died before its commit.
         return bool((~same).any())

@@ -10,8 +10,8 @@ from dedup_middleware.methods.base import content_record
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.documents import Document
 
-# Any keys will do, as nothing is stored. All three must agree: near a threshold the verdict depends
-# on the key, and a text may be deleted because of it.
+# Any keys will do, as nothing is stored. All three must agree: near a threshold the result depends
+# on the key, and a text may be deleted because of the result.
 _HASH_KEYS = (1, 2, 3)
 
 

@@ -30,7 +30,7 @@ _PENDING, _COMMITTED = int(State.PENDING), int(State.COMMITTED)
 class Ranking:
     """The candidates that decide a page, as rows: positions among all candidates.
 
-    ``match``: the stored page of which it is a duplicate; ``same_key``: the match has the page's
+    ``match``: the stored page that makes it a duplicate; ``same_key``: the match has the page's
     key. ``pending``: pages on their way to storage that it has to wait for. ``nearest``: the most
     similar stored page, if none is a match. ``earlier``: stored pages with its key and other
     content. ``supersedes``: stored pages with other keys, all of whose words it holds.
@@ -69,9 +69,9 @@ def best_match(judged: Judgement, rows: Iterable[int], same_key: Sequence[bool])
 def rank(judged: Judgement, states: Sequence[int], same_key: Sequence[bool]) -> Ranking:
     """Rank n candidates of a page, the oldest first.
 
-    The first of these decides: a stored page of which it is a duplicate; a pending page of which it
-    would be, or that has its key, whatever its content, since a key has one claim at a time; a
-    stored page with its key and other content; none of these.
+    The first of these that applies decides: the page is a duplicate of a stored page; it would be
+    one of a pending page, or a pending page has its key (a key has one claim at a time); a stored
+    page has its key and other content; none of these.
 
     :param states: :class:`~dedup_middleware.model.records.State` of each candidate
     """
@@ -188,8 +188,8 @@ def judge(
 
 
 def same_keys(page: Fingerprint, records: PageRecords) -> list[bool]:
-    """For each candidate, whether it has the key of the page, by whatever table it was found: on a
-    cluster one that is being announced may be found before its record in the table of keys is."""
+    """For each candidate, whether it has the key of the page. The key table does not show it: on a
+    cluster a candidate may be found in another table before its record in that one is written."""
     if is_content_key(page.key):
         return [False] * len(records)
     keys: list[int] = records.content["key"].tolist()

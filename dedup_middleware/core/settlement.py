@@ -229,7 +229,7 @@ class Settlement:
         """See :meth:`.Deduplicator.commit`."""
         if verdict.claim is None:
             source = _source(verdict)
-            if verdict.outcome not in (UNCHECKED, REVISIT):  # else it is entered, or is there
+            if verdict.outcome not in (UNCHECKED, REVISIT):  # whose text the index has, or will get
                 self.backlog.doubt(verdict.key)
             left = None
             if source is not None:
@@ -250,7 +250,7 @@ class Settlement:
         return is_only
 
     async def deleted(self, key: str) -> None:
-        """See :meth:`.Deduplicator.deleted`; an empty page would leave no more of the row."""
+        """See :meth:`.Deduplicator.deleted`; done as if an empty page had replaced the row."""
         self.backlog.doubt(key)
         empty = Document(key, text="")
         left: Unsettled | None = Unsettled(empty)  # kept if this call fails or is cancelled
@@ -263,8 +263,8 @@ class Settlement:
     async def _commit(
         self, verdict: Verdict, *, again: bool = True
     ) -> tuple[bool, Unsettled | None]:
-        """Commit the claim of a verdict; returns the same as :meth:`_enter`. If it is lost, decide
-        the page anew (``again``) or let it be remembered."""
+        """Commit the claim of a verdict; returns the same as :meth:`_enter`. If the claim is lost,
+        decide the page anew (``again``) or let it be remembered."""
         claim, source = verdict.claim, _source(verdict)
         assert claim is not None
         try:
@@ -411,13 +411,13 @@ class Settlement:
         return True, None
 
     async def _left_to_mark(self, verdict: Verdict) -> Unsettled | None:
-        """Leave a released record of a stored page that gets no claim of its own, to tell other
-        processes that storage may hold its text (:meth:`Versions.had_others`); return what still
-        has to be remembered."""
+        """Leave a released record of a stored page that gets no claim of its own, by which other
+        processes see that storage may hold its text (:meth:`Versions.had_others`); return what
+        still has to be remembered."""
         page, source, claim = verdict.fingerprint, _source(verdict), None
         # A revisit may be an excerpt of the text that the index has under its key.
-        is_there = verdict.match is not None and verdict.match.rule == EXACT
-        has_record = verdict.claim is not None or (verdict.outcome == REVISIT and is_there)
+        is_exact = verdict.match is not None and verdict.match.rule == EXACT
+        has_record = verdict.claim is not None or (verdict.outcome == REVISIT and is_exact)
         keyed = self._versions.replaced and not is_content_key(verdict.key)
         if page is None or source is None or has_record or not keyed:
             return None
@@ -436,7 +436,8 @@ class Settlement:
     ) -> Unsettled | None:
         """Forget the texts that a stored page may have replaced.
 
-        Waits up to ``pending_wait`` seconds for pending pages with its key, perhaps written before.
+        Waits up to ``pending_wait`` seconds for pending pages with its key: their texts may have
+        been written before.
 
         :param same: forget pages with the same text, too
         :returns: the page if it still has to be remembered

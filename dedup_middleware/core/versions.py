@@ -29,7 +29,7 @@ class Versions:
     :param replaced: storage replaces earlier versions (``DEDUP_VERSIONS = "replace"``); if False,
         the methods about versions do nothing
     :param replaces_held: a stored page supersedes the pages whose words it holds
-        (``DEDUP_ON_FULLER = "replace"``); if False, the methods about these do nothing
+        (``DEDUP_ON_FULLER = "replace"``); if False, the methods about superseded pages do nothing
     :param former: a former index, which forgets the same pages
     """
 
@@ -109,7 +109,7 @@ class Versions:
     async def superseded(self, verdict: Verdict) -> list[str]:
         """Keys of the superseded pages that are forgotten and have no other version in the index.
 
-        :raises IndexUnavailableError: the index can't tell which these are
+        :raises IndexUnavailableError: the index can't be read
         """
         if not verdict.supersedes or not self.replaces_held:
             return []
