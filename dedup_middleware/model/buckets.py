@@ -162,8 +162,8 @@ def anchor_bucket_keys(anchors: Iterable[int]) -> tuple[BucketKey, ...]:
 def keys_of_stored(
     content: NDArray[np.void], bucket_keys: Sequence[BucketKey]
 ) -> tuple[BucketKey, ...]:
-    """Bucket keys of a stored page, from its CONTENT[1] and the bucket keys of the page it matched.
-    CONTENT has key and SimHash, but neither bands nor anchors: those of the other page are used."""
+    """Bucket keys of a stored page, from its CONTENT[1] and the bucket keys of the page that found
+    it: CONTENT has neither bands nor anchors, so those of the other page are used."""
     simhash = int(content["simhash"][0])
     others = [one for one in bucket_keys if one.table != KEY_TABLE]
     if simhash and any(one.table in SIMHASH_TABLES for one in others):
@@ -174,7 +174,7 @@ def keys_of_stored(
 
 @cache
 def table_name(table: int) -> str:
-    """Name of a table for people.
+    """Name of a table, as verdicts show it.
 
     >>> [table_name(t) for t in (0, 1, 2, 5, 6, 10)]
     ['key', 'exact', 'simhash/0', 'simhash/48', 'anchor', 'band/0']
@@ -223,9 +223,8 @@ def united(one: Neighbours, other: Neighbours) -> Neighbours:
 
 
 def most_met(near: Neighbours, most: int) -> Neighbours:
-    """Select the ``most`` neighbours found in most tables, the oldest first of equals; ascending.
-    Those with the page's own key are preferred, so a flooded bucket can't hide an earlier version.
-    """
+    """Select ``most`` neighbours, in ascending order: those with the page's own key, so that a
+    flooded bucket can't hide an earlier version, then those in most tables, then the oldest."""
     if len(near) <= most:
         return near
     others = (near.tables & np.uint64(1 << KEY_TABLE)) == 0
@@ -233,16 +232,15 @@ def most_met(near: Neighbours, most: int) -> Neighbours:
     return near.chosen(np.sort(order[:most]))
 
 
-# Bytes of a full bucket: 95,325 SimHash records, as of 6 * 10^9 ordinary pages. The limit bounds
-# the time of a decision when pages are crafted into one prefix; other tables find them.
+# Bytes of a full bucket: 95,325 SimHash records, as many as 6 * 10^9 ordinary pages make. The limit
+# bounds the time of a decision if pages are crafted into one prefix; other tables find them.
 BUCKET_LIMIT = 1 << 20
 FULL_BUCKET = BUCKET_LIMIT - SIMHASH_RECORD  # a longer bucket takes no SimHash record
 
 PAYLOAD_LIMIT = 1 << 16  # bytes
 
-# Longer addresses are cut: an address only names a page in a verdict, its key hash identifies it.
+# Bytes; longer addresses are cut. An address only names a page, whose key hash identifies it.
 ADDRESS_LIMIT = 4096
-
 
 _FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
 _BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
@@ -255,9 +253,9 @@ def record(bucket_key: BucketKey, page_id: int) -> bytes:
 
 def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     """The record of a page in a bucket, from the two numbers of a bucket key."""
-    of_simhashes = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
+    is_simhash = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
     return (suffix << PAGE_ID_BITS | page_id).to_bytes(
-        SIMHASH_RECORD if of_simhashes else BAND_RECORD, "little"
+        SIMHASH_RECORD if is_simhash else BAND_RECORD, "little"
     )
 
 

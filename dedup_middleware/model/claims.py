@@ -99,9 +99,9 @@ class Known:
 
     ``pages``: their records as judged, in any order. Such a page prevents the claim after all if
     its id has other content by now (a server that lost its last second assigns ids twice), or if it
-    was judged as released and is alive now. ``wanted``: candidates whose page record the client
-    lacks; the reply holds it, even with a claim. ``upto``: all pages up to this id count as known,
-    after a flood of which only a part was judged.
+    was judged as released and is pending or committed now. ``wanted``: candidates whose page record
+    the client lacks; the reply holds it, even with a claim. ``upto``: all pages up to this id count
+    as known, since there were too many to judge them all.
 
     :raises ValueError: more pages than :data:`MOST_KNOWN`
     """

@@ -45,7 +45,7 @@ class Document:
     :param html: the page; bytes are decoded with ``charset`` or what the page itself declares
     :param charset: charset of the Content-Type header, if known
     :param description: the page's own summary (meta description); taken from ``html`` when empty
-    :param rest: stands for the unread part of a page that is too long; equal for copies
+    :param rest: digest of the part of a page that is too long to be read; equal for copies
 
     ``title`` and ``description`` may be given as None, which means empty.
 
@@ -140,7 +140,7 @@ class Verdict:
 
 
 def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """Convert a verdict to plain values for items and JSON; those of a missing match are None."""
+    """Convert a verdict to plain values for items and JSON; None for those of a missing match."""
     nearest = verdict.nearest
     return {
         "outcome": verdict.outcome,

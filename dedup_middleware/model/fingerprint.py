@@ -23,8 +23,8 @@ class Wording:
     title words of any page with a host, ascending; ``titled``: number of words in that title modulo
     8, with stop words and repetitions; ``word_hashes``: uint64[words], 0 for a word that says who
     reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
-    the word has a capital letter (2), editors put it in place of others (4), it is of a Chinese
-    name (8); ``seeds``: uint64, the two numbers that hash shingles, then the hashes of negations.
+    the word has a capital letter (2), editors use it in place of others (4), it belongs to a
+    Chinese name (8); ``seeds``: uint64, base and start of shingle hashes, then hashes of negations.
     ``begins`` and ``seeds`` may be empty.
     """
 
@@ -100,15 +100,16 @@ class Fingerprint:
     ``simhash`` is None for a page without features. Shapes: ``minhash`` uint32[K], ``sketch``
     uint64[8], ``bands`` uint64[B], ``figures`` uint8[48], ``clauses`` uint8[36]. ``size`` counts
     the distinct shingles; ``exact`` and ``key_hash`` are keyed 64-bit hashes of the normalised text
-    and of the key, ``host`` and ``title`` keyed 16-bit hashes of the host and of the title's
-    letters, 0 if there is none. ``signature`` is set if ``DEDUP_METHOD`` names a method of the
-    literature and the page has something that it compares; if that method is a SimHash, ``simhash``
-    is its value. With ``DEDUP_EVIDENCE=filter``, ``evidence`` is compared with the ``wording`` of
-    later pages, and ``anchors`` uint64[a] are hashes of some clauses. ``volatile`` are the SimHash
-    bits to flip in further probes (``DEDUP_PROBES``).
+    (with the title if it is very short) and of the key, ``host`` and ``title`` keyed 16-bit hashes
+    of the host and of the title's letters, 0 if there is none. ``signature`` is set if
+    ``DEDUP_METHOD`` names a method of the literature and the page has something that it compares;
+    if that method is a SimHash, ``simhash`` is its value. With ``DEDUP_EVIDENCE=filter``,
+    ``evidence`` is compared with the ``wording`` of later pages, and ``anchors`` uint64[a] are
+    hashes of some clauses. ``volatile`` are the SimHash bits to flip in further probes
+    (``DEDUP_PROBES``).
 
-    ``minhash`` and ``sketch`` may be given as functions, of nothing and of the minima, to be called
-    on first access: an index with evidence keeps neither.
+    ``minhash`` and ``sketch`` may be given as functions (without arguments, and of the minima) that
+    are called on first access: an index with evidence keeps neither.
     """
 
     key: str

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 
 def keyed_hash(text: str, hash_key: int) -> int:
-    """Keyed 64-bit hash of a text (BLAKE2b); lone surrogates are no error."""
+    """Keyed 64-bit hash of a text (BLAKE2b), which may have lone surrogates."""
     digest = blake2b(
         text.encode("utf-8", "surrogatepass"), digest_size=8, key=hash_key.to_bytes(8, "little")
     )
