@@ -37,8 +37,8 @@ from dedup_middleware.plugin.signals import dedup_duplicate
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.1  # seconds between two checks of a spider that is being closed
-MAX_RUNNING = 1000  # running receivers, from which on the next item to be announced waits
-LONGEST_WAIT = 30.0  # seconds that receivers may run on at the end of a crawl
+MAX_RUNNING = 1000  # tasks of receivers; while so many run, the next item to be announced waits
+LONGEST_WAIT = 30.0  # seconds for which the end of a crawl waits for running receivers
 
 
 class Dropped(DropItem):
@@ -143,7 +143,7 @@ class Action:
 
     def _apply(self, verdict: Verdict, document: Document, page: PageItem) -> None:
         """Drop the item by raising :class:`Dropped`, mark it, or do nothing."""
-        from dedup_middleware.core.judge import is_dropped  # the add-on loads no more than it needs
+        from dedup_middleware.core.judge import is_dropped  # the add-on does not need it
 
         options = self._options
         outcome = verdict.outcome
@@ -160,7 +160,7 @@ class Action:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
             if not (page.read().is_unread or document.rest):
                 raise Dropped(verdict, log_level=options.drop_log_level)
-        # After a time-out the index can be used, and the pending page may still fail.
+        # After a time-out the index can still be used, and the page that was waited for may fail.
         if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:
             self._unchecked(verdict)
 

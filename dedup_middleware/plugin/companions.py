@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 class Companions:
     """Clusters, metrics, journal and field check of a crawl.
 
-    They are made before the index is opened, started even if that fails, and stopped after it.
+    They are made before the index is opened, started even if it can't be, and stopped after it has
+    been closed.
 
     :param action: gets the writer of the journal
     :ivar field_check: None before :meth:`start`
@@ -125,7 +126,7 @@ class ClusterFile:
 
     def write(self) -> None:
         """Write the file, or log why not. Blocks; the journal must be complete."""
-        # `since`, so that a journal of months is not read from its beginning.
+        # With `since` a journal of months is not read from its beginning.
         query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
             self._journal.open(create=True)

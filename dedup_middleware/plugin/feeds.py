@@ -98,7 +98,7 @@ class Feeds:
             crawler.signals.connect(self._engine_stopped, signals.engine_stopped)
 
     def exported(self, item: Any, names: FieldNames) -> Exported:
-        """Find out how the feeds have handled an item that is through the pipelines.
+        """Find out how the feeds have handled an item that has passed all pipelines.
 
         Call it for each signal ``item_scraped``, before anything is awaited: the exporter,
         connected earlier like all extensions, has just handled the same signal.
@@ -108,7 +108,7 @@ class Feeds:
         if self._exporter is None:
             return Exported((), SWITCHED_OFF if self._is_off and not self._has_storage else None)
         slots = self._exporter.slots
-        is_through, self._list = slots is not self._list, slots
+        has_handled, self._list = slots is not self._list, slots
         self._watch(slots)
         # If an item has filled a batch, the exporter has replaced its slot by now; a user's own
         # exporter may make a slot for the item.
@@ -122,7 +122,7 @@ class Feeds:
             if not faults and not self._has_storage and _are_lost(having):
                 faults = [FAILED if having else NO_COLUMN]
             return Exported(having, faults[0] if faults else None)
-        failed = not is_through  # filters are called only then, since they may count their calls
+        failed = not has_handled  # filters are called only then, since they may count their calls
         with contextlib.suppress(Exception):  # a filter that fails again
             failed = failed and any(slot.filter.accepts(item) for slot in slots)
         if failed:
@@ -154,13 +154,13 @@ class Feeds:
             )
 
     def _warn_of_nowhere(self) -> None:
-        """Warn once if a page counts as stored that nothing stores, as far as that is known."""
+        """Warn once if, as far as the plugin can see, nothing stores pages that count as stored."""
         is_stored = self._has_storage or self._exporter is not None or not self._outlives_crawl
         if is_stored or self._has_warned:
             return
         self._has_warned = True
         own = ("scrapy.", "dedup_middleware.")  # a script may store items in a handler of its own
-        modules = [str(getattr(one, "__module__", "")) for one in _hearers(self._crawler)]
+        modules = [str(getattr(one, "__module__", "")) for one in _handlers(self._crawler)]
         if all(one.startswith(own) for one in modules):
             logger.warning(
                 "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
@@ -186,7 +186,7 @@ class Feeds:
 
     async def _slot_closed(self, slot: FeedSlot) -> None:
         one = self._not_stored.get(slot)
-        # A file that can't be finished, a compressed one say, does not reach its storage.
+        # A file that can't be finished, such as a compressed one, does not reach its storage.
         if one is not None:
             one.has_failed |= one.is_watched and not one.was_stored
             if not one.is_lost:
@@ -238,7 +238,7 @@ class Feeds:
             one.has_failed = True
             if one.is_watched:  # it is not known which of the others failed
                 places.add(f"{shown_place(one.slot.uri_template)}, ")
-        # Scrapy stops its engine before the spider is closed if Ctrl-C comes while it is closing.
+        # If Ctrl-C is pressed while the spider is being closed, Scrapy stops its engine before.
         is_closed = getattr(self._crawler.engine, "spider", None) is None
         why = "see the error above" if is_closed else "the crawl was stopped while it was closing"
         named = "".join(sorted(places)) + why
@@ -302,8 +302,8 @@ def _are_lost(slots: Iterable[WatchedSlot]) -> bool:
 
 
 def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:
-    """Whether Scrapy has switched off the feeds of the settings, as with an unknown format; and the
-    feed exporter; None if there is none, or its handler is a coroutine that ends later."""
+    """Return whether Scrapy has switched off the feeds of the settings, as it does if a format is
+    unknown, and the exporter: None if there is none, or if its handler is a coroutine."""
     try:
         exporter = crawler.get_extension(FeedExporter)
     except RuntimeError:  # there is no engine, as in tests
@@ -329,7 +329,7 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     if type(pipeline).process_item is not own.process_item:
         return True
     extensions = getattr(crawler.extensions, "middlewares", ())
-    owners = [getattr(one, "__self__", None) for one in _hearers(crawler)]
+    owners = [getattr(one, "__self__", None) for one in _handlers(crawler)]
     if any(one in extensions and not _is_scrapys(one) for one in owners):
         return True
     try:
@@ -343,7 +343,7 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
     )
 
 
-def _hearers(crawler: Crawler) -> list[Any]:
+def _handlers(crawler: Crawler) -> list[Any]:
     """The functions and methods that handle the signal ``item_scraped``."""
     handlers = dispatcher.getAllReceivers(crawler.signals.sender, signals.item_scraped)
     return list(dispatcher.liveReceivers(handlers))

@@ -1,15 +1,15 @@
-"""Watches a slot of Scrapy's feeds: the items it takes, its file, and whether that is stored.
+"""Watches a slot of Scrapy's feeds: the items it takes, its file, and whether the file is stored.
 
 A slot writes one file; a feed in batches has one slot after the other.
 
 A process that is killed while it writes, or a full disk, leaves a part of a row in a file on this
-machine. A row appended to it could not be read, although the index would call it stored, so the
-next row begins on a new line.
+machine. A row appended to that part could not be read, although the index would call it stored, so
+the next row begins on a new line.
 
-Neither the signal of a slot's end nor its task tells whether its file was stored, and Scrapy's
-stats count by kind of storage. So the method ``store`` of each storage is wrapped, once, although
-several slots may share it, even slots of several crawls in one process. It still returns a Deferred
-or None as before, since others may call it, too.
+Neither the signal that a slot is closed nor the task that closes it shows whether the file was
+stored, and Scrapy's stats count by kind of storage. So the method ``store`` of each storage is
+wrapped, only once if several slots share it, even slots of several crawls in one process. It
+returns what it returned before, since other code may call it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OVERWRITTEN = (
     "the rows of the other, or compresses it, which makes them unreadable. What only this feed has "
     "does not count as stored; put %%(name)s into its name, or append uncompressed (-o)"
 )
-# The first slots of this process that write to files on this machine, and the paths of these.
+# Slots of first batches in this process that write to files on this machine, and their paths.
 _here: WeakKeyDictionary[WatchedSlot, str] = WeakKeyDictionary()
 _UNKNOWN = -1
 _LINES = (CsvItemExporter, JsonLinesItemExporter)  # rows after a cut row can be read
@@ -75,9 +75,9 @@ class WatchedSlot:
     def __init__(self, slot: FeedSlot, first: WatchedSlot | None = None) -> None:
         self.slot, self.first = slot, first or self
         self.has_failed = self.is_stored = self.was_stored = False
-        self._is_shared = False  # another slot deletes its rows, or those of later batches
+        self._is_shared = False  # two feeds write to its file, and one of them destroys rows
         self._count = 0  # items that it had taken at the last check
-        self._end: int | None = _UNKNOWN  # where its file ended then
+        self._end: int | None = _UNKNOWN  # position in its file at that check
         self._is_collecting = False  # it has taken an item without writing it
         self.is_watched = self._watch_storage()
         kind = slot.exporters.get(slot.format)
@@ -86,8 +86,8 @@ class WatchedSlot:
             self._watch_writes()
 
     def has_taken(self) -> bool:
-        """Whether the slot has taken an item since the last call; if so, call :meth:`flush`. A slot
-        that has written but counted no item has failed with it; :meth:`begin_row` is called."""
+        """Whether the slot has taken an item since the last call; if so, call :meth:`flush`. If it
+        has written but counted no item, it failed with one, and :meth:`begin_row` is called."""
         before, self._count = self._count, self.slot.itemcount
         if self._count != before:
             self.is_stored = False
@@ -97,8 +97,8 @@ class WatchedSlot:
         return False
 
     def begin_row(self) -> None:
-        """End a cut line in a file of JSON lines or CSV, so that the next row begins a line. Call
-        it before the slot opens its file, and when it may have failed with an item."""
+        """End a cut line in a file of JSON lines or CSV, so that the next row begins a line. Called
+        before the slot opens its file, and when it may have failed with an item."""
         try:
             self._end_line()
         except Exception:  # Scrapy logs it when it writes; or a class is the user's own
@@ -107,8 +107,8 @@ class WatchedSlot:
             self._end = self._end_of_file()
 
     def share_file(self) -> None:
-        """Be lost, as the other slot is, with all later batches of both, if two write to one file
-        and one of them overwrites or compresses it."""
+        """Count this slot and others that write to the same file as lost, with their later batches,
+        if one of them overwrites or compresses it. Call it for slots of first batches."""
         storage = self.slot.storage
         if not isinstance(storage, FileFeedStorage) or not hasattr(storage, "path"):
             return
@@ -123,12 +123,12 @@ class WatchedSlot:
             logger.error(_OVERWRITTEN, shown_place(self.slot.uri))
 
     def leave_file(self) -> None:
-        """Note that its crawl has ended."""
+        """Stop comparing its path with those of other crawls, because its crawl has ended."""
         _here.pop(self, None)
 
     @property
     def is_lost(self) -> bool:
-        """Whether its items are not stored, or not for long."""
+        """Whether its items are not stored, or another feed destroys their rows."""
         return self.has_failed or self.first._is_shared
 
     @property
@@ -138,8 +138,8 @@ class WatchedSlot:
     def flush(self) -> str | None:
         """Flush a file on this machine; returns the reason if that fails, else None.
 
-        The index calls the page stored from then on, but the process may be killed. A feed for
-        elsewhere is in a temporary file, which stays then; a user's own storage may hold less.
+        The index calls the page stored from then on, but the process may be killed. The rows of a
+        feed for elsewhere then remain in a temporary file; a user's own storage may keep less.
         """
         slot = self.slot
         try:
@@ -150,7 +150,7 @@ class WatchedSlot:
             # The file of a full batch may be closed.
             if file is not None and hasattr(file, "flush") and not getattr(file, "closed", False):
                 file.flush()
-        except Exception as error:  # it was closed meanwhile, say
+        except Exception as error:  # it may have been closed meanwhile
             self.has_failed |= isinstance(error, BrokenPipeError)
             return f"the file of a feed can't be written ({error})"
         finally:
@@ -161,14 +161,14 @@ class WatchedSlot:
         return None
 
     def leaves_out_text(self, item: Any, names: FieldNames) -> bool:
-        """Whether it has no column for text and HTML of the item, and the user chose no columns: a
-        CSV feed with a header has then those of its first item."""
+        """Whether the columns of a CSV feed are the fields of its first item, without one for text
+        or HTML of this item. False if the user chose the columns."""
         exporter: Any = self.slot.exporter
-        if not getattr(exporter, "_autodetected_fields", False):  # by Scrapy, also in subclasses
+        if not getattr(exporter, "_autodetected_fields", False):  # set by Scrapy
             return False
         adapter, columns = ItemAdapter(item), set(exporter.fields_to_export)
         values = {name: field_value(adapter, name) for name in (names.text, names.html)}
-        # Texts alone, since an array is neither true nor false.
+        # Only of these types, since an array is neither true nor false.
         kinds = str, bytes, list
         filled = {name for name, one in values.items() if isinstance(one, kinds) and one}
         return bool(filled) and not filled & columns
@@ -226,7 +226,7 @@ class WatchedSlot:
         """Notice a write that fails halfway, in a file that can't be read past the missing piece:
         the disk may be full, or a field can't be written to XML. A compressed file is lost then,
         with the rows of other items, and so is everything after a cut row of pickles, JSON or XML.
-        Of a pipe that broke (`| head`) it is unknown which rows were read.
+        If a pipe broke (`| head`), it is unknown which rows were read.
         """
         slot, start = self.slot, self.slot.start_exporting
 
@@ -298,16 +298,16 @@ class _Store:
             self.awaited.discard(one)
         slots = own or waiting
         try:
-            made = self._store(file)
+            result = self._store(file)
         except BaseException:
             _note(slots, failed=True)
             raise
-        if isinstance(made, Deferred):
-            return made.addBoth(_ended, slots)
-        if inspect.isawaitable(made):
-            return _awaited(made, slots)
+        if isinstance(result, Deferred):
+            return result.addBoth(_ended, slots)
+        if inspect.isawaitable(result):
+            return _awaited(result, slots)
         _note(slots, failed=False)
-        return made
+        return result
 
 
 def _file_of(slot: FeedSlot) -> IO[bytes] | None:
@@ -326,9 +326,9 @@ def _ended(result: Any, slots: Sequence[WatchedSlot]) -> Any:
     return result
 
 
-async def _awaited(made: Awaitable[Any], slots: Sequence[WatchedSlot]) -> Any:
+async def _awaited(reply: Awaitable[Any], slots: Sequence[WatchedSlot]) -> Any:
     try:
-        result = await made
+        result = await reply
     except BaseException:
         _note(slots, failed=True)
         raise

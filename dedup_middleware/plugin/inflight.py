@@ -32,7 +32,7 @@ from dedup_middleware.model.documents import Verdict
 from dedup_middleware.plugin.pagefields import PageFields
 
 MAX_NESTED = 8  # most items in flight at the same time in one task
-MAX_LOST = 1000  # objects in flight, beyond which those without a link are looked for
+MAX_LOST = 1000  # objects in flight; beyond it, items without a link are given up
 
 
 class Doubt(enum.Enum):
@@ -157,8 +157,8 @@ class InFlight:
         in_task.append(flying)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """Settle the items of a task that was cancelled, for example by a later pipeline; of one
-        that has ended, those whose object would wait for itself."""
+        """Settle the items of a task that was cancelled, for example by a later pipeline. If it
+        ended, settle those whose object is in flight again and would wait for its own claim."""
         self._release(
             flying
             for flying in self._of_task.pop(task, [])
@@ -187,7 +187,7 @@ class InFlight:
         entered = self._task.get()
         task = None if entered is None else entered()
         if task is not None and self._of_task.get(task) and not _waits_for_us(task):
-            # An eager task runs the handler before anyone waits for it.
+            # An eager task runs the handler before the task of the item waits for it.
             await asyncio.sleep(0)
         flying, doubt = self._by_task(task, item)
         if flying is None:
@@ -227,7 +227,7 @@ class InFlight:
         return same[0]
 
     def overdue(self) -> list[Ending]:
-        """If many items are in flight, give up those without a link and return their verdicts."""
+        """If many items are in flight, give up those without a link; return how to settle them."""
         if len(self._objects) <= self._limit:
             return []
         endings = self._give_up(self._all_lost())
@@ -252,7 +252,7 @@ class InFlight:
         return [Ending(one, stored=False, doubt=Doubt.NO_LINK) for one in verdicts if one]
 
     def _close(self, flying: ItemInFlight) -> Verdict | None:
-        """Forget an item and return its verdict; contexts that live on keep neither."""
+        """Forget an item and return its verdict; what still refers to the entry keeps neither."""
         same = self._objects.get(id(flying.item))
         if same is not None and flying in same:
             same.remove(flying)

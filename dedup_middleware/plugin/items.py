@@ -1,4 +1,4 @@
-"""Items of any kind: fields by class, values that the plugin fills in, notes from the request."""
+"""Items of any kind: fields by class, values that the plugin fills in, notes of their requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fie
 
 logger = logging.getLogger(__name__)
 
-MAX_NOTES = 10_000  # beyond it the oldest are lost: their items will not arrive any more
+MAX_NOTES = 10_000  # beyond it the oldest are lost: their items will hardly arrive any more
 
 
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
@@ -166,7 +166,7 @@ class Notes:
         self._lost = 0
 
     def __len__(self) -> int:
-        """The number of notes that no item has taken, with those that are lost."""
+        """Number of notes whose items have not arrived, including the lost ones."""
         return self._lost + sum(map(len, self._notes.values()))
 
     def add(self, item: Any, note: Note) -> None:

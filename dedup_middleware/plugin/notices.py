@@ -30,7 +30,7 @@ from dedup_middleware.plugin.pagefields import PageFields, field_value
 
 logger = logging.getLogger(__name__)
 
-UNREAD = 20  # a warning is logged if so many items, and all so far, hold no page
+UNREAD = 20  # a warning is logged if so many items have arrived and none of them holds a page
 ALIKE = 20  # a warning is logged if so many pages have one text, or so many items one key
 _MOST_COUNTED = 10_000  # texts and keys
 _ONE_TEXT = (
@@ -64,7 +64,7 @@ class Beginning:
     _ticks: float = attrs.field(init=False, factory=time.monotonic)
 
     def forgetting(self) -> str:
-        """What to run so that the index forgets what the crawl has stored."""
+        """Advice for the log: the command by which the index forgets what the crawl has stored."""
         # If the clock was set back meanwhile, pages stored since seem older than the crawl.
         by_clock_of_now = time.time() - (time.monotonic() - self._ticks)
         began = min(self._clock, by_clock_of_now) - _CLOCKS
@@ -75,7 +75,7 @@ class Beginning:
         )
 
     def elsewhere(self, but: str) -> str:
-        """What the next crawl needs to fetch the same pages, after ``but``; empty: nothing."""
+        """Advice, after the word ``but``, that lets the next crawl fetch the same pages; or ""."""
         jobdir = self._settings["JOBDIR"]
         if not jobdir:
             return ""
@@ -93,7 +93,7 @@ async def reset(index: Index, options: Options) -> None:
 
 
 def warn_of_slips(settings: BaseSettings) -> None:
-    """Warn of settings with a slip in the prefix ``DEDUP_``; a slip behind it is an error."""
+    """Warn of settings with a slip in the prefix ``DEDUP_``; a slip after it is an error."""
     known = {setting_name(field.name) for field in attrs.fields(Options)}
     for name in map(str, settings):
         prefix, _, rest = name.upper().partition("_")
@@ -167,7 +167,7 @@ def shown_place(place: str) -> str:
 
 
 def _may_exist(place: str) -> bool:
-    """Whether a feed may hold rows of an earlier crawl: a local file exists, others may."""
+    """Whether a feed may hold rows of an earlier crawl; for a local file, whether it exists."""
     if "%(time)" in place or "%(batch_time)" in place:
         return False
     path = urlsplit(place)
@@ -177,7 +177,7 @@ def _may_exist(place: str) -> bool:
 
 
 def _shown(page: PageItem, name: str) -> str:
-    """The name of a field; if it should hold the page, with what it holds instead."""
+    """The name of a field and, if it is one for text or HTML, why it holds no page."""
     value = field_value(page.adapter, name)
     if value is None or name not in (page.names.text, page.names.html):
         return name
@@ -199,7 +199,7 @@ def _feeds_of(settings: BaseSettings) -> Iterator[tuple[str, str, Any]]:
 
 
 class FieldCheck:
-    """Warns about fields, texts and keys of items, of each problem once a crawl.
+    """Warns of wrong fields, equal texts and equal keys of items, once a crawl of each problem.
 
     :param replaces: whether the index forgets the earlier text of a changed page
     """
@@ -212,9 +212,9 @@ class FieldCheck:
         self._bytes_seen = False
         self._feeds = list(_feeds_of(settings))
         self._alike: Counter[tuple[str, str]] = Counter()  # by warning and key
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
-    def look_at(self, verdict: Verdict) -> None:
+    def check_verdict(self, verdict: Verdict) -> None:
         """Warn if many items of one site have the same text, or many items the same key."""
         key = verdict.key if verdict.match is None else verdict.match.key or ""
         has_one_text = verdict.reason == EXACT and "" != host_of(key) == host_of(verdict.key)
@@ -224,11 +224,11 @@ class FieldCheck:
             self._alike.clear()
         counted = message, _ = (_ONE_TEXT if has_one_text else _ONE_KEY), key
         self._alike[counted] += 1
-        if self._alike[counted] == ALIKE and message not in self._said:
-            self._said.add(message)
+        if self._alike[counted] == ALIKE and message not in self._warned:
+            self._warned.add(message)
             logger.warning(message, ALIKE, in_a_line(key))
 
-    def look(self, fields: PageFields, page: PageItem) -> None:
+    def check_fields(self, fields: PageFields, page: PageItem) -> None:
         """Check the fields of an item for a missing page, and for bytes that feeds can't hold."""
         html = fields.html
         if html is None and not fields.text:

@@ -17,7 +17,7 @@ from dedup_middleware.model.keys import content_key
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
-_SAYS: Final = re.compile(r"[^\W_]")  # a letter or digit of any script
+_LETTER_OR_DIGIT: Final = re.compile(r"[^\W_]")  # of any script
 
 
 def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> Any:
@@ -109,13 +109,13 @@ def _is_texts(value: Any) -> bool:
 
 
 def document_of(fields: PageFields) -> Document | None:
-    """Make the document, with a hash of its content as key if it has none; None if it has neither.
+    """Make the document. Without a key, a hash of the content is the key; None without both.
 
     If the item has HTML as well, a text without letters and digits is ignored: a selector may have
     found a dash or an invisible character.
     """
     text, html = fields.text, fields.html
-    has_text = text is not None and bool(_SAYS.search(text) if html else text.strip())
+    has_text = text is not None and bool(_LETTER_OR_DIGIT.search(text) if html else text.strip())
     content = text if has_text else html or text or None
     key = fields.key or (None if content is None else content_key(content))
     if key is None:

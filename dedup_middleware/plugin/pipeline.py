@@ -307,7 +307,8 @@ class DedupPipeline:
         self._reports.warn_once(_CLOSED)
 
     def _page(self, item: Any) -> tuple[PageItem | None, PageFields | None]:
-        """Return an item, None if it is not to be checked, and the page in it."""
+        """Return the item and the fields of its page; None for an item that is not to be checked,
+        and for fields that can't be read."""
         if not ItemAdapter.is_item(item):
             self._reports.count("skipped/no-item")
             return None, None
@@ -351,7 +352,7 @@ class DedupPipeline:
         if verdict is None:
             return None
         if self._companions.field_check is not None:
-            self._companions.field_check.look_at(verdict)
+            self._companions.field_check.check_verdict(verdict)
         try:
             await self._action.take(verdict, document, page)
         except Dropped:
@@ -368,7 +369,7 @@ class DedupPipeline:
             self._reports.count("skipped/opt-out")
             return None
         if self._companions.field_check is not None:
-            self._companions.field_check.look(fields, page)
+            self._companions.field_check.check_fields(fields, page)
         document = document_of(fields)
         if document is None:
             self._reports.count("skipped/no-content")
@@ -401,7 +402,7 @@ class DedupPipeline:
         """Whether the item holds another page than when it entered."""
         try:
             return flying.is_reused or page.read() != flying.fields
-        except Exception:  # raised by its class: the page in it is unknown
+        except Exception:  # raised by the item's class, so the page in it is unknown
             return True
 
     async def _supersede(self, verdict: Verdict) -> Verdict:

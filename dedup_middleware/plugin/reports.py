@@ -70,7 +70,7 @@ class Reports:
 
     def __init__(self, stats: StatsCollector | None) -> None:
         self._stats = stats
-        self._told: dict[str, float] = {}  # the same values, even if the crawl's stats failed
+        self._values: dict[str, float] = {}  # own copy of the stats: `stats` may fail or be shared
         self._warned: set[object] = set()
         self.is_opening = False
         self._stages = {stage: Histogram() for stage in STAGES}
@@ -86,22 +86,22 @@ class Reports:
             return
         if kind == "seconds":
             self._stages[stage].add(n)
-        self._told[f"dedup/{name}"] = self.value(name) + n
-        self._tell("inc_value", f"dedup/{name}", n)
+        self._values[f"dedup/{name}"] = self.value(name) + n
+        self._write("inc_value", f"dedup/{name}", n)
 
     def value(self, name: str) -> float:
         """The count of this crawl; a stats collector may add up several crawls."""
-        return self._told.get(f"dedup/{name}", 0)
+        return self._values.get(f"dedup/{name}", 0)
 
     def get_stats(self) -> dict[str, float]:
         """A copy of the plugin's stats; safe to call from any thread."""
-        return self._told.copy()
+        return self._values.copy()
 
-    def _tell(self, method: str, name: str, value: float) -> None:
+    def _write(self, method: str, name: str, value: float) -> None:
         try:
             if self._stats is not None:
                 getattr(self._stats, method)(name, value)
-        except Exception as error:  # it takes no fractions, say, or its server is away
+        except Exception as error:  # it may refuse fractions, or lose its server
             self.warn_once(
                 "STATS_CLASS: %s.%s failed with %s=%r (%r), so the stats of the crawl lack values "
                 "of the plugin; nothing else depends on them",
@@ -164,8 +164,8 @@ class Reports:
             if histogram.count:
                 for share in PERCENTILES:
                     name = f"dedup/seconds/{stage}/p{share}"
-                    self._told[name] = round(histogram.percentile(share), 6)
-                    self._tell("set_value", name, self._told[name])
+                    self._values[name] = round(histogram.percentile(share), 6)
+                    self._write("set_value", name, self._values[name])
 
     def _line(self) -> str:
         """The log line, with the totals so far and the rate of the last interval."""
@@ -214,8 +214,9 @@ CALLS = frozenset(
 
 
 def counted(index: Index, count: Callable[[str, float], None]) -> Index:
-    """Wrap an index so that ``count`` gets its calls (not those to itself), round trips and
-    compared SimHash records. Calls may share a round trip, or need several."""
+    """Wrap an index so that ``count`` gets its calls (not those between its own methods), its round
+    trips and the SimHash records that it compares. Calls may share a round trip, or need several.
+    """
     index.watch_round_trips(lambda: count("index/round-trips", 1))
     index.watch_scans(lambda records: count("index/scanned", records))
     return cast("Index", _Counted(index, count))
@@ -235,5 +236,5 @@ class _Counted:
             count("index/calls", 1)
             return found(*arguments, **named)
 
-        setattr(self, name, call)  # so that it is made once
+        setattr(self, name, call)  # so that __getattr__ is called once for each name
         return call

@@ -41,7 +41,7 @@ class RequestMeta:
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterator[Any]:
         """Called by Scrapy with what a callback yields."""
         for one in result:
-            # A callback may set the key itself, before it yields the item.
+            # Read for each item anew: a callback may change the meta before it yields one.
             self._add(one, response)
             yield one
 
