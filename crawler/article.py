@@ -13,8 +13,8 @@ from crawler.metadata import Metadata, find_date, read_metadata, stated_title
 from dedup_middleware.text.decode import decode
 from dedup_middleware.text.extract import clean, extract, is_ordinary
 
-# An unmarked page counts as an article if it has this many letters in lines of at least this
-# length; headlines in lists are shorter. A Chinese character counts twice.
+# An unmarked page counts as an article if its lines of at least PROSE_LINE characters have
+# PROSE letters together; headlines in lists are shorter. A Chinese letter counts twice.
 PROSE = 150
 PROSE_LINE = 25
 # Headlines have no full stop, so a Chinese line with a full stop may be shorter.
@@ -22,7 +22,7 @@ _SENTENCE_ENDS = "。！？；"
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 # More <article> elements than this are teasers.
 MAX_TEASERS = 3
-# With more tags no tree is built.
+# A page with more tags is not parsed to a tree.
 _MAX_TAGS = 200_000
 
 _NO_TEXT = frozenset({"script", "style", "noscript", "template", "title"})
@@ -57,7 +57,6 @@ def read_page(
     metadata = read_metadata(tree, url)
     title = text = ""
     is_article = listed or names_an_article(url) or (metadata.is_article and not is_front(url))
-    # The only extraction of the page.
     if is_article or _may_be_article(tree, url):
         page = extract(html, url=url)
         title, text = page.title, page.text
@@ -76,7 +75,7 @@ def read_page(
 
 
 def _may_be_article(tree: Any, url: str) -> bool:
-    """Whether the text of a page that is not marked as an article may still be one."""
+    """Whether a page that is not marked as an article may be one, by its text outside links."""
     if names_an_index(url) or sum(1 for _ in tree.iter("article")) > MAX_TEASERS:
         return False
     return text_outside_links(tree) >= PROSE

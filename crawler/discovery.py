@@ -187,8 +187,8 @@ def robots_sitemaps(body: bytes, url: str) -> list[str]:
 def sitemap(body: bytes, url: str) -> SitemapContent:
     """Parse a sitemap or a sitemap index, gzipped or plain, newest entries first.
 
-    At most :data:`MAX_SITEMAPS` other sitemaps, news sitemaps first, and :data:`MAX_ENTRIES` pages
-    are returned: the archive of a large site has millions.
+    At most :data:`MAX_SITEMAPS` other sitemaps are returned, news sitemaps first, or at most
+    :data:`MAX_ENTRIES` pages and as many marked as news: the archive of a large site has millions.
     """
     try:
         if body[:2] == b"\x1f\x8b":
@@ -219,7 +219,7 @@ def _take(entries: Iterable[dict[str, Any]], count: int) -> list[dict[str, Any]]
             if len(taken) >= count:
                 break
     except SyntaxError:
-        # lxml.etree.XMLSyntaxError: truncated; keep what has been parsed.
+        # lxml.etree.XMLSyntaxError, of a truncated file: keep what has been parsed.
         pass
     return taken
 

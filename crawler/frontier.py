@@ -52,7 +52,7 @@ class Frontier:
         self._depth = depth
         self._count = count
         self._skipped: dict[str, Skip] = {}
-        self._asked: set[str] = set()
+        self._requested: set[str] = set()
         self._pending: set[str] = set()
         self._listed: set[str] = set()
         self.full = False
@@ -60,7 +60,7 @@ class Frontier:
     def admit(self, url: str, depth: int, *, nofollow: bool = False) -> bool:
         """Whether to request an address found ``depth`` clicks from the start; true only once."""
         name = canonicalize_url(url)
-        if name in self._asked:
+        if name in self._requested:
             return False
         reason = self._refusal(url, depth, nofollow)
         if reason is not None:
@@ -68,7 +68,7 @@ class Frontier:
             return False
         if (earlier := self._skipped.pop(name, None)) is not None:
             self._count(earlier, -1)
-        self._asked.add(name)
+        self._requested.add(name)
         self._pending.add(name)
         return True
 
@@ -94,7 +94,7 @@ class Frontier:
         self._pending.discard(canonicalize_url(url))
 
     def fill(self) -> None:
-        """Skip everything not fetched yet, because the page limit is reached."""
+        """Skip all addresses not fetched yet, because the page limit is reached."""
         self.full = True
         for name in self._pending:
             self._skip(name, Skip.PAGES)

@@ -151,7 +151,7 @@ def _host_and_port(parts: SplitResult) -> tuple[str, int | None]:
 def find_date(html: str, url: str) -> str | None:
     """Return the publication day found by htmldate, ``YYYY-MM-DD``, or ``None``.
 
-    A last resort for pages that state none, as it takes 5 to 20 ms per page.
+    A last resort for pages that state no date, as it takes 5 to 20 ms per page.
     """
     import htmldate  # takes half a second, needed only for pages without a date
 
@@ -221,7 +221,7 @@ def _is_article(node: Mapping[str, Any]) -> bool:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names of people or organisations: from a string, an object, or a list of these."""
+    """Return [names of people or organisations, joined], or []; from a string, object or list."""
     values = value[:20] if isinstance(value, list) else [value]
     names = [item.get("name") if isinstance(item, dict) else item for item in values]
     kept = [name for name in names if isinstance(name, str) and _is_name(name)]

@@ -203,7 +203,7 @@ class SqliteStorage:
         return storage
 
     async def open_spider(self) -> None:
-        """Open the database, or end the crawl at its start, as it could store nothing."""
+        """Open the database; if that fails, end the crawl, which could store nothing."""
         try:
             self._store = await run_in_thread(ArticleStore, self._path)
         except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,4 @@
-"""Prints a table at the end of a crawl: pages seen, stored, dropped and skipped, and why."""
+"""Prints tables at the end of a crawl: pages seen, stored, dropped and skipped, and why."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Summary:
     def item_dropped(self, exception: BaseException) -> None:
         """Count an item that the plugin or another pipeline dropped."""
         page, is_revisit = dropped_page(exception)
-        # An unchanged page matches itself, so a row would tell nothing.
+        # An unchanged page matches itself, so a row would add nothing.
         self.tally.drop(page, listed=not is_revisit)
 
     def spider_closed(self, reason: str) -> None:
@@ -98,7 +98,7 @@ class Summary:
         self._reason = reason
 
     def engine_stopped(self) -> None:
-        """Print the table, unless there was no crawl."""
+        """Print the table, unless an argument was refused."""
         if self._reason == BAD_ARGUMENT:
             return
         from rich.console import Console  # not needed during the crawl

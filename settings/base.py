@@ -1,4 +1,4 @@
-"""Settings of the news crawler; local.py and shared.py import them and add an index."""
+"""Settings of the news crawler; local.py, shared.py and cluster.py import them and add an index."""
 
 import os
 from pathlib import Path

@@ -44,7 +44,7 @@ class SamplePage:
     original: str | None
     """`outlet/path` of the page whose content this one repeats, else None."""
     stored: bool
-    """Whether a crawl that meets originals first stores it."""
+    """Whether a crawl stores it, if it fetches originals before their copies."""
     reason: str
     address: str
     """The canonical address, the same in every run; a copy has its own."""

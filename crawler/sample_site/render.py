@@ -20,7 +20,7 @@ from crawler.sample_site.stories import Story
 UPDATED = datetime(2026, 3, 8, 9, 0, tzinfo=timezone(timedelta(hours=8)))
 """When fronts, lists, feeds and sitemaps were last changed."""
 RELATED = 4
-"""Related links under an article."""
+"""Most related links under an article."""
 
 
 @frozen
@@ -33,7 +33,7 @@ class Answer:
     story: str | None = None
     """`outlet/path` of the article in it."""
     after: str | None = None
-    """`outlet/path` of the article that has to be answered first."""
+    """`outlet/path` of the article that has to be sent before."""
 
 
 @frozen
@@ -155,8 +155,8 @@ class _Press:
             published=story.published,
             canonical=address(self._outlet, story.path),
             section=self._section(story.section),
-            source=self._abroad(source) if source else None,
-            copies=[self._abroad(copy) for copy in copies],
+            source=self._outlet_link(source) if source else None,
+            copies=[self._outlet_link(copy) for copy in copies],
             related=self._related(story.path),
             number=_number(story.path),
         )
@@ -262,12 +262,12 @@ class _Press:
         label = dict(self._outlet.sections)[section]
         return Link(label, self._url(section_path(self._outlet, section)))
 
-    def _abroad(self, story: Story) -> Link:
+    def _outlet_link(self, story: Story) -> Link:
         title = next(outlet.title for outlet in OUTLETS if outlet.name == story.outlet)
         return Link(title, self._urls[story.outlet] + story.path, story.published)
 
     def _related(self, path: str) -> list[Link]:
-        """Return the next stories of the outlet that are in a list too, never a copy."""
+        """Return links to other stories in the lists of the outlet, never to a copy."""
         chosen = [s for s in self._own.values() if s.via == "links" and not s.is_copy]
         start = _number(path) % max(1, len(chosen))
         turned = chosen[start:] + chosen[:start]

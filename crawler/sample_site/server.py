@@ -28,10 +28,10 @@ class SampleSiteError(Exception):
 class SampleSite:
     """Five invented news outlets on five ports of 127.0.0.1, as a context manager.
 
-    `ports` are five port numbers, in the order of `OUTLETS`; None takes free ones. The addresses of
-    a page change with the port, its rel=canonical does not: use the latter as document key.
+    `ports` are five port numbers, in the order of `OUTLETS`; None takes free ones. The address of a
+    page changes with the port, its rel=canonical does not: use the latter as document key.
 
-    A crawl meets every original before its copies, whatever the order of requests: only the page of
+    A crawl gets every original before its copies, whatever the order of requests: only the page of
     the original links to them ("also published by"), and the server delays a copy until `lag`
     seconds after its last response with the original. If that was never sent, there is no delay.
     """

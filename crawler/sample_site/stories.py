@@ -1,4 +1,4 @@
-"""Read the stories of an outlet from its content file.
+"""Reads the stories of an outlet from its content file.
 
 A content file is plain UTF-8 text. A line `@ /path` opens a story; `name: value` lines
 follow, then an empty line, then one paragraph a line. A copy names its source with
@@ -12,7 +12,7 @@ verbatim      those of the source; "caption copy" likewise, of a photo caption
 headline      those of the source
 lead          its own first one, then those of the source from the second on
 cut           the first two thirds of the source
-note          those of the source, its own line set before the first
+note          those of the source, its own line joined to the start of the first
 advert        those of the source, then its own
 ============  ====================================================================
 
@@ -57,7 +57,7 @@ class Story:
     source: str | None
     """`outlet/path` of the story this one copies, rewrites or converts."""
     via: str
-    """What leads to the page: "links", "feed" or "sitemap". A copy: its source alone."""
+    """What leads to the page: "links", "feed" or "sitemap"; to a copy only the page it copies."""
 
     @property
     def id(self) -> str:
@@ -89,7 +89,7 @@ class _Draft:
 def load_stories(folder: Path = CONTENT) -> tuple[Story, ...]:
     """Return the stories of all outlets, in the order of the content files in `folder`.
 
-    Raises `ValueError` with the file, the story and the line of the error.
+    Raises `ValueError` with the file, the story and what is wrong with it.
     """
     drafts: dict[str, _Draft] = {}
     for outlet in OUTLETS:

@@ -276,7 +276,7 @@ class NewsSpider(Spider):
 def _set_sample_pace(settings: BaseSettings) -> None:
     """Fetch one page at a time, without delays.
 
-    Of several similar pages the first one seen is kept, which is then the same one in every run.
+    Of several similar pages the first one is kept, so this makes it the same one in every run.
     ``-s`` on the command line overrides these settings.
     """
     for name, value in {
