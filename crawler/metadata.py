@@ -1,7 +1,8 @@
 """Reads the title, date, author, site, language and canonical address that a page states.
 
-Sources in this order: JSON-LD (by extruct), OpenGraph and other ``<meta>`` fields, ``<time>`` and
-``<link>``; for pages without a date, htmldate. Hostile pages never raise.
+Sources in this order: JSON-LD (by extruct), OpenGraph and other ``<meta>`` fields, ``<time>``; for
+pages without a date, htmldate. The canonical address comes from ``<link>`` before ``<meta>``, the
+language from ``<html>`` before ``<meta>``. Hostile pages never raise.
 """
 
 from __future__ import annotations

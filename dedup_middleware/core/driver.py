@@ -281,7 +281,7 @@ class _Decision:
             self._log_flood(f"{found.full} full buckets")
 
     def _log_flood(self, met: str) -> None:
-        """Count and log a flood, once per page however often it is judged."""
+        """Count and log a flood, once per page; ``met``: number and kind of what was found."""
         if not self._flood_is_logged:
             self._flood_is_logged = True
             self._driver.count("flood", 1)

@@ -28,8 +28,8 @@ class Entry:
     ``content`` is one CONTENT record (see :mod:`.records`) as bytes, ``address`` the document key
     that names the page in later verdicts (None: not kept), ``bucket_keys`` the buckets that get its
     records. ``payload`` is other data of the method, up to 65,536 bytes. ``exact``: a stored page
-    with the same size, SimHash, exact hash, figures and sketch settles the decision, unless another
-    page has the key of this one.
+    may settle the decision if its content differs in key, host and title at most, unless it has
+    another title on the same host, or another page has the key of this one.
 
     :raises ValueError: the payload is too long
     """

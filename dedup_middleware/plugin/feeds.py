@@ -83,8 +83,8 @@ class Feeds:
         # Scrapy's own exporter makes a new list for each item, unless it fails with the item.
         self._list = None if self._exporter is None else self._exporter.slots
         self._is_watching = self._exporter is not None
-        self._slots: dict[FeedSlot, WatchedSlot] = {}  # slots of the exporter now
-        self._first: dict[str, WatchedSlot] = {}  # by the name of the feed
+        self._slots: dict[FeedSlot, WatchedSlot] = {}  # current slots of the exporter
+        self._first: dict[str, WatchedSlot] = {}  # slot of the first batch, by name of the feed
         self._not_stored: dict[FeedSlot, WatchedSlot] = {}  # slots with items, not stored yet
         # Ids of pages of which no slot is stored yet, by the slots that have taken the page.
         self._pages: dict[tuple[WatchedSlot, ...], array[int]] = {}
@@ -208,7 +208,7 @@ class Feeds:
             self._stored += 1
             return
         self._pages.setdefault(slots, array("Q")).append(page_id)
-        if _are_lost(slots):  # during the commit
+        if _are_lost(slots):  # they failed during the commit
             await self.forget_failed()
 
     async def forget_failed(self) -> None:
@@ -238,7 +238,7 @@ class Feeds:
             one.has_failed = True
             if one.is_watched:  # it is not known which of the others failed
                 places.add(f"{shown_place(one.slot.uri_template)}, ")
-        # If Ctrl-C is pressed while the spider is being closed, Scrapy stops its engine before.
+        # If Ctrl-C is pressed while the spider is being closed, Scrapy stops its engine first.
         is_closed = getattr(self._crawler.engine, "spider", None) is None
         why = "see the error above" if is_closed else "the crawl was stopped while it was closing"
         named = "".join(sorted(places)) + why
@@ -282,7 +282,7 @@ class Feeds:
         try:
             forgotten = await self._forget_pages(page_ids)
         finally:
-            self._forgotten += forgotten  # read now: it may have grown meanwhile
+            self._forgotten += forgotten  # another call may have added to it during the await
             if forgotten < len(page_ids):  # some may be committed later, after an outage
                 for took, ids in pages.items():
                     self._pages.setdefault(took, array("Q")).extend(ids)

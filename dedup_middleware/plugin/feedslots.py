@@ -264,7 +264,7 @@ def _path_of(slot: FeedSlot) -> Path | None:
         return None
     if slot.file is not None:  # a temporary file in a feed for elsewhere
         name = slot.file.name
-        # A user's own file may compress what is written, so its last byte says nothing of rows.
+        # A user's own file may compress what is written: its last byte need not be that of a row.
         is_plain = isinstance(getattr(slot.file, "raw", slot.file), io.FileIO)
         return Path(name) if is_plain and isinstance(name, str) else None
     storage = slot.storage

@@ -7,8 +7,8 @@ takes an item through all pipelines and sends its final signal in one coroutine
 copies of its context. A signal is linked to an item in one of three ways, the surest first:
 
 1. **Coroutine.** A context variable names the task in which an item entered, and this task waits
-   for the running handler. Other tasks may have inherited the context (a page that is fetched
-   because a pipeline fetches an image, say); the task does not wait for their handlers.
+   for the running handler. Other tasks may have inherited the context (for example of a page that
+   is fetched because a pipeline fetches an image); the task does not wait for their handlers.
 2. **Coroutine and object.** If a later pipeline sends further items from its ``process_item`` and
    waits for them, several items enter in one task; then the object must be the same as well.
 3. **Object.** If ``process_item`` ran in a task of its own, that task has ended when the signal

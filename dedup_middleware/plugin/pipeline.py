@@ -160,7 +160,7 @@ class DedupPipeline:
             await self._begin(index)
         except IndexUnavailableError as error:
             self._reports.count("error/index")
-            # Without the reset, pages would be dropped that the crawl was asked to store anew.
+            # Without the reset, pages would be dropped that this crawl should store anew.
             if self.options.on_error == "close" or self.options.reset:
                 raise self._not_started(error, "dedup_index_unavailable") from None
             assert self._deduplicator is not None
@@ -346,7 +346,7 @@ class DedupPipeline:
                 return None
             document, verdict = await self._decide(flying, page, document)
         except Exception:
-            # An error of the plugin must not lose the page.
+            # The page passes: an error of the plugin must not lose it.
             self._reports.failure(f"checking {in_a_line(fields.key) or type(page.item).__name__}")
             return None
         if verdict is None:

@@ -40,7 +40,7 @@ def options_from_settings(settings: BaseSettings) -> Options:
 
 @contextmanager
 def folder_errors(setting: str, value: object, what: str) -> Iterator[None]:
-    """Raise an :class:`OptionsError` that says ``what`` in place of an OSError."""
+    """Turn an OSError raised inside into an :class:`OptionsError` with ``what`` and the reason."""
     try:
         yield
     except OSError as error:
@@ -72,7 +72,8 @@ def crawl_id(options: Options, spider: Spider | None) -> str:
 def make_data_folder(settings: BaseSettings, options: Options) -> None:
     """Make the project's data directory if the index has its default address.
 
-    :raises OptionsError: it can't be made, or the journal's path may be misspelt
+    :raises OptionsError: it can't be made, or the journal's path may be misspelt or is that of a
+        file of another kind
     """
     folder = Path(options.journal).parent
     with folder_errors("DEDUP_JOURNAL", options.journal, "its folder can't be looked into"):
