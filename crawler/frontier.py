@@ -90,7 +90,7 @@ class Frontier:
         self._skip(name, reason)
 
     def done(self, url: str) -> None:
-        """Note that a requested address yielded an article."""
+        """Note that an address was of use: an article, a feed, or a redirect to a requested one."""
         self._pending.discard(canonicalize_url(url))
 
     def fill(self) -> None:

@@ -62,13 +62,13 @@ def render(
     )
     paths = {outlet.name: [p for p in pages if p.outlet == outlet.name] for outlet in OUTLETS}
     return {
-        outlet.name: _Press(environment, outlet, stories, urls).answers(paths[outlet.name])
+        outlet.name: _Renderer(environment, outlet, stories, urls).answers(paths[outlet.name])
         for outlet in OUTLETS
     }
 
 
-class _Press:
-    """The templates of one outlet and the links they need."""
+class _Renderer:
+    """Renders the pages and files of one outlet."""
 
     def __init__(
         self,

@@ -260,7 +260,7 @@ class NewsSpider(Spider):
         raise IgnoreRequest("redirected to another site")
 
     def note_dropped(self, request: Request) -> None:
-        """Count a redirect to an address that was already requested."""
+        """Note that an address redirects to one that was already requested; it is not counted."""
         if (address := request.cb_kwargs.get("address")) is not None:
             self.frontier.done(address)
 

@@ -199,6 +199,7 @@ class Deduplicator:
                 self._method.probes(page)
 
     async def _ready(self) -> Fingerprinter:
+        """Open the index, unless it is open; return the fingerprinter with its hash key."""
         if self._fingerprinter is not None:
             return self._fingerprinter
         async with self._opening:
@@ -314,6 +315,7 @@ class Deduplicator:
         return verdict
 
     async def _examine(self, what: Document | Fingerprint) -> Verdict:
+        """Decide a page without counting its outcome; ``unchecked`` if the index can't be used."""
         if not self._outage.breaker.closed:
             return unchecked(what, INDEX_UNAVAILABLE)
         try:
@@ -336,6 +338,7 @@ class Deduplicator:
         self._outage.report(error, message)
 
     async def _judged(self, what: Document | Fingerprint) -> Verdict:
+        """Fingerprint a page and decide it; raises if the index can't be used."""
         if not self._is_warm:
             await self.warm()
         fingerprinter = self._fingerprinter or await self._ready()
@@ -365,7 +368,7 @@ class Deduplicator:
         return self.options.on_empty == "keep" or self.options.action == "mark"
 
     async def _place(self, document: Document | None, page: Fingerprint) -> Verdict:
-        """Decide a page by proposing it to the index."""
+        """Decide a page with a text by proposing it to the index."""
         entry = entry_of(self._method, self.options, page)
         ruling, claim = await self._driver.decide(page, entry)
         if claim is not None:

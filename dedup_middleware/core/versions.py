@@ -56,7 +56,7 @@ class Versions:
     async def forget_others(
         self, page: Fingerprint, *, same: bool = False
     ) -> tuple[list[int], list[int]]:
-        """Forget the committed pages with a page's key and another text; it needs no claim.
+        """Forget the committed pages with the key of a page, claimed or not, and another text.
 
         :param same: forget pages with the same text, too
         :returns: ids of the forgotten pages, and of such pages that are still pending

@@ -49,7 +49,7 @@ _BYTES = {
     "csv": "which CSV holds as text in the encoding of the feed: %s loses pages in other encodings",
     "xml": "which XML holds as b'...': the feed %s has no text of them",
 }
-_CLOCKS = 60.0  # seconds by which a server's clock may be behind the clock of this machine
+_CLOCK_SKEW = 60.0  # seconds by which a server's clock may be behind the clock of this machine
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class Beginning:
         """Advice for the log: the command by which the index forgets what the crawl has stored."""
         # If the clock was set back meanwhile, pages stored since seem older than the crawl.
         by_clock_of_now = time.time() - (time.monotonic() - self._ticks)
-        began = min(self._clock, by_clock_of_now) - _CLOCKS
+        began = min(self._clock, by_clock_of_now) - _CLOCK_SKEW
         since = datetime.datetime.fromtimestamp(began).astimezone().isoformat(timespec="seconds")
         return (
             f"run `scrapy dedup forget --since {since}` with the settings of this crawl"
