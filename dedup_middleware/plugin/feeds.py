@@ -118,10 +118,10 @@ class Feeds:
         if took:
             self._not_stored.update({one.slot: one for one in took})
             self._warn_of_late(took)
-            having = tuple([one for one in took if not one.leaves_out_text(item, names)])
-            if not faults and not self._has_storage and _are_lost(having):
-                faults = [FAILED if having else NO_COLUMN]
-            return Exported(having, faults[0] if faults else None)
+            with_text = tuple([one for one in took if not one.leaves_out_text(item, names)])
+            if not faults and not self._has_storage and _are_lost(with_text):
+                faults = [FAILED if with_text else NO_COLUMN]
+            return Exported(with_text, faults[0] if faults else None)
         failed = not has_handled  # filters are called only then, since they may count their calls
         with contextlib.suppress(Exception):  # a filter that fails again
             failed = failed and any(slot.filter.accepts(item) for slot in slots)
