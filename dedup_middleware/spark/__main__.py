@@ -59,7 +59,8 @@ _PARAMETERS = ("output", "keep", "order_by", "date_field", "against", "near", "p
 
 @contextmanager
 def step_progress(session: SparkSession, *, quiet: bool) -> Iterator[Note]:
-    """Show a progress bar of tasks; yield a function to call when a step begins."""
+    """Show a progress bar of Spark's tasks if there is a terminal, unless ``quiet``; yield a
+    function to call with the name of each step that begins."""
     console = Console(stderr=True)
     tracker, bars = session.sparkContext.statusTracker(), progress_bars(console)
     current = bars.add_task("reading", total=None)
@@ -143,7 +144,7 @@ def spark_errors(what: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         reason = reason_of(error)
-        fixes = "".join(f"; {fix}" for said, fix in _FIXES.items() if said in reason)
+        fixes = "".join(f"; {fix}" for part, fix in _FIXES.items() if part in reason)
         raise SparkError(f"{what}: {reason}{fixes}") from error
     except (OSError, pa.ArrowException) as error:
         raise SparkError(f"{what}: {error}") from error
@@ -159,8 +160,8 @@ def reason_of(error: PySparkException | Py4JError) -> str:
     causes: list[str] = []
     fault: Any = error.java_exception
     while fault is not None:
-        said = str(fault.getMessage() or fault.toString()).strip().split("\n")[0]
-        causes += [said] * (said not in causes)
+        cause = str(fault.getMessage() or fault.toString()).strip().split("\n")[0]
+        causes += [cause] * (cause not in causes)
         fault = fault.getCause()
     return ": ".join(causes)
 

@@ -1,9 +1,10 @@
-"""Small local jobs: the driver process does all steps from exact copies to clusters without Spark.
+"""The steps from exact copies to clusters in the driver process, for small local jobs.
 
 For a few hundred thousand pages Java takes longer to plan and compile these steps than the work
 takes. The fingerprints are read from the files that Spark's workers wrote, and pass through the
-same pairing, judging, settling and matching, so the result is the same row for row. Spark's workers
-still judge and match, one part each; parts and results are files, so no page passes through Java.
+same pairing, judging, settling and matching, so the result is the same row for row. Judging and
+matching still run in Spark's workers, one part each, and exchange files, so that no page passes
+through Java.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def matches(
     files: Sequence[Path], names: Mapping[str, str], options: Options, job: Job, parts: Parts,
     cores: int = 1,
 ) -> Any:  # fmt: skip
-    """Return the matches of all dropped pages as a table of :data:`.MATCHES`; None: too many.
+    """Return the matches of all dropped pages as a table of :data:`.MATCHES`, or None if Spark has
+    to find them: there are too many candidates for one process, or too many runs of rows to read.
 
     :param files: Parquet files of the fingerprints, with at least one row
     :param names: see :class:`.Ordered`
@@ -118,7 +120,8 @@ def _rows(schema: Any, **columns: Any) -> Any:
 
 
 def _to_match(edges: Any, kept_at: Mapping[int, int | None], copies: Any) -> Any:
-    """Return pages that are dropped or have copies, their kept candidates and copies."""
+    """Return the rows of :data:`TO_MATCH`: pages that are dropped or have exact copies, with their
+    kept candidates and copies; ``content`` and ``payload`` of the pages themselves are null."""
     contested = np.array([*sorted(kept_at), _LAST])
     times = np.array(
         [_NEVER if (time := kept_at.get(page, page)) is None else time for page in contested]
@@ -192,7 +195,8 @@ def _portions(source: Ordered, page: NDArray[np.int64]) -> Iterator[tuple[Any, i
 
 
 def _with_own(source: Ordered, given: Any) -> Iterator[Any]:
-    """Yield rows of :data:`TO_MATCH` by page, the own row of each page completed from its file."""
+    """Yield rows of :data:`TO_MATCH` by page; the own row of each page gets the columns that
+    :func:`_to_match` left null from the files."""
     page = words(given.column("page"))
     for batch, start, stop in _portions(source, page):
         some = given.slice(start, stop - start)
@@ -307,8 +311,8 @@ def _copies(
 def candidate_rows(
     pages: Pages, job: Job, method: Method, cores: int = 1
 ) -> NDArray[np.int32] | None:
-    """Return pairs of rows (page, candidate), int32[m, 2], sorted, those of
-    :func:`.pair_blocks.candidate_pairs`; None: there are too many, or a block has to be split."""
+    """Return the pairs of :func:`.pair_blocks.candidate_pairs` as sorted rows (page, candidate) of
+    ``pages``, int32[m, 2]; None: there are too many, or a block has to be split."""
     limit, most = limit_of(method), min(job.hot, job.most)
     # A page has about fourteen records: with small integers they take a third of the memory.
     rows = np.repeat(np.arange(len(pages.orders), dtype=np.int32), np.diff(pages.starts))

@@ -28,8 +28,8 @@ NO_SIEVE: Final = bytes(8 * WORDS)
 EVERY_PAIR: Final = 2.0  # larger than the share of any page
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - BITS.bit_length() + 1)  # the top ten bits of a hash
-# The rule counts the shingles that evidence reports: false positives count as held, and repeated
-# shingles, up to a tenth of a page, count every time.
+# The rule counts the shingles that evidence reports as lacking. False positives are not among them,
+# and repeated shingles, up to a tenth of a page, are counted every time.
 _REPEATED: Final = 0.9
 _MISTAKEN: Final = 0.05
 

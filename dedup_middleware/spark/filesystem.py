@@ -68,7 +68,8 @@ _LARGEST_PIECE = 1 << 20
 
 class _Pieces(io.BufferedReader):
     """A reader with growing buffers, since each read is a call into Java that takes milliseconds.
-    The first is small, for the first line of a file; ``io.TextIOWrapper`` always asks for 8 KB."""
+    The first is small, as often only the first line is read. ``io.TextIOWrapper`` always requests
+    8 KB, so the size that it gives is raised."""
 
     _next = 1 << 13
 
@@ -139,7 +140,7 @@ def listed(session: SparkSession, path: str) -> list[str]:
         own = status.getPath()
         if status.isDirectory():
             inner = files.listStatus(own)
-            waiting += [one for one in inner if one.getPath().getName()[:1] not in ("_", ".")]
+            waiting += [each for each in inner if each.getPath().getName()[:1] not in ("_", ".")]
         else:
             names.append(str(own.toString()))
     return names

@@ -51,7 +51,7 @@ from dedup_middleware.tools.portable.portable_file import (
 )
 
 _LEAST_PART, _LARGEST_PART = 1 << 20, 1 << 27  # bytes of input in a partition
-_NUMBERS = re.compile(r"#\d+L?")
+_NUMBERS = re.compile(r"#\d+L?")  # ids of columns in a plan, different in every session
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +142,7 @@ def check_unchanged(session: SparkSession, source: Source) -> None:
 
 
 def _adapted(source: Source, job: Job) -> dict[str, str]:
-    """Return settings that split the input by its size: small ones use all cores, too."""
+    """Return settings that split the input by its size, so that all cores read a small one too."""
     cores = source.rows.sparkSession.sparkContext.defaultParallelism
     size = sum(size for _, size, _ in source.states)
     part = max(_LEAST_PART, min(_LARGEST_PART, size // (job.partitions or 3 * cores)))
@@ -188,13 +188,13 @@ def _signed_schema(rows: DataFrame) -> StructType:
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
     # Settings that affect only the speed are left out: the result would be the same.
-    telling = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
+    deciding = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
     stored = "" if job.against is None else read_portable(job.against).checksum
     parts = [
         source.identity,
         stored,
         signing.FIELDS.names,
-        attrs.asdict(telling),
+        attrs.asdict(deciding),
         attrs.asdict(attrs.evolve(options, index_url="memory:", items=())),
         Fingerprinter(options, 0).parameters,
     ]
@@ -259,7 +259,10 @@ def _pages(batch: Any, keep_address: bool) -> Pages:
 
 
 def with_key_of(options: Options, path: str) -> Options:
-    """Return options with the hash key of an exported index, to compare pages with it."""
+    """Return options with the hash key of an exported index, so that pages can be compared with it.
+
+    :raises IndexRefusedError: the index was made with other parameters
+    """
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}

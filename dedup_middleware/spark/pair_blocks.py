@@ -1,10 +1,11 @@
-"""Pages to blocks, and blocks to candidate pairs, distributed over all machines.
+"""Groups pages into blocks and finds the candidate pairs in each, distributed over all machines.
 
 The key of a block is a bucket of one of the four SimHash tables (prefix-coded blocks: 周游, 贾创辉:
-大规模文本去重研究, 现代计算机 2019(6)) or a 40-bit key of another table, which is all that an index
-compares there. A hot key is split into chunks and each pair of chunks is a block, so that no task
+大规模文本去重研究, 现代计算机 2019(6)) or a 40-bit key of another table, of which an index compares
+no more bits. A hot key is split into chunks and each pair of chunks is a block, so that no task
 holds all its records. Only numbers are shuffled: a page's SimHash, its sieve, and the keys that
-decide whether a pair shares a lower block. The columns that a method judges follow for candidates.
+decide whether a pair shares a lower block. The columns that a method judges are joined to the
+pairs later.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def hot_keys(found: DataFrame, hot: int) -> dict[int, int]:
 
 
 def _counted(found: DataFrame, column: str, hot: int) -> dict[int, int]:
-    # Each task counts its own records first, so none gets all those of a hot key.
+    # Each task counts its own records first, so no task gets all records of a hot key.
     counts = found.groupBy(column).count().where(F.col("count") > hot)
     return {int(row[0]): int(row[1]) for row in counts.collect()}
 
@@ -148,7 +149,8 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
 def candidate_pairs(
     pages: DataFrame, job: Job, distance: int, limit: float, partitions: int
 ) -> DataFrame:
-    """Return candidate pairs (page, candidate), each once, from the lowest block that they share.
+    """Return candidate pairs (page, candidate), each from the lowest block that they share, or once
+    for each key of that block's table that they share.
 
     A key is crowded if pages may have more candidates under it than are compared. Crowded blocks
     rank after all others, so that a pair left out there can still be found in another block.

@@ -1,7 +1,7 @@
-"""Files to rows, by Spark's readers, or for CSV and WARC by those of ``scrapy dedup files``.
+"""Reads rows from files by Spark's readers, or CSV and WARC by those of ``scrapy dedup files``.
 
-Each row has its file and its position in it, so the input order (files by name, rows in their
-order) does not depend on how Spark splits files.
+Each row has the name of its file and its position there, so the input order (files by name, then
+rows by position) does not depend on how Spark splits files.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _rows_of_lines(
     def rows_of(file: str, lines: Iterable[list[bytes]]) -> Iterator[tuple[Any, ...]]:
         name, end = files[file]
         rows = csv_rows(_text(lines, end), separator, name)
-        # The header. A file without one has changed; this is reported when everything is read.
+        # Skips the header. If there is none, the file has changed: check_unchanged() reports that.
         next(rows, None)
         for row in pages_of_csv(rows, names, separator):
             fields: dict[str, str] = row.raw  # type: ignore[assignment]
@@ -203,7 +203,10 @@ def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
-    """Yield the lines of a file with their own line endings, the last one without."""
+    """Yield the lines of a file with their line endings; the last line has none.
+
+    :param parts: lists of the lines that Spark has split at ``end``
+    """
     before = None
     for lines in parts:
         text = end.encode().join(lines).decode("utf-8", "surrogateescape")
@@ -304,7 +307,7 @@ def _local(path: str, folder: Path) -> Path:
         return Path(unquote(parts.path))
     from pyarrow.fs import FileSystem, copy_files
 
-    # Arrow knows only s3, Hadoop only s3a.
+    # Arrow accepts only s3: addresses, Hadoop only s3a:.
     found, name = FileSystem.from_uri(re.sub("^s3a:", "s3:", path))
     target = folder / PurePosixPath(parts.path).name
     copy_files(name, str(target), source_filesystem=found)
@@ -361,7 +364,8 @@ def _with_content(batches: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def ordered_runs(files: Sequence[Path], names: Mapping[str, str]) -> Ordered | None:
-    """Return all rows of files in ascending order; None: that would take too many passes."""
+    """Return all rows of files in ascending order; None if the files overlap, or reading them in
+    order would take too many passes."""
     found: list[tuple[int, int, Run]] = []  # orders of the first and the last row
     for path in files:
         with pq.ParquetFile(path) as file:

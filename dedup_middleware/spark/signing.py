@@ -1,4 +1,4 @@
-"""Rows to fingerprints in Spark's Python workers, by the Fingerprinter of the crawl.
+"""Computes the fingerprints of rows in Spark's Python workers, with the crawl's Fingerprinter.
 
 A worker loads the dictionary and the kernels once, from memory-mapped files that workers share.
 """
@@ -35,8 +35,8 @@ FAULT = PREFIX + "fault"  # why a reader could not parse a row
 DOUBTFUL = PREFIX + "doubtful"  # whether a row may contain other rows
 ORDER = PREFIX + "order"
 READ = (BASE, FAULT)  # input columns that the result does not have
-FILE_SHIFT = 44  # a position is the number of its file, shifted by this, plus the row
-LATEST = (1 << 63) - 1
+FILE_SHIFT = 44  # a position is the number of the file, shifted by this, plus that of the row
+LATEST = (1 << 63) - 1  # sorts after all dates
 NOWHERE = BucketKeys.of(())
 InArrow = Callable[[Iterable[Any]], Iterator[Any]]  # a function for ``mapInArrow``
 
@@ -54,7 +54,8 @@ TAKEN = {
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise if an input column would be overwritten by a column of the result."""
+    """Raise a :class:`SparkError` if an input column has a name that the result needs, or two have
+    names that Spark can't tell apart."""
     for name, count in Counter(map(str.lower, names)).items():  # case-insensitive in Spark
         if name in TAKEN:
             raise SparkError(
@@ -75,7 +76,7 @@ class Source:
     given: DataFrame | None = None
     read: InArrow | None = None  # makes rows from ``given``, in the worker that signs them
     files: tuple[str, ...] = ()
-    counts: bool = False  # whether a row's place is counted from the start of its part of the file
+    counts: bool = False  # whether BASE is the start of a part of a file, whose rows are counted
     identity: str = ""
     states: Sequence[tuple[str, int, int]] = ()  # of the files, see :func:`.file_states`
     whole: bool = False  # files must not be split
@@ -152,7 +153,7 @@ def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
         if name not in wanted:
             continue
         columns[name], unread = _values(batch.column(name))
-        if name != task.date_field:  # a date decides nothing but the order
+        if name != task.date_field:  # a date affects only the order
             for i, error in unread.items():
                 faults[i] = faults[i] or f"field {name!r} can't be read: {error}"
     for i, fault in enumerate(faults):
@@ -161,14 +162,15 @@ def _rows(batch: Any, task: Task) -> Iterator[tuple[Row, Any]]:
 
 
 def _values(column: Any) -> tuple[list[Any], dict[int, str]]:
-    """Return values, and errors by row for those that are not UTF-8 or have a year beyond 9999."""
+    """Return the values of a column, and by row the errors of those that Python can't hold: text
+    that is not UTF-8, years beyond 9999."""
     try:
         return column.to_pylist(), {}
     except (ValueError, OverflowError):
         values, unread = [], {}
-    for i, one in enumerate(column):
+    for i, value in enumerate(column):
         try:
-            values.append(one.as_py())
+            values.append(value.as_py())
         except (ValueError, OverflowError) as error:
             values.append(None)
             unread[i] = str(error)
@@ -228,7 +230,7 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
 
 
 def moment(date: Any) -> int:
-    """Convert a date of an input file to microseconds since 1970; without a valid date to LATEST.
+    """Convert a date of an input file to microseconds since 1970, or to LATEST if it is not valid.
 
     >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
     (86400000000, 1500000, True)

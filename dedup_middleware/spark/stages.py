@@ -115,8 +115,8 @@ _LOCAL = {
     "spark.sql.parquet.columnarReaderBatchSize": "512",
     # A user's spark.driver.extraJavaOptions override these. The optimising compiler starts at ten
     # times Java's thresholds: compiling plans that run once took a quarter of the processor time of
-    # 25,000 pages. Off-heap buffers of Arrow and shuffles use one pool, not two for each core, none
-    # of which returns its memory.
+    # 25,000 pages. Off-heap buffers of Arrow and shuffles share one pool: of the default two per
+    # core, none returns its memory.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
@@ -139,7 +139,7 @@ def local_session(master: str = "local[*]", settings: Mapping[str, str] = {}) ->
 
 def submitted_session() -> SparkSession:
     """Return the session of ``spark-submit``, or one with Spark's own configuration."""
-    # spark-submit configures the interpreter; else "python3" may be another than this one.
+    # spark-submit configures the interpreter; otherwise Spark would start any "python3".
     if not os.environ.get("PYSPARK_GATEWAY_PORT"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.config(map=_SETTINGS).getOrCreate()
@@ -195,7 +195,7 @@ class Stages:
         return f"{self.folder.rstrip('/')}/{name}"
 
     def is_complete(self, name: str) -> bool:
-        """Whether a table is written: Spark moves its files into place last."""
+        """Whether a table is written: Spark adds ``_SUCCESS`` after the last of its files."""
         return exists(self.session, f"{self.path(name)}/_SUCCESS")
 
     def table(
@@ -235,9 +235,9 @@ class Stages:
         return sum(pq.read_metadata(file).num_rows for file in files)
 
     def begin(self, fingerprint: str) -> None:
-        """Reserve the folder for a job, as long as this object exists.
+        """Reserve the folder for the job with this fingerprint, as long as this object exists.
 
-        :raises SparkError: it holds anything else, or another process writes to it
+        :raises SparkError: the folder holds anything else, or another process writes to it
         """
         self._take(fingerprint)
         path = local_path(self.session, self.path(_STATE))
@@ -332,7 +332,7 @@ def _mapped(path: str) -> Any:
 
 
 def _make_parts(batches: Iterable[Any], folder: str, work: Work, schema: Any) -> Iterator[Any]:
-    """Apply ``work`` to the parts with these numbers; for ``mapInArrow``."""
+    """Apply ``work`` to the parts whose numbers are in ``batches``; for ``mapInArrow``."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             given = _mapped(f"{folder}/given-{number}.arrow")

@@ -84,7 +84,7 @@ class Steps:
         if not self._sorted:
             return narrow.withColumn("order", F.col("position"))
         keys = ["rank", *(["by"] if by else []), "position"]
-        # Partition and row numbers: both tables are written, so the numbers are stable.
+        # The ids follow the partitions, which stay the same because this table is written.
         return self.stages.table(
             "work/ordered",
             lambda: narrow.sort(*keys).withColumn("order", F.monotonically_increasing_id()),
@@ -92,7 +92,7 @@ class Steps:
 
     @cached_property
     def partitions(self) -> int:
-        """Number of partitions for blocks, by the number of pages."""
+        """Number of partitions for blocks: ``job.partitions``, or by the number of pages."""
         if self.job.partitions:
             return self.job.partitions
         old = 0 if self._old is None else self._old.count()
@@ -102,9 +102,9 @@ class Steps:
 
     @written("work/groups")
     def _groups(self) -> DataFrame:
-        """Pages with exact copies, and the orders ``first`` and ``last`` of each group. A page
-        whose key occurs again is a copy only of pages with that key, as its verdict depends on the
-        key too."""
+        """Pages (first, last, order, key_hash) that have exact copies, with the first and the last
+        order of their group. A page whose key occurs again is a copy only of pages with that key,
+        as its verdict depends on the key too."""
         pages = self.ordered.where("size > 0")
         again = pages.groupBy("key_hash").agg(F.count("*").alias("n")).where("n > 1")
         marked = pages.join(again, "key_hash", "left").selectExpr(
@@ -140,7 +140,8 @@ class Steps:
 
     @cached_property
     def _copies(self) -> DataFrame:
-        """Exact copies (page, candidate, same): first page, copy, whether the keys are equal."""
+        """Exact copies (page, candidate, same): the first page of a group, a copy of it, and
+        whether their keys are equal."""
         first = self._groups.where("order = first").selectExpr("first", "key_hash AS own")
         copies = self._groups.where("order <> first").join(first, "first")
         return copies.selectExpr("first AS page", "order AS candidate", "key_hash = own AS same")
@@ -157,7 +158,7 @@ class Steps:
         return found.distinct() if isinstance(self.method, ContentByEvidence) else found
 
     def _with_judged(self, some: DataFrame) -> DataFrame:
-        """Add the column ``judged`` to pages; it is the longest and rarely needed."""
+        """Add the column ``judged`` to pages. It is the longest column, and few pages need it."""
         return some.join(self.ordered.select("order", "judged"), "order")
 
     def _to_judge(self, pairs: DataFrame, *more: str) -> DataFrame:
@@ -210,8 +211,8 @@ class Steps:
 
     @cached_property
     def _few(self) -> tuple[list[Path], dict[str, str]] | None:
-        """Files of the fingerprints of a small local job, and the names of their columns by those
-        of :data:`.alone.EVERY`; None: Spark makes all tables."""
+        """Files of the fingerprints of a small local job, and for each column of
+        :data:`.alone.EVERY` its name in the files; None: Spark makes all tables."""
         if self.job.near or self.job.against is not None:
             return None
         cores = self.stages.session.sparkContext.defaultParallelism
@@ -274,7 +275,8 @@ class Steps:
         )
 
     def _state(self, name: str) -> DataFrame:
-        """Return when contested pages were kept, with their orders in a column of this name."""
+        """Return the contested pages (``name``, kept_at, contested); ``name`` is the column of
+        their orders."""
         return self.settled.selectExpr(f"page AS {name}", "kept_at", "true AS contested")
 
     @cached_property

@@ -1,12 +1,13 @@
 """The verdicts: which candidates of a page matter, which pages are kept, and which is the match.
 
 First each page is judged with all its candidates, before it is known which of them are kept. Most
-pages can't be a duplicate whatever is kept; the others are contested, and their edges go on.
+pages can't be a duplicate whatever is kept. The others are contested: only their edges, the pairs
+with candidates that matter, are passed on.
 
-Most contested pages are settled in rounds, all at once: a page is dropped if a kept candidate makes
-it a duplicate whatever else is kept, and kept if all its candidates are dropped. Each round settles
-at least the first open page. The few that are left are settled on the driver, in their order. Then
-the candidates kept before a page are ranked as in a crawl.
+While there are many edges, pages are settled in rounds, each over all open pages: a page is dropped
+if a kept candidate makes it a duplicate whatever else is kept, and kept if all its candidates are
+dropped. When few edges are left, or a round has removed none, the driver settles the other pages in
+their order. Then the candidates kept before a page are ranked as in a crawl.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from dedup_middleware.spark.columns import (
 from dedup_middleware.tools.portable.portable_file import to_binary
 
 OWN, CANDIDATE, COPY = 0, 1, 2  # kinds of rows of a page: its own, a candidate, an exact copy
-COULD, SURE = 1, 2  # of an edge: a duplicate in some cases; whatever else is kept
-_NO_CANDIDATE = -(1 << 63)  # in the own row of a page: sorts before all others
-PLAIN = 4  # of all edges and the own row of a page if each edge with COULD is SURE
+COULD, SURE = 1, 2  # of an edge: the page may be a duplicate; it is one whatever else is kept
+_NO_CANDIDATE = -(1 << 63)  # in the own row of a page, so that it sorts before its edges
+PLAIN = 4  # flag of all rows of a page if each of its edges with COULD has SURE too
 
 EDGES = pa.schema({
     "page": "int64", "candidate": "int64", "tables": "int64", "flags": "int64",
@@ -79,8 +80,8 @@ class Candidates:
 
 def judge_pairs(batches: Iterable[Any], options: Options) -> Iterator[Any]:
     """Judge rows (page, kind, candidate, places, content, payload), sorted by the first three; for
-    ``mapInArrow``. The places of an own row are the buckets that the page searches. Contested pages
-    yield edges and an own row without a candidate."""
+    ``mapInArrow``. The places of an own row are the buckets that the page searches. Yields
+    :data:`EDGES` for contested pages: their edges, and an own row without a candidate."""
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
         content = to_content(rows.column("content"))
@@ -136,7 +137,8 @@ def _edges(
 def with_candidates(
     rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Yield each page with its candidates."""
+    """Yield order, CONTENT[1], payload and candidates of each page from sorted rows, in which its
+    own row comes first."""
     pages = words(rows.column("page"))
     firsts = np.diff(pages, prepend=pages[0] - 1) != 0
     owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
@@ -167,7 +169,7 @@ class Open:
     own: NDArray[np.void]  # CONTENT[1]
     payload: bytes
     candidates: Candidates
-    flags: NDArray[np.int64]  # of its edges
+    flags: NDArray[np.int64]  # of the edge to each candidate
 
 
 def settle(
@@ -180,7 +182,7 @@ def settle(
     :returns: for each page the order at which it, or one of its copies, was kept; None: never
     """
     kept = dict(kept)
-    events = sorted((order, page) for page, one in pages.items() for order in one.orders)
+    events = sorted((order, page) for page, opened in pages.items() for order in opened.orders)
     for order, page in events:
         if page not in kept and not _dropped(pages[page], order, method, kept):
             kept[page] = order
@@ -188,7 +190,7 @@ def settle(
 
 
 def _dropped(page: Open, order: int, method: Method, kept: Mapping[int, int]) -> bool:
-    times = [kept.get(one) for one in page.candidates.orders.tolist()]
+    times = [kept.get(candidate) for candidate in page.candidates.orders.tolist()]
     rows = np.array([i for i, time in enumerate(times) if time is not None and time < order], int)
     flags = page.flags[rows]
     if (flags & SURE).any():
@@ -203,7 +205,8 @@ def _dropped(page: Open, order: int, method: Method, kept: Mapping[int, int]) ->
 def settled(
     edges: DataFrame, copies: DataFrame, method: Method, limit: int, checkpoint: Checkpoint
 ) -> DataFrame:
-    """Return contested pages (page, kept_at): the order at which it or a copy was kept, or null.
+    """Return the contested pages (page, kept_at); ``kept_at`` is the order at which the page or an
+    exact copy of it was kept, null if none was.
 
     :param edges: columns of :data:`.verdicts.EDGES`
     :param copies: exact copies (page, candidate)
@@ -242,7 +245,11 @@ def settled(
 
 
 def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the edges that are left, and the pages decided in this round (page, kept)."""
+    """Settle pages by their edges (page, candidate, sure, open) to earlier candidates, where
+    ``open`` is whether the candidate is not settled yet.
+
+    :returns: the edges that are left, and the pages settled in this round (page, kept)
+    """
     dropped = threats.where("NOT open AND sure").select("page").distinct()
     gone = dropped.selectExpr("page AS candidate")
     left = threats.join(dropped, "page", "left_anti").join(gone, "candidate", "left_anti")
@@ -346,25 +353,26 @@ class Page:
     kept_at: int | None  # order at which it or a copy was kept
     candidates: Candidates
     copies: NDArray[np.int64]  # orders of exact copies
-    same: NDArray[np.bool_]  # whether their keys are that of the page
+    same: NDArray[np.bool_]  # whether the key of each copy is that of the page
 
 
 def match_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
-    """Match the rows of pages, sorted by page, kind and candidate; for ``mapInArrow``.
+    """Yield the matches of dropped pages from rows of :data:`.alone.TO_MATCH`, sorted by page, kind
+    and candidate; for ``mapInArrow``.
 
-    Own rows have ``tables``, ``kept_at`` and ``flags``: 1 if the key is not a hash of the content.
-    A candidate's ``candidate`` is its ``kept_at``. A copy's ``flags`` are 1 if its key is the same.
+    In a page's own row ``flags`` is 1 if its key is not a hash of the content; in the row of a
+    copy, if the keys are equal. ``candidate`` is the order at which a candidate was kept.
     """
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
-        found = (one for page in _pages(rows) for one in matches(method, page))
+        found = (match for page in _pages(rows) for match in matches(method, page))
         yield from batches_of(found, _ROWS, MATCHES)
 
 
 def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
     """Yield rows of :data:`MATCHES` for the copies of a page, and for the page unless it is kept.
 
-    The best match of a copy after the kept page is that page.
+    If the page or one of its copies was kept, every later copy matches that one.
 
     :raises RuntimeError: a page was dropped, but no page kept before makes it a duplicate
     """
@@ -391,7 +399,10 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
 def ranked(
     method: Method, own: NDArray[np.void], payload: bytes, kept: Candidates, named: bool
 ) -> tuple[Judgement, Ranking]:
-    """Judge a page against kept candidates and rank them as the crawl does."""
+    """Judge a page against kept candidates and rank them as the crawl does.
+
+    :param named: whether the key of the page is not a hash of its content
+    """
     judged = method.judge(page_of(method, own, payload), kept.content, kept.payloads)
     same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
     return judged, rank(judged, [int(State.COMMITTED)] * len(kept), same_key.tolist())
@@ -453,7 +464,7 @@ def near_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
     """
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
-        # It is null in rows of candidates.
+        # ``named`` is null in rows of candidates.
         given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
         named = {page for page, value in zip(*given, strict=True) if value}
         found = []
@@ -482,7 +493,8 @@ CLUSTERS = pa.schema({
 
 
 def with_kept(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield :data:`CLUSTERS` from sorted members; each cluster begins with its kept page."""
+    """Yield :data:`CLUSTERS` from dropped pages and near misses, sorted by cluster. Each cluster
+    begins with its kept page."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         before = None
