@@ -1,4 +1,4 @@
-"""An existing index, and what a crawl would decide about a page."""
+"""Opens existing indexes, and computes what a crawl would decide about a page."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ class Reader:
         return Opinion(outcome, ranking.reason, match, ordered)
 
     async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
-        """Return the decision if a former index is searched too, given the decision of this one."""
+        """Return the decision of a crawl that also searches a former index.
+
+        :param opinion: the decision with this index alone
+        """
         if opinion.outcome != NEW:
             return opinion
         found = await attrs.evolve(self, index=former).ask(page)
@@ -124,7 +127,7 @@ class Reader:
         return attrs.evolve(found, match=marked(found.match), candidates=candidates)
 
     def entry(self, page: Fingerprint) -> Entry:
-        """Return the entry of a page that is entered whatever copies of it the index has."""
+        """Return the entry of a page that is to be entered even if the index has copies of it."""
         return attrs.evolve(entry_of(self.method, self.fingerprinter.options, page), exact=False)
 
     async def page_ids_of(self, key: str) -> list[int]:

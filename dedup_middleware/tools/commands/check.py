@@ -38,7 +38,7 @@ from dedup_middleware.tools.commands.dedup import (
 )
 from dedup_middleware.tools.files.rows import LARGEST_PAGE
 
-_SECONDS = 30
+_SECONDS = 30  # to wait for a server
 _HTML_ENDINGS = {".html", ".htm", ".xhtml", ".xml"}
 
 
@@ -81,7 +81,7 @@ def _read(file: IO[bytes], place: str) -> bytes:
 
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = {"User-Agent": str(settings.get("USER_AGENT"))}
-    if re.match("https?://[^/?#]*@", address):  # urllib would take them for the host
+    if re.match("https?://[^/?#]*@", address):  # urllib would take user and password for the host
         fix = "user and password are not sent; save the page to a file, and name that"
         raise DedupError(f"{address} can't be fetched: {fix}")
     try:

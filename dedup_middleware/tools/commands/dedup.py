@@ -1,6 +1,6 @@
 """``scrapy dedup``: finds the subcommand, passes it the settings, turns errors into exit codes.
 
-Also what all subcommands share: output, progress, and arguments that select pages.
+It also has what all subcommands share: output, progress, and arguments that select pages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Context:
             print(to_json(state, ascii_only=encoding not in {"utf-8", "utf8"}).decode())
             return
         shown = table()
-        if isinstance(shown, Table) and shown.title:  # an address, not folded to be copied
+        if isinstance(shown, Table) and shown.title:  # an address: folded it could not be copied
             self.console.print(shown.title, soft_wrap=True)
             shown.title = None
         # Brackets in a page's text are no markup, and a broken URL could not be copied.
@@ -185,7 +185,7 @@ def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
 
 def check_output(path: Path | None, *, overwrite: bool = True) -> None:
     """Refuse an output path that is not a regular file or, without ``overwrite``, exists."""
-    # By - other commands write to standard output.
+    # Other commands take - for standard output.
     is_name = path is None or path.name not in ("", "-")
     if path is not None and (not is_name or (path.exists() and not path.is_file())):
         raise DedupError(f"{path} is no file: name a file to write to")
@@ -204,7 +204,7 @@ def check_format(path: Path | None, what: str, wanted: str, others: str) -> None
 
 
 def check_portable(path: Path | None) -> None:
-    """As :func:`check_format`, for the file of an exported index."""
+    """Refuse a file name for an exported index whose ending is that of another format."""
     others = "csv tsv json jsonl ndjson warc"
     check_format(path, "an index is written as Parquet", ".parquet", others)
 
@@ -374,7 +374,7 @@ class Command(ScrapyCommand):
 @contextlib.contextmanager
 def _ended_by_ctrl_c() -> Iterator[_Tasks]:
     """Make Ctrl-C raise in the command at once. asyncio's own handler would stop it only at its
-    next ``await``, and never while it waits for an answer or reads a journal.
+    next ``await``, and never while it waits for confirmation or reads a journal.
 
     :returns: a list for the command's task, which is cancelled too, because Python ignores an
         exception that the signal raises in a finalizer

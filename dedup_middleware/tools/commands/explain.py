@@ -69,7 +69,7 @@ class Explain(Subcommand):
 
 
 def _cluster(journal: JournalStore, dropped: list[Drop]) -> dict[str, Any]:
-    """Describe the stored page that all these drops name."""
+    """Describe the stored page against which all these pages were dropped."""
     kept = journal.kept(dropped[0])
     name = dropped[0].match if kept is None else kept.key
     return {
@@ -138,7 +138,7 @@ _DECIDED = ("outcome", "reason", "match", "similarity", "figures")
 
 
 def _entries(drops: Iterable[Drop]) -> list[dict[str, Any]]:
-    """Format decisions as entries; consecutive ones that say "unchanged" are merged."""
+    """Format decisions as entries; consecutive ones with the outcome "revisit" are merged."""
     found: list[dict[str, Any]] = []
     for drop in drops:
         if found and drop.outcome == found[-1]["outcome"] == REVISIT:

@@ -87,7 +87,7 @@ class Compact(Subcommand):
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
-                # Not for the pages, which are read first and much faster.
+                # Pages, which are read first and much faster, are not shown.
                 removed = await index.compact(lambda what, n: done(n if what == "buckets" else 0))
         context.say({"records": removed}, lambda: f"{removed:,} records are taken out.")
         return OK
@@ -220,7 +220,7 @@ def generations(window: float, now: float) -> list[dict[str, Any]]:
 async def count_pages(
     index: Index, live: list[dict[str, Any]], progress: Callable[[float], None]
 ) -> None:
-    """Count the pages of each generation by the time at which they were stored."""
+    """Set ``pages`` of each generation, counted by the times at which pages were stored."""
     if not live:
         return
     bounds = [one["since"] for one in live[1:]]

@@ -222,7 +222,7 @@ def _signed(
 async def _columns(
     pages: Iterator[Fingerprint], reader: Reader, times: Callable[[str], int]
 ) -> AsyncIterator[Pages]:
-    """Yield pages in blocks as the index takes them; ``times`` returns when each was stored."""
+    """Yield pages in the form for :func:`.enter_pages`; ``times`` returns the time of a key."""
     # As entries, since the words of a long page take a thousand times as much memory.
     entries = ((reader.entry(page), times(page.key)) for page in pages)
     while part := list(islice(entries, _PART)):
@@ -361,7 +361,7 @@ def item_of(drop: Drop, options: Options) -> dict[str, Any]:
 
 
 def names_of(item_type: str, options: Options) -> FieldNames:
-    """Return the field names of an item by its class name, all that the journal knows."""
+    """Return the field names of an item by the name of its class; the journal has no path."""
     for one in options.items:
         name = one.path if isinstance(one.path, str) else one.path.__name__
         names = one.names(options.field_names)
@@ -371,7 +371,8 @@ def names_of(item_type: str, options: Options) -> FieldNames:
 
 
 async def enter(reader: Reader, drop: Drop) -> bool:
-    """Enter a page as stored, whatever is similar to it; return False if the index has its key."""
+    """Enter a page as stored, whatever is similar to it, and return whether it was entered: not if
+    the index has its key, or it has no text or no key but a hash of its content."""
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))

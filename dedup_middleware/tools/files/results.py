@@ -92,9 +92,10 @@ class Output:
             os.fsync(self._raw.fileno())
 
     def check_name(self) -> None:
-        """Raise if finishing would replace a file that is not this run's to replace."""
+        """Raise if another run has replaced the provisional file, or a file of the final name has
+        appeared during the run."""
         with self._writing():
-            # Of two runs that start at once, neither sees the other's file.
+            # If two runs start at once, neither has found the other's file.
             if not os.path.samestat(os.fstat(self._raw.fileno()), self.part.stat()):
                 raise FileExistsError(f"another run has replaced {self.part}")
             if not self._replaces and self._gets_its_name and os.path.lexists(self._path):
@@ -104,7 +105,7 @@ class Output:
                 )
 
     def finish(self) -> None:
-        """Give the complete file its name; without that the next run starts from scratch."""
+        """Give the complete file its name. The next run deletes a file that did not get it."""
         self.check_name()
         with self._writing():
             if self._gets_its_name:
@@ -212,7 +213,7 @@ class ClusterOutput(Output):
         super().__init__(path, replaces=replaces)
         self._options = attrs.evolve(options, journal_keep_texts=False)
         self._clusters = Clusters(near=near)
-        self._unnamed: list[Drop] = []  # drops that know their match by page id only
+        self._unnamed: list[Drop] = []  # drops with only the page id of their match
 
     def decided(self, signed: Signed, verdict: Verdict, time: float) -> None:
         """Record a kept or dropped row."""

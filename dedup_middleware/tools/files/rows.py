@@ -1,7 +1,7 @@
 """Readers of rows: JSON lines, CSV, Parquet (by pyarrow) and WARC (by warcio).
 
 Parquet files may come from strangers, so the memory that a file needs is computed before it is
-decompressed (:mod:`..parquetpages`); it is bounded by the longest values in the file.
+decompressed (:mod:`.parquetpages`). The longest values in the file bound this memory.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def csv_rows(
 
     try:
         for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
-            # Only within a quote does the reader ask for another line before it yields a row.
+            # The reader takes several lines for one row only within a quote.
             if len(lines) > 1 and has_ended:
                 place = f"row {number}" if number else "the first line"
                 raise BatchError(f"{name}: the quote that {place} opens is never closed")
@@ -400,7 +400,7 @@ def _values(array: Any, types: Any) -> list[Any]:
 
 
 def _time(value: Any) -> Any:
-    """Convert a date or time; to text if Python's dates don't have its year."""
+    """Convert a date or time; the result is text if Python's dates don't have its year."""
     try:
         return value.as_py()
     except (ValueError, OverflowError):
@@ -471,7 +471,7 @@ def read_warc(path: Path) -> Iterator[Row]:
 
 
 def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bool:
-    """Whether a page is still encoded after its ``Content-Encoding`` was to be undone.
+    """Whether a page is still encoded although its ``Content-Encoding`` should have been undone.
 
     Headers also name charsets as encodings, and encodings that the archiver has undone already.
 

@@ -1,7 +1,7 @@
 """A batch run: reads rows, computes fingerprints on all cores, decides, writes rows in input order.
 
 This process decides, and computes fingerprints too when the workers have none ready. Each process
-has its own interpreter, kernels and dictionary, so there are no more of them than cores.
+has its own interpreter, kernels and dictionary, so by default there is only one per core.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Outputs:
             return closing.enter_context(contextlib.closing(output))
 
         self._clusters = self._dropped = self._journal = None
-        # First, because it may refuse its file while no other is open.
+        # ClusterOutput may refuse the name of its file, so it comes before any other file is made.
         if plan.clusters is not None:
             clusters = ClusterOutput(plan.clusters, options, near=plan.near, replaces=replaces)
             self._clusters = opened(clusters)
@@ -197,13 +197,13 @@ class Outputs:
         if self._clusters is not None:
             await self._clusters.gather(index)
         every = (self._clusters, self._rejected, self._journal, self._dropped, self._kept)
-        files = [one for one in every if one is not None]
-        for one in files:
-            one.complete()
-        for one in files:
-            one.check_name()
-        for one in files:
-            one.finish()
+        files = [file for file in every if file is not None]
+        for file in files:
+            file.complete()
+        for file in files:
+            file.check_name()
+        for file in files:
+            file.finish()
         self.report.reasons = dict(self._reasons.most_common())
         self.report.left_out = dict(self._lines.left_out)
 
@@ -211,7 +211,7 @@ class Outputs:
 def _parts(
     inputs: Sequence[Path], formats: Sequence[str]
 ) -> Iterator[tuple[Path, list[Row], float]]:
-    """Yield the rows of all inputs in parts, and the bytes read so far."""
+    """Yield all inputs in parts: the path, rows of that file, and the bytes of all files read."""
     before = 0
     for path, file_format in zip(inputs, formats, strict=True):
         rows: list[Row] = []
@@ -285,8 +285,8 @@ async def result_of(work: Future[Parcel], executor: ProcessPoolExecutor | None) 
 
 
 def _end_if_broken(executor: ProcessPoolExecutor) -> None:
-    """Shut down an executor one of whose processes was killed. It would wait forever for the rest
-    of a result, because this process holds the writing end of the pipe too."""
+    """Shut down an executor if one of its processes was killed. Otherwise it would wait forever for
+    the rest of a result, because this process holds the writing end of the pipe too."""
     processes = list((executor._processes or {}).values())
     if any(not process.is_alive() for process in processes):
         for process in processes:
@@ -297,8 +297,8 @@ def _end_if_broken(executor: ProcessPoolExecutor) -> None:
 
 @contextlib.contextmanager
 def _ctrl_c_blocked() -> Iterator[None]:
-    """Start workers with Ctrl-C blocked, which a terminal sends to all processes: a worker killed
-    while reading would leave the queue locked."""
+    """Block Ctrl-C in workers that start meanwhile. A terminal sends it to all processes, and a
+    worker killed while reading would leave the queue locked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rows to fingerprints, in worker processes, where most of the time goes.
+"""Computes the fingerprints of rows in worker processes, which takes most of a run's time.
 
 Fingerprints are sent between processes as columns: an object per page costs more than judging it.
 """
@@ -101,7 +101,7 @@ def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
         return dict(pairs)
 
     try:
-        # It would guess the encoding of bytes, and a line of UTF-16 would become an output row.
+        # json.loads() would guess the encoding of bytes, and UTF-16 would get into the output.
         fields = json.loads(row.raw.decode("utf-8"), object_pairs_hook=of_pairs)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
@@ -186,7 +186,7 @@ def sign_rows(options: Options, texts: bool, rows: Sequence[Row]) -> Parcel:
 
 
 def end_with_parent() -> None:
-    """End this worker when its parent is killed; else it would wait for its queue forever."""
+    """Make this worker end when its parent is killed; else it would wait for its queue forever."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

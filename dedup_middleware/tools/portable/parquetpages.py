@@ -2,8 +2,8 @@
 
 A few kilobytes can expand to gigabytes: a page that unpacks to 2 GB, a dictionary with one huge
 value that every row refers to, a run that repeats one value a billion times. Sizes in the footer
-may be wrong, so every page header is read as well: pyarrow allocates what it says, and does not
-expose it. The footer can't be read with pyarrow either: it crashes when asked for a column whose
+may be wrong, so every page header is read as well: pyarrow allocates the size in it, and does not
+expose the header. The footer is not read with pyarrow either, which crashes on a column whose
 description is damaged.
 
 The format is Thrift's compact protocol, and ``FileMetaData`` and ``PageHeader`` of
@@ -30,7 +30,7 @@ _LONGEST_HEAD = 1 << 20
 _DEEPEST = 10
 _INT32, _INT64 = 1 << 31, 1 << 63
 _REPEATED = 2
-_NOWHERE = "the description of its columns is damaged"
+_DAMAGED = "the description of its columns is damaged"
 # Least bytes of a dictionary value, by type: int32, int64, int96, float, double, byte array.
 _LEAST = {1: 4, INT64: 8, 3: 12, 4: 4, 5: 8, BYTE_ARRAY: 4}
 # Types of Thrift values.
@@ -101,7 +101,7 @@ def _columns(elements: list[_Struct]) -> list[tuple[str, int, bool]]:
         while above and above[-1][0] == 0:
             above.pop()
         if not above:
-            raise ValueError(_NOWHERE)
+            raise ValueError(_DAMAGED)
         missing, prefix, repeated = above.pop()
         above.append((missing - 1, prefix, repeated))
         name = _value(element, 4, _TEXT).decode("utf-8", "replace") if number else ""
@@ -113,7 +113,7 @@ def _columns(elements: list[_Struct]) -> list[tuple[str, int, bool]]:
         else:
             columns.append((path, _number(element, 1), repeated))
     if any(missing for missing, _, _ in above):
-        raise ValueError(_NOWHERE)
+        raise ValueError(_DAMAGED)
     return columns
 
 

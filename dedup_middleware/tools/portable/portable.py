@@ -79,8 +79,8 @@ async def export_index(
     left_out = 0
     # pyarrow's errors and those of the temporary notes, as on a full disk.
     with os_errors(f"{path} can't be written"), PortableWriter(path, parameters) as writer:
-        async for pages, asked in _stored(index, parameters, writer.folder, progress):
-            left_out += asked - len(pages)
+        async for pages, count in _stored(index, parameters, writer.folder, progress):
+            left_out += count - len(pages)
             await asyncio.to_thread(writer.write, pages)
         written = await asyncio.to_thread(writer.finish)
     return attrs.evolve(written, left_out=left_out)
@@ -89,8 +89,8 @@ async def export_index(
 async def _stored(
     index: Index, parameters: Parameters, folder: Path, progress: Progress
 ) -> AsyncIterator[tuple[Pages, int]]:
-    """Yield the committed pages with a record in a bucket, in parts, each with its number of pages
-    including those without."""
+    """Yield the committed pages in parts: the pages with a record in any bucket, and the number of
+    pages in the part, with and without records."""
     made, opened = parameters.get("window", "0"), window_parameter(index.window).get("window", "0")
     if made != opened:
         raise DedupError(
@@ -120,7 +120,8 @@ async def _stored(
 
 
 async def _committed(index: Index) -> NDArray[np.bool_]:
-    """Return by page id which pages are committed, so that buckets read later have them."""
+    """Return bool by page id: whether the page is committed. Read before the buckets, so that the
+    records of these pages are in them."""
     parts = [np.empty(0, np.uint64)]
     async for pages in index.pages():
         parts.append(pages.page_ids[pages.states == State.COMMITTED])
@@ -230,7 +231,7 @@ async def enter_pages(
 ) -> Imported:
     """Enter pages block by block, except those that the index has already.
 
-    :param names_of: from CONTENT[n] to 64 bits for each page that only equal pages share
+    :param names_of: a function from CONTENT[n] to uint64[n], equal only for equal pages
     :param size: pages in a block
     """
     found = [np.empty(0, np.uint64)]
@@ -382,7 +383,7 @@ class BucketKeySpool:
         of_simhashes = is_simhash(places)
         of_page = np.repeat(np.arange(len(page_ids)), counts)[of_simhashes]
         simhashes = np.zeros(len(page_ids), np.uint64)
-        # Undoes the rotation: as many tables before the first as its own is after it.
+        # The rotation of table first - i undoes that of table first + i.
         before = np.uint64(2 * SIMHASH_TABLES[0]) - found["table"][of_simhashes]
         simhashes[of_page] = turned(hashes[of_simhashes], before)
         hashes = np.where(of_simhashes, hashes >> np.uint64(64 - TABLE_SHIFT), hashes)

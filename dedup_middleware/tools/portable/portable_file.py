@@ -22,7 +22,7 @@ and any other field of CONTENT (see :mod:`.records`) under its name: numbers as 
 as ``binary``, little-endian. An equal slot is a common bucket with 40 equal bits of the hash, so a
 join on ``slots`` finds candidates. Fields that an index does not keep are 0.
 
-The file's own metadata hold, as text under ``dedup.`` and the name: ``format`` (of the file),
+The metadata of the file are texts, named ``dedup.`` and one of these: ``format`` (of the file),
 ``parameters`` (JSON: what the index was made with, its hash key included, so keep the file as
 secret as the index), ``fingerprint`` (of the parameters), ``content`` (JSON: fields of CONTENT),
 ``rows`` and ``checksum`` (BLAKE2b over all columns).
@@ -82,13 +82,13 @@ _FIELDS: Final = {name: CONTENT[name] for name in CONTENT.names or ()}
 
 def content_layout() -> dict[str, str]:
     """Return the names and types of the fields of CONTENT."""
-    return {name: f"{one.base.str}{list(one.shape) or ''}" for name, one in _FIELDS.items()}
+    return {name: f"{kind.base.str}{list(kind.shape) or ''}" for name, kind in _FIELDS.items()}
 
 
 def schema() -> Any:
     """Return the columns and their types, a ``pyarrow.Schema``."""
     pa = arrow()
-    of_content = {name: pa.binary() if one.shape else pa.int64() for name, one in _FIELDS.items()}
+    of_content = {name: pa.binary() if kind.shape else pa.int64() for name, kind in _FIELDS.items()}
     time, slots = pa.timestamp("ms", tz="UTC"), pa.list_(pa.int64())
     own = {"address": pa.string(), "time": time, "slots": slots, "payload": pa.binary()}
     return pa.schema([*(own | of_content).items()])
@@ -370,9 +370,9 @@ class PortableWriter:
             raise DedupError(
                 f"{path} can't be written: pyarrow takes names in UTF-8 only"
             ) from None
-        # The error has the name of the temporary folder instead.
+        # pyarrow's own error would name the temporary folder.
         with os_errors(f"{self._path} can't be written", fix="; name another file"):
-            self._room = tempfile.TemporaryDirectory(
+            self._temporary = tempfile.TemporaryDirectory(
                 dir=self._path.parent, prefix=f".{self._path.name}-", suffix=".part"
             )
             self._unfinished = self.folder / "pages"
@@ -380,13 +380,13 @@ class PortableWriter:
                 make(self._unfinished, PRIVATE).close()  # private, as it contains the index's key
                 self._writer = pa.parquet.ParquetWriter(self._unfinished, columns, **how)
             except OSError:
-                self._room.cleanup()
+                self._temporary.cleanup()
                 raise
 
     @property
     def folder(self) -> Path:
         """A temporary folder that exists until the file is finished."""
-        return Path(self._room.name)
+        return Path(self._temporary.name)
 
     def __enter__(self) -> PortableWriter:
         return self
@@ -398,7 +398,7 @@ class PortableWriter:
             if error is None:
                 raise
         finally:
-            self._room.cleanup()
+            self._temporary.cleanup()
 
     def write(self, pages: Pages) -> None:
         """Write pages."""

@@ -49,8 +49,8 @@ _STEP = 1e-4  # thresholds are shown with four digits
 def line_of(method: Method) -> Callable[[Drop], float | None]:
     """Return a function from a decision to the largest threshold that would drop the page.
 
-    With ``DEDUP_EVIDENCE=sketch`` the method `content` raises the threshold for short pages and
-    subtracts the standard error of the estimate. For all others it is the similarity.
+    It is the similarity, except that with ``DEDUP_EVIDENCE=sketch`` the method `content` raises the
+    threshold for short pages and subtracts the standard error of the estimate.
     """
     if isinstance(method, Content) and not isinstance(method, ContentByEvidence):
         return lambda drop: _of_content(drop, method)
@@ -76,8 +76,8 @@ def _of_content(drop: Drop, method: Content) -> float | None:
 
 
 def settled(line: float | None, drop: Drop, threshold: float) -> float | None:
-    """Move the threshold estimated for a page, from rounded numbers in the journal, to the side of
-    the real one on which it was decided."""
+    """Correct a threshold of :func:`line_of`, which rests on rounded numbers in the journal: if the
+    page was dropped, it is at least ``threshold``, that of the crawl, and else below it."""
     if line is None:
         return None
     return min(line, threshold - _STEP) if drop.outcome == NEW else max(line, threshold)

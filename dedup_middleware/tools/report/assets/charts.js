@@ -2,7 +2,7 @@ const WIDE = 900;
 const HIGH = 240;
 const BARS = 120;
 
-// A column of a chart that leads to its decisions; all of its height can be hit.
+// A column of a chart that links to its decisions; its whole height can be clicked.
 function column(href, title, x, width, ...bars) {
   return draw("a", { href, "aria-label": title }, draw("title", {}, title),
     draw("rect", { x, width, y: 0, height: HIGH, class: "hit" }), ...bars);
@@ -35,7 +35,7 @@ function timeChart(hours) {
       draw("rect", { ...place, y: HIGH - low, height: low, class: "stored" }),
       draw("rect", { ...place, y: HIGH - low - high, height: high, class: "dropped" }))];
   });
-  // Room for the letters at the size they have on a phone.
+  // Room for the labels in the size that they have on a phone.
   const left = 15 * number(most).length + 12;
   const unit = step < 86400 ? word("perHour") : word("perDay");
   return make("div", {},
@@ -50,7 +50,7 @@ function timeChart(hours) {
 
 const BINS = 50;
 
-// Decisions by similarity, those that are dropped above those that are kept, and the line.
+// Decisions by similarity, dropped ones stacked on kept ones, and the threshold as a line.
 function histogram(data, matched, threshold, query) {
   const held = new Array(BINS).fill(0);
   const dropped = new Array(BINS).fill(0);

@@ -2,7 +2,7 @@ const CLUSTER_ROWS = 40;
 const MEMBER_ROWS = 50;
 const CLUSTER_COLUMNS = ["stored", "stored_host", "kind", "key", "host", "title", "time", "similarity", "reason", "spider", "crawl", "seen"];
 
-// Stored pages with what is like them, by the newest decision on each page.
+// Stored pages with their duplicates and, if ``near``, near misses, by the newest decision on each.
 function groups(data, chosen, near) {
   const found = new Map();
   for (const i of chosen) {
@@ -65,7 +65,7 @@ function clusterRow(data, at, { i, seen }) {
   return { stored: data.stored.key[at], stored_host: data.hosts[data.stored.host[at]], kind: outcome === "new" ? "near" : "mirror", ...page, seen };
 }
 
-// The form of a line of `scrapy dedup clusters`.
+// A cluster in the format of `scrapy dedup clusters`.
 function clusterState(data, one) {
   const pages = one.pages.map((page) => clusterRow(data, one.at, page));
   const of = (kind) => pages.filter((page) => page.kind === kind).map(({ stored, stored_host, kind: _, ...page }) => page);

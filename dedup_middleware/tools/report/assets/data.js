@@ -1,6 +1,6 @@
-// The data of the report, unpacked once, and what all views read of them.
+// The data of the report, unpacked once, with the accessors of all views.
 async function unpack(id) {
-  // The details stand behind this script, so that the first view needs not wait for them.
+  // The details come after this script in the file, so that the first view need not wait for them.
   if (!document.getElementById(id)?.nextSibling && document.readyState === "loading") {
     await new Promise((done) => document.addEventListener("DOMContentLoaded", done, { once: true }));
   }
@@ -71,7 +71,7 @@ class Data {
     return STAYS.has(this.reason(i)) ? this.isDropped(i) : this.pages.line[i] >= threshold;
   }
 
-  // How far a page is from the line.
+  // The distance of a page from a threshold.
   gap(i, threshold) {
     const { similarity, line } = this.pages;
     return Math.abs((STAYS.has(this.reason(i)) ? similarity[i] : line[i]) - threshold);

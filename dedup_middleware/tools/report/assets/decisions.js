@@ -61,7 +61,7 @@ function compareLink(data, i) {
   return make("a", { href: `#pair/${i}`, "aria-label": `${word("compare")}: ${data.title(i) || data.key(i)}` }, word("compare"));
 }
 
-// A short table of decisions, each with a way to the view side by side.
+// A short table of decisions, each with a link to the side-by-side view.
 function decisionTable(data, list, caption) {
   return table(caption, [word("similarity"), word("page"), word("reason"), make("span", { class: "unseen" }, word("compare"))], list.map((i) => decision(data, i)), { class: "decisions" }, true);
 }

@@ -11,7 +11,7 @@ function wordsOf(text) {
 }
 
 // The shortest edit script of Myers (Algorithmica 1986), as parts [kind, words]: "=", "-" or "+".
-// Its time is that of the lengths times the edits, so both are bounded; null: too different.
+// Its time grows with the lengths times the edits, so both are bounded; null: too different.
 function difference(a, b) {
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start++;
@@ -71,7 +71,7 @@ function walk(trace, a, b) {
   return found.reverse();
 }
 
-// Two text nodes holders with what differs marked, and the number of places.
+// The two texts as elements in which differences are marked, and the number of differing places.
 function marked(stored, fresh) {
   const a = wordsOf(stored);
   const b = wordsOf(fresh);

@@ -1,4 +1,4 @@
-// Words of pages come from strangers: they only ever become text nodes, never markup.
+// Texts of pages come from strangers, so they become text nodes only, never markup.
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -21,7 +21,7 @@ const percent = (value) => value.toLocaleString(language, { style: "percent", ma
 const digits = (value) => (value === null ? "–" : value.toFixed(3));
 const moment = (seconds) => new Date(seconds * 1000).toLocaleString(language);
 
-// One stop of the tab key for many links; arrow keys go on. ``across``: links a row, for up and down.
+// Make many links one tab stop; arrow keys move between them, up and down as ``across`` returns.
 function roving(container, selector, across = (links, at, step) => at + step) {
   const links = [...container.querySelectorAll(selector)];
   links.forEach((one, at) => one.setAttribute("tabindex", at ? "-1" : "0"));
@@ -45,7 +45,7 @@ function say(text) {
   document.getElementById("status").textContent = text;
 }
 
-// Only addresses of the web become links: a page may call itself javascript:...
+// Only addresses of the web become links: a key may begin with javascript:
 function address(key, title = "") {
   const shown = title || key;
   const linked = /^https?:\/\//i.test(key)

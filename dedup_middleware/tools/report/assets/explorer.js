@@ -1,6 +1,6 @@
 const EXAMPLES = 8;
 
-// Move the threshold and see what would become of the pages.
+// Move the threshold and see which pages it would drop.
 function explorer(data, query) {
   const chart = make("div");
   const answer = make("p", { role: "status", id: "answer" });

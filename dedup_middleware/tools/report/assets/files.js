@@ -5,7 +5,7 @@ function save(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(target.href), 10000);
 }
 
-// Rows of one form as CSV with a head, as RFC 4180 has it.
+// Rows with the same fields as CSV with a header (RFC 4180).
 function toCsv(rows, columns) {
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
@@ -14,7 +14,7 @@ function toCsv(rows, columns) {
   return [columns, ...rows.map((row) => columns.map((name) => row[name]))].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
-// Two buttons that save what ``rows`` gives; ``state`` is what stands in the JSON.
+// Two buttons that save the result of ``rows`` as CSV and that of ``state`` as JSON.
 function exports(name, columns, rows, state = rows) {
   const told = (many) => say(word("saved", number(many)));
   return [

@@ -9,7 +9,7 @@ function sitesLike(data, text) {
   return new Set(data.hosts.flatMap((host, at) => (host.includes(wanted) ? [at] : [])));
 }
 
-// The places in a source (columns of decisions, changes or compared pages) that fit.
+// The row numbers in a source (columns of decisions, changes or compared pages) that fit.
 function choose(data, source, query) {
   const tests = [];
   const value = (name) => query.get(name) ?? "";
@@ -51,7 +51,7 @@ function search(data, source, wanted, inTexts) {
   return (i) => source.words(i).some(has) || (bodies.size > 0 && source.bodies(i).some((at) => bodies.has(at)));
 }
 
-// Seconds since 1970 as a field for date and time shows them, in the zone of the reader, and back.
+// From seconds since 1970 to the value of a date and time field, in local time, and back.
 function toField(seconds) {
   if (!seconds) return "";
   const date = new Date(Number(seconds) * 1000);

@@ -15,7 +15,7 @@ function smallest(list, many, of) {
   return best.map(([, one]) => one);
 }
 
-// Sorted by a column; a minus before its name turns the order round. What has no value is last.
+// Sorted by a column; a minus before its name reverses the order. Entries without a value are last.
 function sorted(list, order, columns) {
   const down = order.startsWith("-");
   const { of } = columns[down ? order.slice(1) : order];

@@ -1,11 +1,11 @@
-// What a browser keeps for the reader. For a file from disk it may keep nothing; then it lasts as
-// long as the page.
+// The reader's choices in the browser's local storage. For a file from disk there may be none; then
+// they last as long as the page.
 const MEMORY = "near-duplicates";
 
 function remember(name, value) {
   try {
     localStorage.setItem(`${MEMORY}/${name}`, JSON.stringify(value));
-  } catch { /* it stays in memory */ }
+  } catch { /* the choice lasts as long as the page */ }
 }
 
 function recall(name) {

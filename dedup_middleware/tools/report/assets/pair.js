@@ -7,7 +7,7 @@ function pair(data, i) {
     make("h2", {}, data.title(i) || data.key(i)), facts(data, i), sheets(data, i));
 }
 
-// A view that needs the texts is drawn again when they are there.
+// A view that needs the texts is drawn again when they are loaded.
 function unpacking(data) {
   const waiting = make("p", { role: "status" }, word("loadingTexts"));
   data.load().then(() => waiting.isConnected && show(data).focus({ preventScroll: true }));

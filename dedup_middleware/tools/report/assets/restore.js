@@ -1,12 +1,12 @@
-// The command that brings back what is shown.
+// The command that restores the pages shown.
 const MOST_SITES = 10;
 
-// A word of a command line in a shell of POSIX.
+// A word of a command line, quoted for a POSIX shell.
 function quoted(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// Options that choose what the filters choose; null: only a list of pages says it.
+// Options of the command for the filters; null: they can only be expressed as a list of keys.
 function restoreOptions(data, query) {
   const value = (name) => query.get(name) ?? "";
   if (value("q").trim() || value("original") || value("min") || value("max")) return null;
@@ -18,7 +18,7 @@ function restoreOptions(data, query) {
   }
   for (const name of ["reason", "spider", "crawl"]) if (value(name)) chosen[name] = [value(name)];
   const options = ["key", "host", "reason", "spider", "crawl"].flatMap((name) => chosen[name].map((one) => [`--${name}`, one]));
-  // Where older decisions are not in the report, they are not meant.
+  // Older decisions that are not in the report are not restored.
   const since = Math.max(chosen.since ?? 0, Number(value("since")), data.query.cut && data.count ? data.pages.time.reduce((a, b) => Math.min(a, b)) : 0);
   const until = Math.min(chosen.until ?? Infinity, value("until") ? Number(value("until")) : Infinity);
   if (since) options.push(["--since", isoTime(since)]);
@@ -28,11 +28,11 @@ function restoreOptions(data, query) {
 
 function restoreCommand(data, query) {
   let options = restoreOptions(data, query);
-  // Letters that a terminal takes for orders are not to be pasted.
+  // Control characters must not be pasted into a terminal.
   if (options === null || options.some(([, value]) => /[\u0000-\u001f\u007f-\u009f]/.test(value))) {
     options = [["--keys", "decisions.json"]];
   }
-  // What was dropped later is not shown.
+  // Pages dropped after the report was made are not restored.
   if (!options.some(([name]) => name === "--until")) options.push(["--until", isoTime(data.made)]);
   const given = Object.entries(data.given).map(([name, value]) => `-s ${quoted(`${name}=${value}`)}`);
   const words = options.map(([name, value]) => `${name}=${quoted(value)}`);

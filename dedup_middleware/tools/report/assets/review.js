@@ -1,4 +1,4 @@
-// Pairs near the line, judged by a person; the labels are pairs as the evaluation reads them.
+// Pairs near the threshold, judged by a person; the labels are exported for the evaluation.
 const LABELS = { d: 1, k: 0, u: null };
 
 function review(data, query) {
@@ -17,7 +17,7 @@ function review(data, query) {
   return make("div", {}, make("h2", {}, word("review")), bar, make("p", { class: "faint" }, word("reviewHelp")), inside);
 }
 
-// The pairs that fit the filters; the place among them stays as long as the filters do.
+// Choose the pairs that fit the filters; the current pair stays until the filters change.
 function queueUp(data, query) {
   data.labels ??= new Map(recall(storeName(data)) ?? []);
   const chosen = `${JSON.stringify(kept(query))} ${data.details === null}`;
@@ -68,7 +68,7 @@ function judging(data) {
     make("div", { class: "judge", role: "group", "aria-label": word("review") }, ...buttons, previous, next), view);
 }
 
-// All that were judged, whatever the filters are now.
+// All judged pairs, whatever the filters are, nearest to the threshold first.
 function labelLines(data) {
   const judged = data.matched.filter((i) => data.hasTexts(i) && data.labels.has(data.key(i)));
   const newest = new Map(judged.map((i) => [data.key(i), i]));

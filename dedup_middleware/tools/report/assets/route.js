@@ -21,7 +21,7 @@ function kept(query) {
   return Object.fromEntries(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
 }
 
-// Change the address without a step in the history, as for each letter of a search.
+// Change the address without a new entry in the history, as for each letter of a search.
 function setQuery(query) {
   const { view } = route();
   history.replaceState(null, "", link(view, Object.fromEntries(query)));

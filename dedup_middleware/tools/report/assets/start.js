@@ -26,7 +26,7 @@ function show(data) {
   return main;
 }
 
-// The way to each view takes the filters along.
+// Links to the views keep the filters.
 function linkViews(view, query) {
   for (const one of document.querySelectorAll("#views a")) one.setAttribute("href", link(one.dataset.view, kept(query)));
 }
@@ -45,7 +45,7 @@ async function start() {
     show(data).focus({ preventScroll: true });
     window.scrollTo(0, 0);
   });
-  // The address stays that of the view.
+  // The link must not replace the view in the address.
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     document.getElementById("main").focus();

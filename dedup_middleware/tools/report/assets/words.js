@@ -1,4 +1,4 @@
-// Every word of the report, in both languages.
+// All labels and messages of the report, in both languages.
 const WORDS = {
   en: {
     title: "Near-duplicates", skip: "Skip to the content", scheme: "Light or dark", views: "Views", other: "中文",
