@@ -6,7 +6,7 @@ indexes in turn. All servers run on this machine, so wall-clock time says nothin
 the processor time of their main threads (``/proc/PID/schedstat``), in total and of the busiest
 master, less that of idle servers: the lower quartile over the batches. Memory is what the pages
 take: ``used_memory``, less that of empty servers and of their ``latencystats``, 24.6 KB for each
-kind of command that a server has executed, whatever it holds.
+kind of command that a server has executed, however many pages it has.
 
 ``python -m benchmarks.cluster --instructions PAGES PAGES ... BATCHES``: instructions per new page
 instead of time, as the indexes grow, counted by valgrind, which must be installed: for reading

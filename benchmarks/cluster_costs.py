@@ -81,13 +81,13 @@ class Cost:
         return cls(*(round(max(0.0, float(one)), 3) for one in values))
 
     def array(self) -> NDArray[np.float64]:
-        """float64[3]."""
+        """Return the three costs as float64[3]."""
         return np.array([self.cpu, self.sent, self.received])
 
 
 @attrs.frozen
 class Costs:
-    """What messages cost.
+    """The costs of all kinds of messages, and of memory.
 
     :param exchange: cost of a pipeline to a master, whatever it contains
     :param call: of a call of ``visit.lua`` in it

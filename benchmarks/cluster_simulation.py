@@ -39,7 +39,7 @@ class Page:
 
     kind: int
     arrived: float
-    known: bool = False  # it has met a candidate that is a different page
+    known: bool = False  # a candidate was judged to be a different page
     home: int = 0  # shard of its record, once announced
 
 
@@ -225,7 +225,7 @@ class Simulation:
             yield from self._group(process, pages[start : start + most], again)
 
     def _group(self, process: _Process, pages: list[Page], again: list[Page]) -> _Exchange:
-        """Yield the exchanges of a group; chance candidates put a page into ``again``."""
+        """Yield the exchanges of a group; add pages with chance candidates to ``again``."""
         traffic = self.traffic
         fresh = [page for page in pages if not page.known]
         copies = [page for page in fresh if page.kind != NEW]
@@ -267,7 +267,7 @@ class Simulation:
             yield traffic.at_homes("release", spent)
 
     def _by_chance(self, pages: list[Page], *, first: bool) -> list[Page]:
-        """Draw the new pages that meet unrelated ones outside the SimHash tables."""
+        """Draw the new pages with unrelated candidates outside the SimHash tables."""
         tables = self._scenario.layout.tables
         met = self.traffic.prices.met
         anchors = met[list(ANCHOR_TABLES)].mean() * (tables < 0).sum() / 2  # two per exchange

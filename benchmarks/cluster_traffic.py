@@ -26,7 +26,8 @@ from dedup_middleware.model.records import BAND_RECORD, BAND_SUFFIX_BITS, SIMHAS
 
 PREFIXES = 1 << 16  # buckets of a table
 SLOTS = 16_384
-_NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)  # copies have other keys, or all is returned
+# Copies have other keys, and SimHash buckets are returned without a search for hits.
+_NO_HITS = (KEY_TABLE, *SIMHASH_TABLES)
 NEW, EDITED, EXACT = range(3)
 Array = NDArray[np.float64]
 

@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.cluster_validation [--stored 40000] [--decided 1000]``: clusters of 1, 3 and
 6 masters on this machine decide generated texts through the public interface, a hundred at a time
-from one process, and new pages whose buckets are as long as those of an index of 10^9 pages. Beside
-each figure is that of :mod:`benchmarks.cluster_simulation` for the same pages, with costs measured
-in the same run. Smaller indexes behave differently: a hash of up to 512 short fields is a list,
-which the server searches from the start.
+from one process, and new pages whose buckets are as long as those of an index of 10^9 pages. Each
+figure is followed by that of :mod:`benchmarks.cluster_simulation` for the same pages, with costs
+measured in the same run. Smaller indexes behave differently: a hash of up to 512 short fields is a
+list, which the server searches from the start.
 """
 
 from __future__ import annotations
@@ -184,12 +184,12 @@ async def validate(costs: Costs, stored: int, decided: int) -> Table:
                     mix=mix,
                     client_cpu=client,  # type: ignore[arg-type]
                 )
-                said = Compared.of(Simulation(scenario, costs, decided).run())
+                simulated = Compared.of(Simulation(scenario, costs, decided).run())
                 cells = [
                     f"{a:,.0f} / {b:,.0f}"
-                    for a, b in zip(attrs.astuple(real), attrs.astuple(said), strict=True)
+                    for a, b in zip(attrs.astuple(real), attrs.astuple(simulated), strict=True)
                 ]
-                error = said.total / real.total - 1
+                error = simulated.total / real.total - 1
                 sums.append(abs(error))
                 name = f"{kind}, 10^9 pages" if size == _LONG else kind
                 table.add_row(f"{masters}, {shards}", name, *cells, f"{error:+.0%}")

@@ -8,10 +8,10 @@ signatures.
 
 For a copy, datasketch's query returns candidates without judging them. On Redis it is therefore
 measured a second time, ``verified``: each page's minima are kept on the same server, and those of
-candidates are fetched in one command and compared. With 24 minima where our sketch has 512 bits,
-this judges less well than ours, and costs less than with as many. One page is in flight at a time:
-AsyncMinHashLSH, which allows more, was slower with 64 than with one. In a third row it inserts
-every page after its query, copies too.
+candidates are fetched in one command and compared. It compares 24 minima where ours compares
+sketches of 512 bits, which judges less well and costs less than an equal number of minima would.
+One page is in flight at a time: AsyncMinHashLSH, which allows more, was slower with 64 than with
+one. In a third row it inserts every page after its query, copies included.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def datasketch_index(pages: Fingerprints, port: int | None = None) -> MinHashLSH
 
 
 class Minima:
-    """The minima of pages, one key per page, beside datasketch's index on a Redis server."""
+    """The minima of pages, one key per page, on the Redis server of datasketch's index."""
 
     def __init__(self, port: int) -> None:
         self._client = redis.Redis(port=port)

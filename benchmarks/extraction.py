@@ -7,9 +7,9 @@
 and must not appear) and ``pages-zh`` (raw Chinese pages without labels). Libraries that are not
 installed are left out. Every page is decoded once by ``decode`` before the time is measured.
 
-The line below each table says how many pages are passed to lexbor's HTML5 parser rather than read
-without one, how many of them have the same text as its tree of the whole page, and what trimming,
-parsing and serialising cost.
+The line below each table gives the number of pages that are passed to lexbor's HTML5 parser rather
+than read without one, how many of them have the same text as its tree of the whole page, and what
+trimming, parsing and serialising cost.
 
 F1 follows scrapinghub/article-extraction-benchmark: shingles of four tokens, counts normalised per
 page, F1 of mean precision and mean recall. A token is a word or one Chinese character.
@@ -127,7 +127,8 @@ def score_snippets(samples: list[Sample], found: list[str]) -> dict[str, float]:
 
 
 def score_blind(samples: list[Sample], found: list[str]) -> dict[str, float]:
-    """Without truth: return pages with a body, and the share of text on other pages too."""
+    """Return the number of pages with a body, the share of their text that other pages have too,
+    and the median length, for pages without labels."""
     seen: dict[str, Counter[str]] = {}
     for sample, text in zip(samples, found, strict=True):
         seen.setdefault(sample.group, Counter()).update({line.strip() for line in text.split("\n")})
@@ -282,8 +283,8 @@ def run(extractor: Extractor, samples: list[Sample]) -> tuple[list[str], float, 
     return found, spent * 1000 / max(1, len(samples)), failed
 
 
-def beside_parser(samples: list[Sample]) -> str:
-    """Describe how many pages the parser sees, and whether the omitted parts matter."""
+def parser_use(samples: list[Sample]) -> str:
+    """Describe how many pages are parsed, and whether the parts trimmed before affect the text."""
     import numpy as np
     from resiliparse.parse.html import HTMLTree
 
@@ -342,7 +343,7 @@ def main() -> None:
                 print("|---" * (len(scores) + 3) + "|")
             cells = [f"{v:.0f}" if v > 1.5 else f"{v:.3f}" for v in scores.values()]
             print(f"| {label} | {' | '.join(cells)} | {milliseconds:.2f} | {failed} |", flush=True)
-        print(f"\n{beside_parser(samples)}", flush=True)
+        print(f"\n{parser_use(samples)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def over(pages: list[str], action: Callable[[str], object]) -> Callable[[], None
 
 
 def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
-    """Yield jobs from text to fingerprint and MinHash; peers make no SimHash, keep stop words."""
+    """Yield jobs from text to MinHash and fingerprint; peers keep stop words and lack SimHash."""
     fingerprinter = Fingerprinter(Options())
     signer = TextSigner(Shingler(), PERMUTATIONS)
 

@@ -3,14 +3,14 @@
     python -m benchmarks.hostile_pages [FILE ...] [--articles 40] [--digests 37] [--sentences 60]
 
 *Falsified copies*: a page that repeats an article with a falsified part is stored first, then the
-article itself. Falsified are consecutive sentences, replaced by those of another article
+article itself. The falsified part is a run of sentences, replaced by those of another article
 (``passage``), or single words. *Digest pages*: a page of eight consecutive articles is stored
-first, then each of the articles. Printed is how many articles are dropped for these pages, in the
+first, then each of the articles. The tables count the articles dropped for these pages, in the
 first case for their own copy: articles of a stream may be copies of each other, and the other
 article that a passage comes from may be stored whole with it.
 
-*One more sentence*: an article is stored first, then the same with a sentence of another one.
-Printed is how many are dropped, by the number of words of the sentence without stop words.
+*One more sentence*: an article is stored first, then the same with a sentence of another one. The
+table counts those dropped, by the number of words of the sentence without stop words.
 
 *Changed places*: a forecast in words for eight regions is stored first, then the same with the
 weather of some regions exchanged. *Scrambled*: all runs of n words of an article, in random order,
@@ -227,7 +227,7 @@ def scrambled(text: str, length: int, seed: int) -> str:
 
 
 def print_familiar(count: int) -> None:
-    """Print the tables of pages all of whose word sequences are stored."""
+    """Print the tables of pages that consist of stored word sequences only."""
 
     def changed(name: str, number: int) -> int:
         pairs = [changed_places(number, seed) for seed in range(count)]

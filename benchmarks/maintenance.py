@@ -1,4 +1,4 @@
-"""Forgetting in bulk, compacting, verifying, looking up; compared with the naive ways.
+"""Forgetting in bulk, compacting, verifying and looking up, compared with naive ways.
 
 Usage: ``python -m benchmarks.maintenance [--pages 100000 1000000] [--kinds redis sqlite]``
 

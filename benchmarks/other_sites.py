@@ -1,4 +1,4 @@
-"""Whether a report is found in the pages of other sites.
+"""Measures how often a report is found in the pages of other sites.
 
     python -m benchmarks.other_sites FOLDER [--reports 3] [--show]
 
@@ -6,7 +6,7 @@ FOLDER holds ``html/<id>.html.gz`` and ``ground-truth.json`` ({id: {articleBody,
 article-extraction-benchmark. A page whose body is in paragraphs becomes the page of another site:
 its paragraphs are replaced by those of a report, other text of its own article is removed, and the
 rest stays as the site wrote it. The report's text is stored first, then each page comes as HTML.
-Printed is how many are dropped; ``--show`` adds the text lines of the others.
+The output is the number of pages dropped; ``--show`` adds the text lines of the others.
 """
 
 from __future__ import annotations

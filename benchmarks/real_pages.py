@@ -4,9 +4,9 @@
 
 FOLDER holds ``html/*.html.gz`` and ``index.jsonl`` with ``file`` and ``kind`` of each page. The
 first host serves the original bytes without a charset in the header. The second one serves each
-page re-encoded, without its navigation, its body in another template. Printed are: how many article
-pages yielded a body, every dropped page of the first host and its match, and how many pages of the
-second host were dropped for their original.
+page re-encoded, without its navigation, its body in another template. The output is the number of
+article pages that yielded a body, every dropped page of the first host and its match, and the
+number of pages of the second host that were dropped for their original.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def main() -> int:
 
 
 def report(pages: list[Page], originals: dict[str, Any], copies: dict[str, Any]) -> None:
-    """Print the figures and every page worth a look."""
+    """Print the figures, and pages without a body, dropped, or not dropped for their original."""
     kinds = {page.name: page.kind for page in pages}
     articles = [name for name, kind in kinds.items() if "list" not in kind and "forum" not in kind]
     bodies = [name for name in articles if originals.get(name, {}).get("chars", 0) > 0]

@@ -6,8 +6,8 @@
 such a page and a replacement (a weekday, a unit, a town, some and all, rose and fell): a page with
 one is stored, then comes the page with the other, and the reverse. A *reprint* is a page with
 another site's line before or after it (a date line, a byline, "5 min read"), with another spelling
-of a word, or a cut. Printed is how many facts went unnoticed and how many reprints were kept, on
-short pages and on the same with five more paragraphs; ``--show`` adds each of them. ``--held-out``
+of a word, or a cut. The table counts unnoticed facts and kept reprints, on short pages and on the
+same with five more paragraphs; ``--show`` prints each of them. ``--held-out``
 takes the facts of ``benchmarks/facts/held-out``, of which no word was used for the lists.
 """
 

@@ -1,4 +1,4 @@
-"""How long a process takes until it can judge, each measured in its own processes.
+"""Measures how long a process takes to its first verdicts, each start in its own process.
 
 Usage: ``python -m benchmarks.startup [--rounds N]``
 
@@ -101,7 +101,7 @@ def printed(cache: str, *arguments: str, numba: str | None = None, extension: bo
         environment["NUMBA_CACHE_DIR"] = numba
     done = subprocess.run(
         [sys.executable, "-c", *arguments],
-        # Nor are tables taken that other processes have built (base/cachefolder.py).
+        # Also hides the tables that other processes have built (base/cachefolder.py).
         env={**environment, "DEDUP_CACHE_DIR": cache, "XDG_CACHE_HOME": cache, "TMPDIR": cache},
         capture_output=True,
         text=True,

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     ways.add_argument("--queries", type=positive, default=200)
 
     tables = commands.add_parser(
-        "tables", parents=[common, many], help="the tables of docs/methods.md, as they stand there"
+        "tables", parents=[common, many], help="the tables of docs/methods.md, in Markdown"
     )
     tables.add_argument("--only", nargs="+", metavar="NAME", help="names of tables; default: all")
     tables.add_argument("--page", type=Path, help="a page whose tables are replaced")
@@ -51,12 +51,12 @@ def parser() -> argparse.ArgumentParser:
     tables.add_argument("--documents", type=positive, default=2000, help="of a class of ZHOU")
     tables.add_argument("--planted", type=positive, default=500, help="near-duplicates in all")
 
-    surface = commands.add_parser("surface", parents=[common], help="edits that are seen through")
+    surface = commands.add_parser("surface", parents=[common], help="recall of edited copies")
     surface.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
     surface.add_argument("--limit", type=positive, help="documents read at most")
     surface.add_argument("--per-cell", type=positive, default=50, help="pages of each length")
     scripts = commands.add_parser(
-        "scripts", parents=[common], help="edits that are seen through, by script of the page"
+        "scripts", parents=[common], help="recall of edited copies, by script of the page"
     )
     scripts.add_argument("file", type=Path, metavar="FILE", help="documents, JSON lines")
     scripts.add_argument("--limit", type=positive, help="documents read at most")

@@ -71,7 +71,7 @@ def compare_stream(
     options: Options,
     progress: Progress = lambda _: None,
 ) -> list[Decision]:
-    """De-duplicate a stream with a method that no crawl offers.
+    """De-duplicate a stream with a method that is not available in a crawl.
 
     Each document is compared with the usual candidates among those kept, and dropped for the most
     similar one that makes it a duplicate, the oldest of equals.
@@ -104,7 +104,7 @@ def decide(
     progress: Progress = lambda _: None,
 ) -> list[Decision]:
     """De-duplicate a stream with the real deduplicator and an in-memory index, or with
-    :func:`compare_stream` if no crawl offers the method."""
+    :func:`compare_stream` if the method is not available in a crawl."""
     if comparer.options is None:
         return compare_stream(comparer, arrivals, options, progress)
     memory = attrs.evolve(comparer.options, index_url="memory:")

@@ -129,7 +129,8 @@ def _common(arguments: argparse.Namespace) -> list[str]:
 
 @contextmanager
 def plan(arguments: argparse.Namespace) -> Iterator[list[list[str]]]:
-    """Yield the command lines of all experiments, on given data or data generated meanwhile.
+    """Yield the command lines of all experiments, on given data, or on generated data that is
+    deleted after the ``with`` block.
 
     :raises DedupError: no folder is given
     :raises InputError: a file can't be read

@@ -8,8 +8,8 @@ that match their own.
 **ZHOU**: 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6). Five classes of 2000 documents with
 500 known near-duplicates among them; each document is compared with those before it.
 
-Neither paper says how much was edited. Here :data:`LI_EDITS` and :data:`ZHOU_EDITS` do; in LI at
-most a tenth of a page is in edited sentences (:func:`li_edit`).
+Neither paper states how much was edited. Here :data:`LI_EDITS` and :data:`ZHOU_EDITS` define it; in
+LI at most a tenth of a page is in edited sentences (:func:`li_edit`).
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def light_edit(text: str, kind: str, intensity: float, seed: int) -> str:
 
 
 def li_edit(text: str, turn: int, seed: int) -> str:
-    """Return an edited copy by the kind whose turn it is.
+    """Return a copy with the edit at ``turn`` in :data:`LI_EDITS`, modulo their number.
 
-    First sentences can't be redrawn: if they exceed a tenth of the text, the next kind is used.
+    First sentences can't be redrawn: if they exceed a tenth of the text, the next edit is used.
     """
     start = turn % len(LI_EDITS)
     for kind, intensity in (*LI_EDITS[start:], *LI_EDITS[:start]):

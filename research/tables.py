@@ -70,7 +70,7 @@ SIMD_ROWS: Final = (1, 100, 10_000)
 
 @attrs.frozen
 class Table:
-    """A table of the page.
+    """A table of docs/methods.md.
 
     :param name: selects it on the command line
     :param header: column titles; the first column names the rows
@@ -138,7 +138,7 @@ def copies(source: Source) -> Table:
 
 
 def _title(method: str) -> str:
-    """Return a method's name for the first column; no crawl offers the exact index."""
+    """Return a method's name for the first column: as code, if a crawl has the method."""
     return "exact Jaccard index" if method == JaccardComparer.name else f"`{method}`"
 
 
@@ -165,7 +165,7 @@ def csu(source: Source) -> Table:
 
 
 def vectors(source: Source) -> Table:
-    """Compare what `charset` and `machine-code` drop in a crawl and if all pairs are compared."""
+    """Count what `charset` and `machine-code` drop in a crawl, and with all pairs compared."""
     arrivals = source.planted()
     rows = []
     for name, comparer in source.comparers(VECTOR_METHODS).items():
@@ -190,7 +190,7 @@ def _range(values: Sequence[int]) -> str:
 
 
 def stream(source: Source) -> Table:
-    """Run a stream in three orders, with an edited copy after a tenth of the documents."""
+    """Run a stream in three orders, in which a tenth of the documents have a later edited copy."""
     documents = [one.document for one in source.documents[: source.sizes.stream]]
     arrivals = planted_stream(documents, 0.1, source.seed)
     truth = Truth(arrivals)
@@ -239,7 +239,7 @@ def _best_time(work: Callable[[], object], turns: int) -> float:
 
 
 def simd(source: Source) -> Table:
-    """Time CSU's comparison by registers and by NumPy, best of five."""
+    """Time CSU's comparison in SIMD registers and in NumPy, best of five."""
     from dedup_middleware.methods.literature.csu import equal_positions
 
     rng = np.random.default_rng(source.seed)
