@@ -51,7 +51,7 @@ class Cluster:
             ]
 
     def has_all_slots(self) -> bool:
-        """Whether all nodes that are up know who has which slot."""
+        """Whether all running nodes have the complete map of slots."""
         try:
             for server in self.masters:
                 with server.client() as client:
@@ -62,7 +62,7 @@ class Cluster:
         return True
 
     def await_all_slots(self) -> None:
-        """Wait until all nodes know who has which slot."""
+        """Wait until all running nodes have the complete map of slots."""
         _await(self.has_all_slots, "the cluster does not recover")
 
     def fail_over(self, number: int) -> None:
@@ -141,7 +141,7 @@ def _await(is_so: object, else_: str) -> None:
 
 @contextlib.contextmanager
 def logging_cluster(folder: Path, count: int = 3) -> Iterator[Cluster]:
-    """Masters whose append-only file is on disk before they answer."""
+    """Masters that write their append-only file to disk before they reply."""
     log = ("--appendonly", "yes", "--appendfsync", "always")
     with running_cluster(folder, count, *QUICK, *log) as masters:
         yield Cluster(masters, [])

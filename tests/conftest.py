@@ -1,4 +1,4 @@
-"""What many tests need, and which tests need more than Python."""
+"""Fixtures and hooks of all tests; marks the tests that need more than Python."""
 
 from __future__ import annotations
 
@@ -214,8 +214,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collect_file(
     file_path: Path,
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Doctest looks at each function of a file, which takes a tenth of the collection: it need not
-    where there is no example."""
+    """Skip doctest for files without an example: looking at each function takes a tenth of the
+    collection."""
     found = yield
     if b">>> " in file_path.read_bytes():
         return found
@@ -351,7 +351,8 @@ def make_way() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before the fixtures of a test, so that those of a module begin with the first key too."""
+    """Start the hash keys before the fixtures of a test, so that those of a module begin with the
+    first key too."""
     HASH_KEYS.restart()
     if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(SPARK):
         make_way()
@@ -369,7 +370,7 @@ def repeatable_hash_keys() -> Iterator[None]:
 
 @pytest.fixture
 def compiled_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes that a test starts too."""
+    """Let numba compile kernels in processes that a test starts, too."""
     monkeypatch.setenv("DEDUP_COMPILE", "1")
 
 

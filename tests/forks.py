@@ -26,7 +26,7 @@ from tests.torture.start import IS_PARENT, fork_context
 def _run(
     arguments: Sequence[str], cwd: str, env: Mapping[str, str], stdout: str, stderr: str
 ) -> None:
-    """Do what an interpreter does that is started with such arguments."""
+    """Do what an interpreter started with these arguments does."""
     os.environ.clear()
     os.environ.update(env)
     os.environ.pop(IS_PARENT, None)

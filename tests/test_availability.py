@@ -1,4 +1,4 @@
-"""A dead index costs the crawl no time, and pages that went by are remembered."""
+"""A dead index costs the crawl no time, and pages that passed unchecked are remembered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_pause_doubles_up_to_a_bound() -> None:
 
 
 def test_calls_that_fail_together_are_one_failure() -> None:
-    """Calls that were under way when the index went away make the pause no longer."""
+    """Several calls that were under way when the index failed lengthen the pause only once."""
     clock = Clock()
     breaker = Breaker(clock, first=1.0, longest=64.0)
     for _ in range(100):
@@ -66,8 +66,8 @@ def test_backlog_is_bounded_and_keeps_the_newest(sizes: list[int], bound: int) -
 
 
 def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    """A fault that lasts is one line a minute, with how many times it was met since, whatever page
-    it was met with; another fault has a line of its own."""
+    """A lasting fault is logged once a minute with the number of repetitions, whatever page it
+    occurred with; another fault has a line of its own."""
     caplog.set_level(logging.INFO)
     clock = Clock()
     faults = FaultLog(logging.getLogger("test"), clock)
@@ -89,8 +89,8 @@ def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_what_was_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """When the index is back the repetitions are told with that, not at the end of the crawl; they
-    count from then on, and the same fault is still logged once a minute."""
+    """When the index is back the repetitions are logged with that message, not again at the end of
+    the crawl; they are then counted anew, and the same fault is still logged once a minute."""
     caplog.set_level(logging.INFO)
     clock = Clock()
     faults = FaultLog(logging.getLogger("test"), clock)
@@ -111,7 +111,7 @@ def test_what_was_left_out_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_faults_of_many_kinds_take_little_memory(caplog: pytest.LogCaptureFixture) -> None:
-    """Faults whose texts never repeat are all logged, and the last 64 kinds are known."""
+    """Faults whose texts never repeat are all logged, and only the last 64 kinds are remembered."""
     faults = FaultLog(logging.getLogger("test"), Clock())
     for number in range(1000):
         faults.warn(f"fault {number}", "it can't be used")

@@ -32,13 +32,13 @@ IS_ROOT = os.geteuid() == 0
 
 
 def add_one(number: int) -> int:
-    """What is compiled here."""
+    """The kernel that these tests compile."""
     return number + 1
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No cache but those of the test, and none remembered."""
+    """Use only caches of the test, and forget those chosen before."""
     monkeypatch.delenv("DEDUP_CACHE_DIR", raising=False)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     blocked = tmp_path / "blocked"
@@ -54,7 +54,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    """As in a new process."""
+    """Forget the cache directory, as a new process would."""
     cachefolder.cache_directory.cache_clear()
     cache: Any = sys.modules.get("dedup_middleware.base.kernels")
     if cache is not None:
@@ -109,7 +109,7 @@ def to_stranger(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
 
 
 def test_a_planted_pickle_would_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other tests mean something: in a folder of one's own a pickle is loaded and runs."""
+    """Control for the other tests: in a folder of this user a planted pickle is loaded and runs."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "own"))
     assert hits() == 0
     assert hits() == 1
@@ -332,7 +332,7 @@ def test_damaged_kernels(
 
 
 def test_kernels_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two functions of a file that have the same name are never taken for each other."""
+    """Two functions with the same name in one file are never confused."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
     dispatchers: list[Any] = [
         kernels.kernel(lambda number: number + 1),
@@ -357,7 +357,7 @@ def test_source_that_can_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A kernel that can't be kept is used all the same."""
+    """A kernel that can't be cached is used all the same."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "cache"))
     run_kernel()
     shutil.rmtree(next((tmp_path / "cache").glob("kernels-*")))

@@ -167,8 +167,8 @@ async def test_error_of_our_own_while_catching_up(
 
 
 async def test_unresolved_claims_hold_up_no_catch_up() -> None:
-    """A remembered copy of a page whose fate is unknown is entered at the end without waiting for
-    it, since nothing will tell of it any more."""
+    """A remembered copy of a page with an unknown outcome is entered at the end without waiting,
+    since no signal for that page will come any more."""
     down = [False]
     index, counts = ScriptedIndex(lambda: down[0]), Counts()
     dedup = Deduplicator(
@@ -224,7 +224,7 @@ async def test_page_stored_after_the_end_is_counted() -> None:
 async def test_leases_that_cannot_be_extended_are_an_outage_of_the_index(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The line in the log names the index, as those of other calls do that find it away."""
+    """The log line names the index, like those of other calls that can't reach it."""
     counts = Counts()
     dedup = deduplicator(ScriptedIndex(lambda: True), counts)
     dedup._claims.add(Claim(1, 1))
@@ -322,7 +322,8 @@ async def test_settling_that_is_cancelled_leaves_no_claim(step: str) -> None:
 
 
 async def test_claim_of_a_page_that_is_cancelled_while_what_it_holds_is_named() -> None:
-    """It is given back."""
+    """A decision that is cancelled while the stored pages that it holds are named releases its
+    claim."""
 
     class SlowAddresses(ScriptedIndex):
         """Names no page before the caller has gone away."""
@@ -386,7 +387,8 @@ def test_some_of_many_pages_are_named(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_claim_that_was_lost_is_kept_no_longer_than_its_verdict() -> None:
-    """Whoever never asks for the page id that it got instead would fill the memory."""
+    """Otherwise the new page ids of lost claims, which a caller may never fetch, would fill the
+    memory."""
     dedup = deduplicator(ScriptedIndex(), Counts())
     await dedup.open()
     verdict = await dedup.decide(page("a/1", TEXTS[1]))
@@ -401,7 +403,7 @@ async def test_a_claim_that_was_lost_is_kept_no_longer_than_its_verdict() -> Non
 
 
 async def test_closing_waits_once_for_an_index_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a claim that is open, and a page that is remembered."""
+    """Closing waits for one timeout, although a claim is open and a page is remembered."""
     now, down = [1000.0], [False]
     longest = OPTIONS.timeout * (1 + OPTIONS.retries)
 

@@ -1,4 +1,4 @@
-"""`make clean`: what make and its commands leave goes, and nothing else."""
+"""`make clean` deletes what make and its commands have created, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def put(folder: Path, *names: str) -> None:
-    """Files of these names, and the folders that they are in."""
+    """Create files with these names, and their folders."""
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
@@ -34,13 +34,13 @@ def clean(folder: Path) -> None:
 
 
 def left(folder: Path) -> set[str]:
-    """Files that are left, by their paths."""
+    """The paths of the files that are left."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_all_that_is_made_goes(tree: Path) -> None:
-    """Whatever the repository ignores, because it is made, but for the environment: it takes
-    minutes to make."""
+    """All generated files, which the repository ignores, are deleted, except the environment, which
+    takes minutes to make."""
     for line in (ROOT / ".gitignore").read_text().split():
         if "*" not in line:
             put(tree, line.strip("/") + "/in it" * line.endswith("/"))
@@ -53,7 +53,7 @@ def test_all_that_is_made_goes(tree: Path) -> None:
 
 
 def test_files_of_a_user_stay(tree: Path) -> None:
-    """Also those with names like it, and what another environment in the folder holds."""
+    """Files with similar names stay, and so do those of another environment in the folder."""
     own = {
         "my.db", "news.csv", "mynews.jsonl", f"{PACKAGE}/a.py", "tests/index/a.py",
         "docs/a.md", "data/build/a", "venv/lib/__pycache__/a.pyc", "news.dbx",

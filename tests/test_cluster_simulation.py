@@ -46,7 +46,8 @@ MIXES = st.sampled_from([ONLY_NEW, (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.7, 0.2, 
 
 
 def flat(cpu: float) -> Costs:
-    """Each bucket costs ``cpu`` us whatever is done with it, and nothing else costs anything."""
+    """Costs where each bucket takes ``cpu`` us, whatever is done with it, and nothing else costs
+    anything."""
     none = Cost()
     items = {kind: [Cost(cpu)] * len(every) for kind, every in COSTS.items.items()}
     homes = dict.fromkeys(COSTS.homes, (none, none))
@@ -117,7 +118,7 @@ def test_longer_buckets_never_cost_less_to_send(one: float, other: float) -> Non
 
 @pytest.mark.parametrize("records", LENGTHS)
 def test_measured_lengths_cost_what_was_measured(records: int) -> None:
-    """Between the lengths that were measured it is interpolated, at them it is not."""
+    """Buckets of a measured length have the measured cost; others are interpolated."""
     every = COSTS.items["announce"]
     found = at_length(every, records, BUCKET_LIMIT // BAND_RECORD)
     assert found.tolist() == pytest.approx(every[LENGTHS.index(records)].array().tolist())
@@ -136,7 +137,7 @@ def test_shards_lie_where_their_slots_are(masters: int, shards: int) -> None:
 
 
 def test_pages_met_by_chance() -> None:
-    """Unrelated SimHashes of a bucket are as often candidates as random ones are."""
+    """The share of chance candidates in a bucket is that among random SimHashes."""
     rng = np.random.default_rng(1)
     bits = np.bitwise_count(rng.integers(0, 1 << 48, 200_000, np.uint64))
     for distance in (16, 20):
@@ -146,7 +147,7 @@ def test_pages_met_by_chance() -> None:
 
 
 def test_a_master_that_is_away_holds_up_its_pages() -> None:
-    """Pages wait for the master that is away, and the queues are as before some time later."""
+    """Pages wait for a master that is away, and some time later the queues are as before."""
     scenario = Scenario(3, 24, 1e5, processes=3, rate=50.0, balanced=True)
     waited, meanwhile = after_outage(scenario, COSTS, 1.5)
     assert 0 <= waited < 3
@@ -196,7 +197,7 @@ def test_costs_are_read_as_written() -> None:
 
 
 def test_the_validation_counts_microseconds(tmp_path: Path) -> None:
-    """As the costs that are simulated."""
+    """The validation measures in microseconds, like the simulated costs."""
     from benchmarks import cluster_validation  # it loads datasketch, and that SciPy
 
     with running_redis(tmp_path) as server:

@@ -1,4 +1,5 @@
-"""What starts with an empty cache compiles when there is an item, says so once, and keeps it."""
+"""A process with an empty cache compiles when the first item comes, logs that once, and caches
+it."""
 
 from __future__ import annotations
 

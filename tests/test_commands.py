@@ -42,7 +42,7 @@ async def test_stats_for_machines(tmp_path: Path) -> None:
 
 
 async def test_stats_of_a_shared_index(redis_url: str) -> None:
-    """The same for Redis."""
+    """`--json` prints the same for an index in Redis."""
     await fill(redis_url)
     assert json.loads(dedup("stats", "--json", index=redis_url).stdout)["committed"] == 3
 
@@ -76,7 +76,7 @@ async def test_memory_index_has_nothing_to_attach_to() -> None:
 
 
 def test_unknown_subcommand(tmp_path: Path) -> None:
-    """It is named, and where the commands are listed."""
+    """The message names the unknown command, and says how to list all commands."""
     done = dedup("destroy", index=f"sqlite:{tmp_path / 'x.db'}")
     assert done.returncode == 2
     assert "there is no command 'destroy'; `scrapy dedup --help` lists all" in done.stderr

@@ -99,7 +99,7 @@ def test_first_start_compiles_nothing(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_cache_is_needed(wheel: Path, tmp_path: Path) -> None:
-    """The same where nothing can be written."""
+    """A first start compiles nothing either where no cache can be written."""
     file = tmp_path / "file"
     file.touch()
     nowhere = dict.fromkeys(("DEDUP_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "TMPDIR"), str(file))
@@ -307,7 +307,7 @@ def test_wheel_of_python_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_editable_installation_without_a_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is made all the same, and one line says why it has no kernels."""
+    """The installation succeeds, and one line says why it has no kernels."""
     made, said = hook(tmp_path, monkeypatch, "")
     made.initialize("editable", {})
     assert said == ["The kernels are compiled on first use, not now: no compiler"]
@@ -347,7 +347,7 @@ def test_editable_installation(
 
 
 def test_kernels_that_are_there(tmp_path: Path) -> None:
-    """They are not compiled once more; a build that fails leaves the folder as it was."""
+    """Existing kernels are not compiled again; a build that fails leaves the folder as it was."""
 
     def fail(_: Path) -> list[Path]:
         raise RuntimeError("no compiler")
@@ -430,7 +430,7 @@ kernels.build_at_once(pathlib.Path())
 
 
 def test_no_c_compiler(tmp_path: Path) -> None:
-    """One line says so, and nothing is left behind."""
+    """Without a C compiler one line says so, and nothing is left behind."""
     done = subprocess.run(
         [sys.executable, "-m", "dedup_middleware.base.aot", str(tmp_path)],
         cwd=ROOT,

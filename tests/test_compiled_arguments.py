@@ -23,7 +23,8 @@ def arrays() -> list[Any]:
 
 
 def test_arguments_that_fit() -> None:
-    """They are passed on as they are; a read-only array fits where nothing is written."""
+    """Arguments that fit are passed on unchanged; a read-only array fits where nothing is
+    written."""
     fit = arrays()
     fit[2].flags.writeable = fit[3].flags.writeable = False
     assert all(one is other for one, other in zip(KERNEL(*fit), fit, strict=True))

@@ -60,7 +60,7 @@ def test_redis_is_reached_from_this_machine_alone(compose: dict[str, Any]) -> No
 
 
 class Loading(socketserver.StreamRequestHandler):
-    """Answers as a server of Redis that loads its data."""
+    """Replies as Redis does while it loads its data."""
 
     def handle(self) -> None:
         while self.rfile.readline():
@@ -69,7 +69,8 @@ class Loading(socketserver.StreamRequestHandler):
 
 @pytest.mark.services
 def test_a_server_that_loads_its_data_is_not_ready(tmp_path: Path) -> None:
-    """Crawlers that are started then would store all pages unchecked."""
+    """A server that still loads its data is not ready: crawlers started then would store all pages
+    unchecked."""
     for file, name in ((FILE, "redis"), (CLUSTER, "node-1")):
         service = yaml.safe_load(file.read_text(encoding="utf-8"))["services"][name]
         assert service["healthcheck"]["test"] == ["CMD", "redis-cli", "-e", "ping"]

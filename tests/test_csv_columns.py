@@ -16,7 +16,7 @@ from tests.texts import article
 
 
 class Semicolons(CsvItemExporter):
-    """As users write it for another delimiter."""
+    """A CSV exporter with another delimiter, as users write it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs | {"delimiter": ";"})
@@ -53,7 +53,7 @@ async def test_a_csv_feed_without_a_column_for_the_text(tmp_path: Path, has_text
 
 
 async def test_a_csv_feed_without_the_text_beside_one_that_fails(tmp_path: Path) -> None:
-    """Nothing has the text then, so the next crawl stores it."""
+    """If the other feed, which has the text, fails, the next crawl stores the page."""
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:
         yield {"url": "https://a.example/", "title": "News"}

@@ -68,7 +68,8 @@ def _readable(file: Path) -> list[str]:
 async def test_a_crawl_goes_on_with_the_feed_of_a_killed_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What it adds can be read, and is there for each page of which a copy is dropped."""
+    """Rows that a crawl appends to the feed of a killed one can be read, and for each dropped copy
+    the feed has its page."""
     out = tmp_path / "out.jsonl"
     ended = run(["-c", _KILLED, str(out)], cwd=Path.cwd(), env=os.environ)
     assert ended.returncode < 0, ended.stderr
@@ -126,7 +127,7 @@ async def test_what_is_said_of_other_feeds(
 
 
 class _Disk(io.FileIO):
-    """A file on a disk with so many bytes left, which takes what fits."""
+    """A file on a disk with a given number of free bytes; it writes what fits."""
 
     room = 0
 
@@ -140,7 +141,7 @@ class _Disk(io.FileIO):
 
 
 class SmallDisk(FileFeedStorage):
-    """Has its file on such a disk."""
+    """A feed storage whose file is on such a disk."""
 
     def __init__(self, uri: str, *, feed_options: dict[str, Any] | None = None) -> None:
         super().__init__(uri.removeprefix("disk:"), feed_options=feed_options)
@@ -152,7 +153,8 @@ class SmallDisk(FileFeedStorage):
 
 @pytest.mark.parametrize("size", [10, 20_000])  # less and more than the buffer holds
 async def test_a_disk_that_has_room_again(tmp_path: Path, size: int) -> None:
-    """What comes then can be read, and is there for each page of which a copy is dropped."""
+    """Rows that are written when there is room again can be read, and for each dropped copy the
+    feed has its page."""
     out = tmp_path / "out.jsonl"
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:

@@ -50,8 +50,8 @@ async def test_copy_of_a_stored_page_is_a_duplicate() -> None:
 
 
 async def test_objects_of_other_types_are_refused() -> None:
-    """What takes a verdict says so where it is given its claim or key instead, and what takes a
-    page where it is given a text; the claim is still there to be committed."""
+    """Methods that take a verdict refuse its claim or key, and those that take a page refuse a
+    text, with a message that says so; the claim can still be committed."""
     async with Deduplicator(OPTIONS) as dedup:
         verdict = await dedup.decide(page("a/1", article(1)))
         calls: list[Callable[[Any], Awaitable[object]]] = [
@@ -187,8 +187,8 @@ async def test_copy_takes_the_place_of_a_page_that_failed() -> None:
 
 
 async def test_what_is_forgotten_during_a_wait_is_judged_as_gone() -> None:
-    """A stored page that storage has replaced, while another one waited for a like one, is no
-    longer stored when that one is judged."""
+    """A stored page that storage replaces while another page waits no longer counts as stored when
+    that page is judged."""
     index = MemoryIndex()
     async with Deduplicator(OPTIONS, index=index) as dedup:
         await stored(dedup, page("a/1", article(2)))
@@ -316,8 +316,8 @@ async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> No
 
 
 async def test_pages_that_wait_for_one_opening_fail_with_it() -> None:
-    """An index that can't be opened takes each page the time of one attempt, not that of an
-    attempt for each page before it: such a crawl went on by one page every few seconds."""
+    """Pages that wait for an index that can't be opened fail after one common attempt, not after
+    one attempt each: such a crawl decided one page every few seconds."""
     attempts = 0
 
     class Closed(MemoryIndex):

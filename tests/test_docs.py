@@ -104,7 +104,7 @@ def scripts() -> list[Block]:
 
 
 def run_script(code: str, folder: Path) -> str:
-    """Run a script in a process of its own, which a crawl needs; what it prints."""
+    """Run a script in a process of its own, which a crawl needs, and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -161,14 +161,14 @@ def crawls_of_the_journal() -> None:
 
 
 def named_in(page: str, name: str) -> Any:
-    """What the last script of a page with this name in it calls so."""
+    """Return the object of this name from the last script of a page that contains the name."""
     names: dict[str, Any] = {}
     exec([one for one in scripts() if one.page == page and name in one.code][-1].code, names)
     return names[name]
 
 
 async def test_links_of_a_copy_are_not_followed() -> None:
-    """By the spider middleware of signals.md."""
+    """The spider middleware of signals.md does not follow the links of a copy."""
     followed = []
 
     class Pages(Spider):
@@ -192,7 +192,7 @@ async def test_links_of_a_copy_are_not_followed() -> None:
 
 
 async def test_spider_turns_an_argument_into_a_setting(tmp_path: Path) -> None:
-    """The one of commands.md: with ``reset=1`` a crawl begins anew."""
+    """The spider of commands.md starts a crawl anew with ``reset=1``."""
 
     class Pages(named_in("commands.md", "Pages")):  # type: ignore[misc]
         start_urls = ("data:,",)  # for an item of `start` Scrapy waits five seconds
@@ -317,7 +317,7 @@ EVALUATION = re.compile(r"(?:\.venv/bin/)?python -m dedup_middleware\.evaluation
 
 
 def elsewhere(page: Path) -> bool:
-    """Whether another test types all commands of a page."""
+    """Whether another test runs all commands of a page."""
     return page.name == "tutorial.md"
 
 

@@ -91,7 +91,7 @@ def test_configuration(tmp_path: Path) -> None:
 
 
 def test_smallest_set_is_that_of_the_tests_of_the_index() -> None:
-    """It is the same list that the tests of the index use one by one."""
+    """It equals the list of rights that the tests of the index try one by one."""
     assert rights() == RIGHTS.split()
 
 
@@ -135,7 +135,7 @@ def test_window_and_forgetting(server: RedisServer, caplog: pytest.LogCaptureFix
 
 
 def test_export_verify_and_import(server: RedisServer, tmp_path: Path) -> None:
-    """Each with the rights of its own row."""
+    """Each command works with the rights of its row."""
     file = tmp_path / "pages.parquet"
     crawl(settings(server, DEDUP_JOURNAL="off"), item("one.example", 1))
     given = settings(server, purpose("export"), DEDUP_JOURNAL="off")
@@ -158,7 +158,7 @@ def test_bytes_and_another_database(server: RedisServer) -> None:
 
 
 def test_rights_on_many_masters(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Those of docs/cluster.md, with those of the journal, are enough for a crawl."""
+    """The rights of docs/cluster.md and those of the journal are enough for a crawl."""
     page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     found = re.search(r"on the keys `(.*?)` \(with a journal also `(.*?)`\), and `(.*?)`", page)
     assert found is not None
@@ -194,7 +194,7 @@ def test_every_row_is_tried() -> None:
 
 
 def test_sizing_table_is_that_of_the_scale() -> None:
-    """docs/redis.md and docs/scale.md tell the same memory for the same number of pages; that of
+    """docs/redis.md and docs/scale.md state the same memory for the same number of pages; that of
     the default is larger by what was measured."""
     scale = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
     table = scale.split("memory on Redis |\n")[1].split("\n\n")[0]

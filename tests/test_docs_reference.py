@@ -82,7 +82,7 @@ def test_keys_of_a_verdict_are_documented() -> None:
 
 
 def test_exceptions_are_documented() -> None:
-    """docs/items.md lists the exceptions that the package gives to its users."""
+    """docs/items.md lists the public exceptions of the package."""
     section = text_of("items.md").split("## Exceptions")[1].split("\n## ")[0]
     public = {getattr(dedup_middleware, name): name for name in dedup_middleware.__all__}
     errors = {name for one, name in public.items() if issubclass(one, Exception)}
@@ -117,7 +117,7 @@ def test_signals_are_documented() -> None:
 
 
 def test_journal_is_documented() -> None:
-    """docs/journal.md lists methods, filters and the attributes of what they give."""
+    """docs/journal.md lists the methods, the filters, and the attributes of their results."""
     page = text_of("journal.md")
 
     def listed(head: str) -> set[str]:

@@ -38,7 +38,8 @@ class FirstBatchLost(LostStorage):
 async def test_of_a_batch_that_fails_the_pages_alone_are_forgotten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, index: str
 ) -> None:
-    """At once: a copy that comes later in the same crawl is stored, and so is one in the next."""
+    """Only the pages of a failed batch are forgotten, and at once: a later copy is stored, in the
+    same crawl and in the next."""
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:
         for seed in range(4):
@@ -108,7 +109,7 @@ async def test_a_batch_that_fails_before_its_page_is_committed(tmp_path: Path) -
 async def test_a_batch_that_cant_be_forgotten_is_forgotten_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The index may be away when the batch fails."""
+    """If the index is away when a batch fails, its pages are forgotten at the end."""
     calls: list[Options] = []
 
     async def away_at_first(options: Options) -> Any:
@@ -183,7 +184,8 @@ async def test_pages_that_were_committed_after_their_batch_failed(
 
 
 class StorageOfItsOwn:
-    """Fails at once if its address says so, without a thread; of no class of Scrapy's."""
+    """A storage without a base class of Scrapy's. It fails at once if its address says so, without
+    a thread."""
 
     __slots__ = ("is_lost",)
 
@@ -201,7 +203,7 @@ class StorageOfItsOwn:
 
 
 class UsualStorage(StorageOfItsOwn):
-    """The same with attributes as usual."""
+    """The same storage, which takes attributes as usual."""
 
 
 class Even(ItemFilter):
@@ -214,7 +216,7 @@ class Even(ItemFilter):
 
 
 class Odd(Even):
-    """The others."""
+    """Items with an odd number."""
 
     rest = 1
 
@@ -233,7 +235,7 @@ def two_feeds(tmp_path: Path, storage: type[Any]) -> dict[str, Any]:
 async def test_of_feeds_that_end_in_one_moment_one_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its pages alone are forgotten, although both are of one kind."""
+    """Of two feeds of one kind, only the pages of the one that fails are forgotten."""
     await crawl(three_pages, {}, **two_feeds(tmp_path, UsualStorage))
     assert any("2 pages of this crawl are forgotten" in line for line in caplog.messages)
     again = await crawl(three_pages, {}, **failing(tmp_path, ""))
@@ -243,7 +245,8 @@ async def test_of_feeds_that_end_in_one_moment_one_fails(
 async def test_a_storage_that_takes_no_attribute(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only Scrapy's count says that one has failed: the error names the command that forgets."""
+    """Only Scrapy's count shows that a feed has failed, and the error names the command that
+    forgets its pages."""
     await crawl(three_pages, {}, **two_feeds(tmp_path, StorageOfItsOwn))
     said = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
     assert len(said) == 1

@@ -77,18 +77,18 @@ class SkippingExporter(JsonLinesItemExporter):
 
 
 class Teaser(Item):
-    """Not for the feed."""
+    """An item that the feed leaves out."""
 
     url = Field()
     text = Field()
 
 
 class Page(Teaser):
-    """For the feed."""
+    """An item that the feed takes."""
 
 
 class NoStorage:
-    """A later pipeline."""
+    """A later pipeline that stores nothing."""
 
     def process_item(self, item: Any) -> Any:
         """Called by Scrapy."""
@@ -148,7 +148,7 @@ class ItemsExtension:
 
 
 async def test_what_an_extension_may_have_stored_is_committed(tmp_path: Path) -> None:
-    """A class that feeds leave out, where an extension gets each item."""
+    """An item that feeds leave out is committed if an extension gets each item."""
 
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
         yield Teaser(url="https://a.example/0", text=article(0))
@@ -272,7 +272,7 @@ async def three_pages(_crawled: Crawled) -> AsyncIterator[Any]:
 async def test_pages_that_nothing_has_are_forgotten(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str, batch: int
 ) -> None:
-    """Where no feed could be stored and nothing else could store them, the next crawl does."""
+    """If no feed was stored, and nothing else could store the pages, the next crawl stores them."""
     settings = failing(tmp_path, fails)
     if batch:
         (feed,) = settings["FEEDS"].values()
@@ -361,7 +361,7 @@ async def test_a_page_whose_claim_was_lost_is_forgotten_too(
 async def test_a_feed_that_fails_is_named_with_the_command_that_mends_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str
 ) -> None:
-    """Where something else may have them, the error says how many pages the index calls stored,
+    """If something else may have stored the pages, the error says how many the index calls stored,
     and since when."""
     settings = failing(tmp_path, "at storing" if other else "")
     if other == "feed":
@@ -403,7 +403,7 @@ async def test_the_command_after_a_clock_was_set_back(
 
 
 class AwaitingExporter(FeedExporter):
-    """It is not known when it has handled an item."""
+    """An exporter of which it is not known when it has handled an item."""
 
     async def item_scraped(self, item: Any, spider: Any) -> None:  # type: ignore[override]
         """Called by Scrapy."""
@@ -413,7 +413,8 @@ class AwaitingExporter(FeedExporter):
 async def test_a_feed_of_an_exporter_of_the_users_own_that_fails(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Which pages it has taken is not known, but that it could not be stored."""
+    """It is not known which pages the exporter has taken, but only that the feed could not be
+    stored."""
     own = {"scrapy.extensions.feedexport.FeedExporter": None, AwaitingExporter: 0}
     await crawl(three_pages, {}, **failing(tmp_path, "at storing"), EXTENSIONS=own)
     said = [line for line in caplog.messages if line.startswith("A feed could not be stored")]
@@ -442,14 +443,14 @@ async def test_a_slot_that_is_made_for_an_item_has_it(tmp_path: Path) -> None:
 
 
 class PlainFile:
-    """A file that can be written to, and no more."""
+    """A file that can only be written to."""
 
     def __init__(self) -> None:
         self.write = bytearray().extend
 
 
 class PlainStorage(LostStorage):
-    """Storage with a file of its own."""
+    """A storage whose file can only be written to."""
 
     def open(self, spider: Any) -> Any:  # noqa: ARG002
         """Called by Scrapy."""
@@ -467,7 +468,7 @@ async def test_a_file_without_flush(tmp_path: Path) -> None:
 
 
 class BrokenPipe(io.BytesIO):
-    """The standard output of a process of which nobody reads it."""
+    """The standard output of a process whose reader has ended."""
 
     def flush(self) -> None:
         """Called by the plugin."""
@@ -482,7 +483,7 @@ class BrokenStdout(StdoutFeedStorage):
 
 
 async def test_what_standard_output_does_not_take_is_not_entered(tmp_path: Path) -> None:
-    """It has a buffer, too."""
+    """Standard output has a buffer, too, whose rows may be lost."""
     settings = failing(tmp_path, "") | {
         "FEEDS": {"stdout:": {"format": "jsonlines"}},
         "FEED_STORAGES": {"stdout": BrokenStdout},
@@ -521,7 +522,7 @@ async def test_rows_of_a_pipe_that_broke_are_forgotten(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody knows which of them were read."""
+    """It is not known which of the rows were read."""
     monkeypatch.setattr(Head, "is_buffered", is_buffered)
     settings = failing(tmp_path, "") | {
         "FEEDS": {"stdout:": {"format": "jsonlines"}},

@@ -1,4 +1,4 @@
-"""Storages of feeds of the user's own: what the plugin looks at stays as it is without it."""
+"""Feed storages of the user's own work with the plugin as they do without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.texts import article
 
 
 class SharedStorage:
-    """One object for all slots of all crawls, as one that holds a connection may be."""
+    """One storage object for all slots of all crawls, as one that holds a connection may be."""
 
     made: SharedStorage | None = None
 
@@ -51,7 +51,7 @@ class SharedStorage:
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> SharedStorage:
-    """That of a test."""
+    """The shared storage of a test."""
     storage = SharedStorage()
     monkeypatch.setattr(SharedStorage, "made", storage)
     return storage
@@ -190,7 +190,7 @@ async def test_a_file_that_is_packed_gets_no_line_feeds(tmp_path: Path, kind: ty
 
 
 class _Packed(GzipStorage):
-    """But for the feed that takes all items."""
+    """A storage that packs what is written, except the feed that takes all items."""
 
     def open(self, spider: Any) -> IO[bytes]:
         if self.path.endswith("all.jl"):

@@ -170,7 +170,8 @@ async def test_newer_version_in_the_index_of_now_wins(move: Move) -> None:
 
 
 async def test_claim_of_a_newer_version_is_enough(move: Move) -> None:
-    """While the newer version is on its way, and when it was given back: storage may hold it."""
+    """The former version does not count while the newer one is on its way, nor when that was given
+    back: storage may hold it."""
     await stored(await move.before(), page("a/1", article(1)))
     dedup = await move.moving()
     move.former.down = True
@@ -241,7 +242,7 @@ async def test_a_former_index_that_goes_while_it_is_opened(
 async def test_pages_that_wait_for_one_connection_go_on_together(
     move: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A former index that takes its time to say no is asked once, not once a page."""
+    """Pages that wait for a former index that refuses slowly share one attempt to connect."""
     await move.before()
     await move.moving()  # both exist
     attempts = 0
@@ -313,7 +314,7 @@ async def test_revisit_that_is_kept_counts_once() -> None:
 
 
 async def test_page_forgotten_while_it_is_carried_over(move: Move) -> None:
-    """It does not come back."""
+    """A page that is forgotten while it is carried over does not reappear."""
     await stored(await move.before(), page("a/1", article(1)))
     dedup = await move.moving()
     commit = move.now.commit
@@ -397,7 +398,8 @@ async def test_index_with_another_hash_key_is_refused(move: Move) -> None:
 
 
 def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
-    """The index itself, an index in memory, a reset, and a namespace without an address."""
+    """The index itself, a reset, an index in memory, and a namespace without an address are
+    refused."""
     url = f"sqlite:{tmp_path / 'index.db'}"
     with pytest.raises(OptionsError, match="it is the index itself"):
         Deduplicator(Options(index_url=url, former_index_url=url))

@@ -164,7 +164,7 @@ async def test_a_text_that_comes_back_while_its_row_is_deleted() -> None:
 
 
 async def test_an_error_of_a_receiver_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the item counts as stored."""
+    """An error of a signal's receiver is logged, and the item counts as stored."""
     crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
 
     def fail(keys: list[str]) -> None:
@@ -206,7 +206,7 @@ async def test_the_storage_deletes_only_rows_that_add_nothing(tmp_path: Path) ->
 async def test_rows_that_cant_be_deleted_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As on a full disk: one line says so."""
+    """If rows can't be deleted, as on a full disk, one line says so."""
     path = tmp_path / "news.db"
     crawler = make_crawler(NEWS_DB=str(path), DEDUP_ON_FULLER="replace")
     storage = SqliteStorage.from_crawler(crawler)

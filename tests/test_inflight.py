@@ -167,7 +167,8 @@ async def test_changed_object_of_a_task_that_has_ended(flight: InFlight) -> None
 
 
 async def test_failure_without_a_link_gives_up_the_like(flight: InFlight) -> None:
-    """One that is not stored may never have entered; its like is given up, others are not."""
+    """A failed item without a link may never have entered: claims of like pages are given up,
+    others are not."""
     for key in ("a", "b"):
         await in_its_own_task(flight, Item(key), verdict(key))
     assert await leave(flight, Item("c"), stored=False) == []
@@ -177,7 +178,7 @@ async def test_failure_without_a_link_gives_up_the_like(flight: InFlight) -> Non
 
 
 async def test_no_item_is_no_storage(flight: InFlight) -> None:
-    """A pipeline that returns None for an item hands on nothing to store."""
+    """A pipeline that returns None for an item passes on nothing to store."""
     enter(flight, Item("a"), verdict("a"))
     ending = Ending(verdict("a"), stored=False, doubt=Doubt.NO_ITEM)
     assert await leave(flight, None) == [ending]

@@ -41,7 +41,7 @@ class LongArticle(Article):
 
 
 class Quote(scrapy.Item):
-    """No page, though it has the field of one."""
+    """An item with a text that is not a page."""
 
     author = scrapy.Field()
     text = scrapy.Field()
@@ -102,7 +102,7 @@ async def test_documented_settings(shop: dict[str, Any]) -> None:
 
 
 async def test_without_the_setting_a_quote_is_a_page() -> None:
-    """As it was: whatever has a text is compared."""
+    """Without the setting every item that has a text is compared."""
     crawled = await crawl(of(*(Quote(author=name, text=YES) for name in ("Ann", "Bob"))), {})
     assert len(crawled.scraped) == 1
 
@@ -237,7 +237,8 @@ def test_unusable_values_are_named(value: object, fix: str) -> None:
 def test_classes_that_do_not_exist_are_named(
     shop: dict[str, Any], settings: dict[str, Any], fix: str
 ) -> None:
-    """Where they are imported: at the start of a crawl, not when the settings are read."""
+    """Missing classes are reported when they are imported, at the start of a crawl, not when the
+    settings are read."""
     options = Options(**settings)
     with pytest.raises(OptionsError, match=r"DEDUP_(ITEMS|OTHER_ITEMS)") as caught:
         load_item_classes(options)
@@ -282,7 +283,8 @@ def test_wrong_class_ends_the_crawl_at_its_start(tmp_path: Path) -> None:
 async def test_a_class_without_a_field_for_the_verdict_is_not_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """None for its mark says so; a class that just lacks the field is."""
+    """There is no warning if the class has None for its mark, but there is if it just lacks the
+    field."""
 
     async def source(_crawled: Crawled) -> AsyncIterator[Any]:
         yield {"url": "https://a.example/1", "text": article(1)}

@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 
 
 class Change:
-    """A later pipeline: does to each page of host a what CHANGES says for its number."""
+    """A later pipeline that changes each page of host a by the entry of CHANGES for its number."""
 
     def process_item(self, item: Any) -> Any:
         """Called by Scrapy."""
@@ -50,7 +50,7 @@ class Change:
 
 
 class CopyOfKind:
-    """Hands on another object than the spider yielded, which is what the signal carries then."""
+    """Passes on another object than the spider yielded, so that the signal carries that one."""
 
     def process_item(self, item: Any) -> Any:
         """Called by Scrapy."""

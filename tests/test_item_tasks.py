@@ -36,7 +36,8 @@ async def test_without_a_context_the_object_is_the_link() -> None:
 
 
 async def test_without_any_link_nothing_is_committed(caplog: pytest.LogCaptureFixture) -> None:
-    """No context and another object: released at once, said once, with what to do, counted."""
+    """Without a context and with another object the claim is released at once, counted, and logged
+    once with what to do."""
     crawled = await crawl(pages_and_copies(3), {AnotherObject: 500}, dedup=OwnTask)
     assert crawled.duplicates == []
     assert len(crawled.scraped) == 6
@@ -205,7 +206,8 @@ class Forgetful:
 
 
 async def test_pipeline_that_returns_no_item(caplog: pytest.LogCaptureFixture) -> None:
-    """What comes behind it stores nothing: never committed, and said once."""
+    """The pipelines behind it store nothing, so the page is never committed, which is logged
+    once."""
     crawled = await crawl(pages_and_copies(2), {Forgetful: 500})
     assert crawled.duplicates == []
     assert (crawled.stat("claim/unsure"), crawled.stat("released")) == (4, 4)

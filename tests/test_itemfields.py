@@ -88,7 +88,7 @@ def test_item_without_key_is_named_by_its_content(kind: Any) -> None:
 
 
 def test_item_without_key_and_content_is_none_of_ours(kind: Any) -> None:
-    """Nothing to name and nothing to compare: no document."""
+    """An item without a key and content gives no document."""
     assert to_document(ItemAdapter(kind()), OPTIONS) is None
 
 
@@ -152,7 +152,7 @@ def test_description_beside_a_text() -> None:
 
 
 def test_field_names_are_settings() -> None:
-    """Other names of fields are followed."""
+    """Fields are read and written under the names in the settings."""
     options = Options(key_field="id", text_field="body", title_field="headline").field_names
     document = to_document(ItemAdapter({"id": 7, "body": "b", "headline": "h"}), options)
     assert document is not None

@@ -1,4 +1,4 @@
-"""What a proposal says of a page becomes a ruling; a page that is like another keeps no place."""
+"""A proposal for a page becomes a ruling; a page that is like another one keeps no claim."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LONG = article(40, 60)
 
 
 class Unheard(ScriptedIndex):
-    """Commits are carried out, and then the answer is lost."""
+    """An index that carries out commits and then loses the reply."""
 
     async def commit(self, claim: Claim) -> bool:
         done = await MemoryIndex.commit(self, claim)

@@ -207,7 +207,7 @@ def test_percentiles_are_near_the_true_ones(values: list[float], share: int) -> 
 
 
 def test_percentile_of_nothing() -> None:
-    """No time at all is no error."""
+    """Percentiles without any time are no error."""
     assert Histogram().percentile(50) == 0
     instant = Histogram()
     instant.add(0.0)

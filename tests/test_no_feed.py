@@ -51,8 +51,8 @@ class OwnPipeline(DedupPipeline):
 async def test_a_crawl_that_stores_nothing_is_warned_of(
     stores: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first trial of a new user, say: the next crawl would drop all pages, into an empty feed.
-    The line has the command that helps."""
+    """As in the first trial of a new user: the next crawl would drop all pages, into an empty feed.
+    The warning has the command that helps."""
 
     class Pages(Spider):
         """Yields two pages."""
@@ -95,14 +95,14 @@ async def test_a_crawl_that_stores_nothing_is_warned_of(
 
 
 class UnopenedPipeline(DedupPipeline):
-    """A subclass that forgets its base."""
+    """A subclass whose ``open_spider`` does not call that of its base."""
 
     def open_spider(self) -> None:  # type: ignore[override]
         """Called by Scrapy."""
 
 
 class UnclosedPipeline(DedupPipeline):
-    """A subclass that forgets its base."""
+    """A subclass whose ``close_spider`` does not call that of its base."""
 
     def close_spider(self) -> None:  # type: ignore[override]
         """Called by Scrapy."""
@@ -118,7 +118,8 @@ async def test_a_subclass_that_does_not_open_the_index_is_named(
 
 
 class UncalledPipeline(UnopenedPipeline):
-    """A subclass that forgets its base with every item, or with some."""
+    """A subclass whose ``process_item`` does not call that of its base, for all items or for
+    some."""
 
     calls = False
 
@@ -243,7 +244,8 @@ async def test_crawls_of_one_process_that_share_no_file(
 async def test_crawls_of_one_process_that_overwrite_the_feed_of_each_other(
     overwrite: tuple[bool, bool], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever opens the file last deletes the rows of the other, which would count as stored."""
+    """The crawl that opens the file last deletes the rows of the other one, which would count as
+    stored."""
     out, url = tmp_path / "out.jsonl", f"sqlite:{tmp_path / 'i.db'}"
     is_through = [asyncio.Event(), asyncio.Event()]
 

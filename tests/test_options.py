@@ -112,7 +112,7 @@ def test_a_path_may_be_given_as_one() -> None:
 
 @pytest.mark.parametrize("number", [100, 300, 2048])
 def test_numbers_of_permutations_are_listed(number: int) -> None:
-    """Below, between and above those that there are."""
+    """A number below, between or above the possible ones is refused with a list of these."""
     with pytest.raises(OptionsError, match="use 128, 256, 512 or 1024"):
         Options(num_perm=number)
 

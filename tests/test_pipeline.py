@@ -53,7 +53,7 @@ class Crawl:
         return out
 
     async def signal(self, signal: object, item: Any, **more: Any) -> None:
-        """What Scrapy sends."""
+        """Send the signal that Scrapy sends."""
         await self.crawler.signals.send_catch_log_async(
             signal, item=item, response=None, spider=None, **more
         )
@@ -151,7 +151,7 @@ async def test_item_that_cant_be_read_passes(
 async def test_own_error_never_costs_an_item(
     crawl: Crawl, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever breaks inside, the item passes; it is counted and logged."""
+    """After any error of the plugin the item passes; the error is counted and logged."""
 
     async def broken(*_: Any) -> Any:
         raise ZeroDivisionError

@@ -32,7 +32,7 @@ rows = st.lists(
 
 
 def judgement(some: list[tuple[State, bool, bool, float, str]]) -> Judgement:
-    """What a method says of the candidates."""
+    """The judgement of a method on the candidates."""
     similarity = np.array([row[3] for row in some])
     return Judgement(
         np.array([row[1] for row in some], np.bool_),

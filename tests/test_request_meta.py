@@ -73,7 +73,7 @@ def stats(crawler: Crawler) -> dict[str, Any]:
 
 @pytest.mark.parametrize("parse", [sync_parse, async_parse, list_parse, dict_parse])
 async def test_they_reach_the_item(parse: Callable[..., Any]) -> None:
-    """However the callback hands over its items."""
+    """The meta reaches the items in whatever way the callback returns them."""
     crawler = await crawl(
         {"a": {"dedup_key": "k"}, "b": {"dedup_key": "k"}, "c": {}, "d": {"dedup_skip": True}},
         parse,
@@ -82,7 +82,7 @@ async def test_they_reach_the_item(parse: Callable[..., Any]) -> None:
 
 
 async def test_false_and_none_have_no_effect() -> None:
-    """As if they were not there."""
+    """Keys whose value is False or None are ignored."""
     crawler = await crawl({"a": {"dedup_skip": False, "dedup_key": None}, "b": {}})
     assert stats(crawler) == {"new": 1, "duplicate": 1}
 
@@ -97,7 +97,7 @@ async def test_unusable_key_is_named_once(key: Any, caplog: pytest.LogCaptureFix
 
 
 async def test_callback_may_set_the_key() -> None:
-    """The canonical address is known in it only."""
+    """The canonical address may be found only in the callback."""
 
     def parse(_spider: Any, response: Any) -> Iterator[Any]:
         response.meta["dedup_key"] = "k"
@@ -126,7 +126,7 @@ class Refused:
 
 
 async def test_items_of_an_errback_that_has_a_response() -> None:
-    """Scrapy shows them to spider middlewares, too."""
+    """Scrapy passes them to spider middlewares, too."""
 
     class Pages(Spider):
         name = "pages"
@@ -231,6 +231,6 @@ class NoRequest:
 
 
 def test_response_without_a_request() -> None:
-    """As spiders' own tests make it."""
+    """A response without a request, as tests of spiders make it, is no error."""
     middleware = RequestMeta(None)  # type: ignore[arg-type]
     assert list(middleware.process_spider_output(NoRequest(), [{"url": "u"}])) == [{"url": "u"}]  # type: ignore[arg-type]

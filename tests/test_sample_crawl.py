@@ -1,4 +1,4 @@
-"""The sample crawl, page by page: what is stored, what is dropped, and against what."""
+"""The sample crawl, page by page: which pages are stored, which are dropped, and for which page."""
 
 from __future__ import annotations
 

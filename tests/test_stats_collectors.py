@@ -1,4 +1,4 @@
-"""Stats collectors of the user's own (``STATS_CLASS``): what they fail with decides no page."""
+"""Errors of a user's own stats collector (``STATS_CLASS``) affect no decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.texts import article
 
 
 class WholeNumbers(MemoryStatsCollector):
-    """Takes no fractions, as that of scrapy-redis, which counts in Redis."""
+    """A collector that takes no fractions, as that of scrapy-redis, which counts in Redis."""
 
     def inc_value(self, key: str, count: int = 1, *arguments: Any, **named: Any) -> None:
         """Called by Scrapy."""
@@ -25,7 +25,7 @@ class WholeNumbers(MemoryStatsCollector):
 
 
 class Away(MemoryStatsCollector):
-    """Its server can't be reached by the plugin."""
+    """A collector whose server the plugin can't reach."""
 
     def inc_value(self, key: str, *arguments: Any, **named: Any) -> None:
         """Called by Scrapy."""
@@ -35,7 +35,7 @@ class Away(MemoryStatsCollector):
 
 
 class OfManyCrawls(MemoryStatsCollector):
-    """Another crawl counts in the same place."""
+    """A collector in which another crawl counts, too."""
 
     def get_value(self, key: str, *arguments: Any, **named: Any) -> Any:
         """Called by Scrapy."""

@@ -65,8 +65,8 @@ _NAN = float("nan")
     ],
 )
 async def test_a_key_that_names_nothing_is_none(key: Any) -> None:
-    """As a selector leaves it that finds no address: such pages are no versions of one page, and a
-    second crawl finds all of them."""
+    """A key that a selector without a match has left counts as none: such pages are not versions of
+    one page, and a second crawl finds all of them."""
     crawl = await opened()
     for fate in (dict, NearDuplicate):
         for seed in range(3):
@@ -168,7 +168,7 @@ def test_settings_that_would_lose_content(settings: dict[str, Any], message: str
 
 
 def test_class_whose_verdict_would_replace_its_text() -> None:
-    """The same in DEDUP_ITEMS."""
+    """In DEDUP_ITEMS, too, one field can't hold the page and the verdict."""
     options = Options.from_mapping({"DEDUP_ITEMS": {"builtins.dict": {"mark": "text"}}})
     with pytest.raises(OptionsError, match="'mark' and 'text' are the same field"):
         options.items[0].names(options.field_names)
@@ -231,7 +231,7 @@ def test_a_journal_that_is_in_use_keeps_its_locks(tmp_path: Path) -> None:
 
 
 async def test_items_that_an_earlier_pipeline_drops_are_forgotten() -> None:
-    """What the request says of them is no longer kept, and is not told to have had no effect."""
+    """The meta of their requests is no longer kept, and is not reported to have had no effect."""
 
     class Cheap:
         """A pipeline before the plugin."""

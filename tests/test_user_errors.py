@@ -132,13 +132,13 @@ def test_namespace_is_refused_where_it_does_nothing() -> None:
     ],
 )
 def test_a_setting_like_none_is_not_guessed(name: str, hint: str) -> None:
-    """The part that all names share makes none alike."""
+    """The prefix that all names share does not make a name similar."""
     with pytest.raises(OptionsError, match=re.escape(f"no such setting; {hint}")):
         Options.from_mapping({name: "1"})
 
 
 async def test_refusal_names_the_settings(tmp_path: Path) -> None:
-    """The parameter that differs is followed by the settings that it is made of."""
+    """The parameter that differs is followed by the settings that it is computed from."""
     url = f"sqlite:{tmp_path / 'index.db'}"
     async with Deduplicator(Options(index_url=url)):
         pass
@@ -367,7 +367,8 @@ async def test_slips_in_the_beginning_of_a_name(caplog: pytest.LogCaptureFixture
 
 
 async def test_drop_is_logged_without_the_page(caplog: pytest.LogCaptureFixture) -> None:
-    """One line; the record has the facts of the drop, and the page in none of its attributes."""
+    """The log has one line; the record has the facts of the drop, and the page in none of its
+    attributes."""
     caplog.set_level(logging.INFO)
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
@@ -500,7 +501,7 @@ def test_compare_prints_the_usual_methods(tmp_path: Path) -> None:
 
 
 def test_files_are_not_named_by_another_format(tmp_path: Path) -> None:
-    """Lines of JSON in a file called Parquet can't be read by anybody."""
+    """Lines of JSON in a file called Parquet can't be read by any program."""
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"body": "x"}\n')
     refused = dedup("files", str(rows), "-o", str(tmp_path / "a.parquet"))

@@ -46,7 +46,7 @@ class Probes:
         )  # fmt: skip
 
     def __call__(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What a new process says of its kernels."""
+        """Return the report of a new process on its kernels."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(options) + "\n")
@@ -57,7 +57,7 @@ class Probes:
         return found
 
     def close(self) -> None:
-        """No more processes."""
+        """End the program that starts the processes."""
         self._process.communicate()
 
 

@@ -42,7 +42,7 @@ class PagesSpider(scrapy.Spider):
 
 
 def needed_by(name: str, extras: Sequence[str], found: dict[str, None]) -> None:
-    """Add the distributions that one needs here by its metadata, and it itself."""
+    """Add a distribution, and those that it needs here by its metadata."""
     found[name] = None
     for one in map(Requirement, requires(name) or ()):
         wanted = one.marker is None or any(
@@ -70,7 +70,8 @@ def link(name: str, environment: Path) -> None:
 
 
 def fill(environment: Path) -> None:
-    """Put all into another environment that the package needs here by its metadata."""
+    """Put all distributions that the package needs here by its metadata into another
+    environment."""
     needed: dict[str, None] = {}
     needed_by("dedup-middleware", (), needed)
     for name in needed.keys() - {"dedup-middleware"}:

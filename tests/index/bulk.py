@@ -47,14 +47,14 @@ def some_pages(count: int, first: int = 1) -> Pages:
 
 
 async def stored(index: Index, entry: Entry) -> int:
-    """Number of a page that is claimed and committed."""
+    """Claim and commit a page, and return its id."""
     claim = await entered(index, entry, LEASE)
     assert await index.commit(claim)
     return claim.page_id
 
 
 async def all_buckets(index: Index) -> dict[int, bytes]:
-    """Every bucket; also that they ascend and that none is empty."""
+    """Return every bucket; checks that they ascend and that none is empty."""
     found = [item async for item in index.buckets()]
     buckets = [bucket for bucket, _ in found]
     assert buckets == sorted(set(buckets))

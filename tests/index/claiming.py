@@ -1,4 +1,4 @@
-"""Claims on a page of every index's suite, and states of pages."""
+"""Claims that the suite of every index uses, and states of pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def claimed(index: Index, bucket_keys=BUCKET_KEYS, **fields) -> Claim:
 
 
 def candidates_of(made: Claimed | Candidates) -> Candidates:
-    """The candidates of an answer, whether the page was claimed or not."""
+    """The candidates in a reply, whether the page was claimed or not."""
     return made.candidates if isinstance(made, Claimed) else made
 
 

@@ -22,7 +22,7 @@ from tests.index.cluster_states import ATTEMPTS, PENDING, Client, Kind, Message,
 
 @attrs.frozen
 class Explored:
-    """``states`` that were reached and ``ends`` among them."""
+    """Numbers of ``states`` that were reached, and of ``ends`` among them."""
 
     states: int
     ends: int
@@ -170,7 +170,7 @@ class Walk:
         return bool(alive)
 
     def _fail_over(self, shard: int) -> None:
-        """A shard goes back to its last copy."""
+        """Let a shard return to its last copy."""
         self.happened["failovers"] += 1
         state, copy, shards = self.state, self._copy, self._crawl.shards
         count = max(shards) + 1
@@ -220,14 +220,14 @@ def walk(seed: int, rules: Rules = PROTOCOL) -> State:
 
 
 def random_walk(seed: int, rules: Rules = PROTOCOL) -> Walk:
-    """The walk of a seed, not gone yet."""
+    """The walk of a seed, before its first step."""
     chance = random.Random(seed)
     crawl = random_crawl(chance, rules)
     return Walk(crawl, chance, Faults() if seed % 2 else NO_FAULTS)
 
 
 def main_random(count: int, first: int) -> None:
-    """Go ``count`` random ways and say what happened on them."""
+    """Make ``count`` random walks, and print what happened on them."""
     began = time.process_time()
     happened: Counter[str] = Counter()
     for seed in range(first, first + count):
@@ -265,7 +265,7 @@ def main_all() -> None:
 
 
 def main() -> None:
-    """Do what the arguments say."""
+    """Run what the arguments choose."""
     parser = argparse.ArgumentParser(prog="python -m tests.index.cluster_interleavings")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--random", type=int, metavar="N", help="go so many random ways")

@@ -15,7 +15,7 @@ MISSING, PENDING, COMMITTED, GONE = range(4)  # states of an id on its home shar
 
 
 class Kind(IntEnum):
-    """What a message does."""
+    """The kind of a message."""
 
     READ = 0
     LOOK = 1
@@ -78,7 +78,8 @@ class Client(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything at one moment. ``buckets`` are masks of ids, ``homes`` states by id."""
+    """The state of everything at one moment. ``buckets`` are masks of ids, ``homes`` states by
+    id."""
 
     buckets: tuple[int, ...]
     homes: tuple[int, ...]
@@ -92,12 +93,12 @@ class State(NamedTuple):
 
 
 def put(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]
-    """A copy of a tuple with another value at one place."""
+    """Return a copy of a tuple with another value at one place."""
     return (*values[:at], value, *values[at + 1 :])
 
 
 def ids(mask: int) -> Iterator[int]:
-    """The ids in a mask, ascending."""
+    """Return the ids in a mask, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

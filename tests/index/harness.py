@@ -1,4 +1,5 @@
-"""One way to drive every back end, and to look into it and damage it from outside."""
+"""One interface to drive every back end in tests, to look into it, and to damage it from
+outside."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ ROW, ROWS = RowLayout().row, RowLayout().rows
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -105,11 +106,11 @@ class BytesHarness(Harness):
 
     @abstractmethod
     def damage_page(self, number: int) -> None:
-        """Cut a page's page record short."""
+        """Cut a page record short."""
 
     @abstractmethod
     def damage_counter(self) -> None:
-        """Let the counter of committed pages say 77."""
+        """Set the counter of committed pages to 77."""
 
 
 class MemoryHarness(Harness):
@@ -217,7 +218,7 @@ class RedisHarness(BytesHarness):
 
 
 def shorten_leases(admin: redis.Redis | RedisCluster, prefix: bytes, seconds: float) -> None:
-    """Let all leases of a namespace end so much sooner."""
+    """Let all leases of a namespace end earlier by some seconds."""
     leases = prefix + b"leases"
     for page, lease in admin.hgetall(leases).items():
         till = max(0, int.from_bytes(lease[8:14], "little") - round(seconds * 1000))
@@ -328,7 +329,7 @@ class ClusterHarness(BytesHarness):
 def bucket_keys_of(
     key: int, simhash: int = 0, bands: Sequence[int] = (0, 0)
 ) -> tuple[BucketKey, ...]:
-    """The places of a page: key table, four SimHash tables, two bands."""
+    """The bucket keys of a page: key table, four SimHash tables, two bands."""
     return (
         hash_bucket_key(0, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1),
         *simhash_bucket_keys(simhash),

@@ -35,7 +35,7 @@ def loaded_article(article: int) -> Entry:
 
 
 def load_articles(url: str, first: int, count: int) -> None:
-    """Entry point of a child process: loads articles ``first`` and so on."""
+    """Entry point of a child process: loads articles from number ``first`` on."""
 
     async def work() -> None:
         index = open_index(options_of(url))

@@ -1,4 +1,5 @@
-"""Which keys scripts touch, and which they have declared: from the server's own MONITOR."""
+"""Checks by the server's MONITOR which keys scripts touch, and which of these they have
+declared."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _NO_KEY = frozenset({b"time"})
 
 @attrs.define
 class Touched:
-    """What was seen: how many scripts, the commands inside them, and what is wrong."""
+    """The number of scripts seen, the commands inside them, and the faults found."""
 
     scripts: int = 0
     commands: Counter[bytes] = attrs.field(factory=Counter)
@@ -114,7 +115,7 @@ class Monitor:
                 self._is_over.set()
 
     def lines(self) -> list[bytes]:
-        """What the server did up to now."""
+        """Return what the server has done so far."""
         with self._server.client() as client:
             client.echo("the end of the test")
         assert self._is_over.wait(60)

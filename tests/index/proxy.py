@@ -1,4 +1,4 @@
-"""A way to a server that delays, cuts or swallows what goes through it."""
+"""A proxy in front of a server that delays, cuts or swallows what goes through it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Proxy:
         await asyncio.sleep(0)  # transports give back their sockets in the next turn
 
     def cut(self) -> None:
-        """Drop every connection at once."""
+        """Close every connection at once."""
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()

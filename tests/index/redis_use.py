@@ -1,4 +1,4 @@
-"""Short ways to use a Redis index in a test."""
+"""Shortcuts to use a Redis index in a test."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ async def opened(url: str, **options: object) -> RedisIndex:
 
 
 async def claimed(index: Index, bucket_keys=BUCKET_KEYS) -> Claim:
-    """A claim on whatever the buckets hold now."""
+    """Claim a page, whatever the buckets hold now."""
     return await entered(index, entry(bucket_keys), LEASE)
 
 
 async def refusal(url: str, kind: type[DedupError] = IndexRefusedError, **options: object) -> str:
-    """Message with which an index can't be opened."""
+    """Return the message with which an index refuses to be opened."""
     index = RedisIndex(Options(index_url=url, **options))  # type: ignore[arg-type]
     try:
         with pytest.raises(kind) as caught:
@@ -52,13 +52,13 @@ DISTANCE = 12
 async def proposed(
     index: Index, bucket_keys: tuple[BucketKey, ...], **more: object
 ) -> Claimed | Candidates:
-    """What an index answers to a page with an address."""
+    """Propose a page with an address, and return the reply."""
     page = entry(bucket_keys, address=f"https://a/{bucket_keys[0].suffix}")
     return await index.propose(page, DISTANCE, LEASE, **more)  # type: ignore[arg-type]
 
 
 async def stored(index: Index, bucket_keys: tuple[BucketKey, ...]) -> int:
-    """Number of a page that is proposed and committed."""
+    """Propose and commit a page, and return its id."""
     made = await proposed(index, bucket_keys)
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)

@@ -34,7 +34,7 @@ def entry(number: int, anchors: tuple[int, ...], payload: bytes = b"") -> Entry:
 
 
 async def store(index: Index, page: Entry) -> Claimed:
-    """A page that nothing blocks, committed."""
+    """Propose and commit a page that nothing blocks."""
     made = await index.propose(page, 3, 60.0)
     assert isinstance(made, Claimed)
     assert await index.commit(made.claim)
@@ -55,7 +55,7 @@ async def test_an_anchor_finds_a_page_and_its_evidence(index: Index) -> None:
 
 
 async def test_evidence_of_any_length_comes_with_a_candidate(index: Index) -> None:
-    """As it was stored, whatever is stored behind it, and where a chunk of texts ends."""
+    """It comes as it was stored, whatever is stored behind it, also where a chunk of texts ends."""
     numbers = {}
     for i, size in enumerate([1, 319, 320, 321, 3000, 30_000, 400, 17_000, 320, 1], 1):
         payload = bytes([i]) * size
@@ -68,7 +68,7 @@ async def test_evidence_of_any_length_comes_with_a_candidate(index: Index) -> No
 
 
 async def test_common_anchors_are_ignored(index: Index) -> None:
-    """What many pages say blocks no claim, and no more records of it are written."""
+    """An anchor that many pages have blocks no claim, and gets no more records."""
     shared = 11 << 55
     bucket_key = anchor_bucket_keys((shared,))
     for number in range(1, COMMON_ANCHOR + 1):

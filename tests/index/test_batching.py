@@ -11,7 +11,7 @@ from dedup_middleware.index.batching import Batcher
 
 
 class Work:
-    """Doubles numbers, remembers the batches; each takes until it is let go on."""
+    """Doubles numbers and keeps the batches; each batch takes until the test lets it end."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -27,7 +27,7 @@ class Work:
 
 
 async def test_calls_of_one_turn_are_one_batch() -> None:
-    """What is submitted before the loop turns goes together, up to the limit."""
+    """Calls submitted before the event loop turns are one batch, up to the limit."""
     work = Work()
     batcher = Batcher(work.run, 3)
     assert await asyncio.gather(*(batcher.submit(n) for n in range(1, 6))) == [2, 4, 6, 8, 10]
@@ -69,7 +69,7 @@ async def test_second_lane_opens_for_a_crowd() -> None:
 
 
 async def test_errors_reach_their_callers() -> None:
-    """An error of one call is its own, an error of the batch is everybody's."""
+    """An error of one call reaches its caller, an error of the batch all callers."""
     batcher = Batcher(Work().run, 100)
     outcome = await asyncio.gather(*map(batcher.submit, (0, 1)), return_exceptions=True)
     assert isinstance(outcome[0], ValueError)
@@ -96,7 +96,7 @@ async def test_cancelled_calls() -> None:
 
 
 async def test_join_waits_for_everything() -> None:
-    """After joining nothing is under way, not even what was submitted last."""
+    """After ``join`` no call is under way, not even the one that was submitted last."""
     work = Work()
     batcher = Batcher(work.run, 1)
     futures = [batcher.submit(n) for n in range(1, 4)]
@@ -136,7 +136,7 @@ async def test_batcher_that_is_cancelled() -> None:
 
 
 async def test_call_made_when_a_batch_has_just_ended() -> None:
-    """A caller that submits again from the callback of its answer is served."""
+    """A caller that submits again from the callback of its result is served."""
     work = Work()
     batcher = Batcher(work.run, 100)
     again: list[asyncio.Future[int]] = []
@@ -149,7 +149,7 @@ async def test_call_made_when_a_batch_has_just_ended() -> None:
 
 async def test_two_batches_at_a_time() -> None:
     """With two lanes a second batch starts while the first one is under way, a third one does not;
-    it begins as soon as one of them has its answers."""
+    it begins as soon as one of them has its results."""
     work = Work()
     batcher = Batcher(work.run, 100, lanes=2)
     work.proceed.clear()
@@ -167,7 +167,7 @@ async def test_two_batches_at_a_time() -> None:
 
 
 async def test_more_than_a_batch_takes_both_lanes() -> None:
-    """What does not fit the first batch goes with the second one at once."""
+    """Calls that do not fit into the first batch go with the second one at once."""
     work = Work()
     batcher = Batcher(work.run, 2, lanes=2)
     work.proceed.clear()
@@ -181,8 +181,8 @@ async def test_more_than_a_batch_takes_both_lanes() -> None:
 
 
 async def test_answers_are_worked_out_in_portions() -> None:
-    """Callers of the first portion go on before the answers of the next one are worked out; what
-    they submit starts in the meantime."""
+    """Callers of the first portion go on before the results of the next one are computed; what they
+    submit starts in the meantime."""
     events: list[str] = []
 
     async def run(calls: list[int]) -> Iterator[int]:
@@ -210,7 +210,7 @@ async def test_answers_are_worked_out_in_portions() -> None:
 
 
 async def test_error_half_way_reaches_the_rest() -> None:
-    """Answers that were worked out before an error count; everybody else gets the error."""
+    """Results computed before an error are returned; all other callers get the error."""
 
     async def run(calls: list[int]) -> Iterator[int]:
         return (10 // call for call in calls)

@@ -83,7 +83,8 @@ async def test_renewing_with_another_token_extends_nothing(harness: Harness, ind
 
 
 async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
-    """A page whose lease ran out reads as released; it can't be committed or renewed again."""
+    """A page whose lease has run out reads as released, and can never be committed or renewed
+    again."""
     claim = await claimed(index)
     harness.advance(LEASE + 1)
     assert await states(index, claim.page_id) == [State.RELEASED]
@@ -99,7 +100,7 @@ async def test_lease_runs_out_for_ever(harness: Harness, index: Index) -> None:
 async def test_late_call_is_refused_even_unseen(
     harness: Harness, index: Index, operation: str
 ) -> None:
-    """The end of a lease holds although the page was not read since."""
+    """The end of a lease counts although the page was not read since."""
     claim = await claimed(index)
     harness.advance(LEASE + 1)
     if operation == "renew":
@@ -110,7 +111,7 @@ async def test_late_call_is_refused_even_unseen(
 
 
 async def test_renewed_lease_lasts_longer(harness: Harness, index: Index) -> None:
-    """A heartbeat counts from now; claims are answered for one by one."""
+    """A renewed lease counts from now; each claim has a result of its own."""
     first = await claimed(index)
     second = await claimed(index)
     assert await index.release(second)
@@ -180,8 +181,8 @@ async def test_page_that_comes_back_to_life_blocks_a_claim(harness: Harness, ind
 
 
 async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
-    """An id means the page that was judged: where it belongs to other content, as after a
-    server has lost its last second, the page is not known."""
+    """An id means the page that was judged: if it now belongs to other content, as after a server
+    has lost its last second, the page is not known."""
     claim = await claimed(index, size=7)
     found = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(found, Candidates)
@@ -195,8 +196,8 @@ async def test_known_id_of_another_page_blocks_a_claim(index: Index) -> None:
 
 
 async def test_many_known_pages(index: Index) -> None:
-    """A page may know thousands; one of them that is left out blocks its claim. More than can be
-    named are refused, and named by the last id of all instead."""
+    """A proposal may name thousands of known pages; one that is left out blocks the claim. If there
+    are more than can be named, the last id of all is named instead."""
     count = MOST_KNOWN + 3
     bucket_key = BUCKET_KEYS[:1]
     pages = [Entry(bucket_key, entry(bucket_key, size=i).content, None) for i in range(count)]
@@ -228,7 +229,7 @@ async def test_many_known_pages(index: Index) -> None:
 
 
 async def test_candidates_claim_nothing(index: Index) -> None:
-    """What a page would meet can be looked up: records and addresses, and nothing is written."""
+    """The candidates of a page can be looked up: records and addresses, and nothing is written."""
     claim = await claimed(index, address="https://a/1")
     before = await index.stats()
     found = await index.candidates(BUCKET_KEYS, 0)
@@ -276,7 +277,7 @@ async def test_racing_claims_have_one_winner(harness: Harness) -> None:
 
 
 async def test_many_concurrent_calls(index: Index) -> None:
-    """Calls of one process that run at the same time get each its own answer."""
+    """Each of the calls that run at the same time in one process gets its own reply."""
 
     async def one(key: int) -> Claim:
         bucket_keys = bucket_keys_of(

@@ -67,7 +67,7 @@ async def test_any_node_leads_to_the_namespace(masters: list[RedisServer], names
 
 
 async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
-    """When the slot is given to another node, work goes on there."""
+    """When the slot is moved to another node, work goes on there."""
     index = RedisIndex(Options(index_url=masters[0].url, retries=20))
     await index.open(PARAMETERS)
     claim = await entered(index, entry(BUCKET_KEYS), LEASE)
@@ -96,7 +96,7 @@ async def test_namespace_that_moves(masters: list[RedisServer]) -> None:
 
 
 async def test_node_of_the_address_goes_down(masters: list[RedisServer]) -> None:
-    """Once the namespace was found, all nodes that are up tell where it has gone."""
+    """Once the namespace was found, every running node leads to where it has moved."""
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(server.client()) for server in masters]
         slot = clients[0].execute_command("CLUSTER KEYSLOT", "{dedup}")
@@ -215,7 +215,8 @@ async def _claim(index: RedisIndex) -> Claim:
 
 
 async def test_missing_right_is_named(masters: list[RedisServer]) -> None:
-    """Also one that only a script needs, such as that for the line at the start of a crawl."""
+    """A missing right is named, also one that only a script needs, such as that for the line at the
+    start of a crawl."""
     rights = [*RIGHTS.split(), "+cluster|slots", "+command", "+hsetnx", "+strlen"]
     for server in masters:
         with server.client() as admin:
@@ -230,7 +231,7 @@ async def test_missing_right_is_named(masters: list[RedisServer]) -> None:
 async def test_a_cluster_that_was_emptied_is_told_of_once(
     masters: list[RedisServer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not once for each of its parts."""
+    """It is logged once, not once for each part."""
     async with ClusterIndex(Options(index_url=f"redis+cluster://{masters[0].url[8:-2]}")) as index:
         await index.open(PARAMETERS)
         for server in masters:

@@ -20,7 +20,7 @@ from tests.servers import RedisServer
 
 
 async def _use(index: ClusterIndex, other: ClusterIndex) -> None:
-    """Do everything that an index can do."""
+    """Use every operation of an index."""
     spread = 0x9E37_79B9_7F4A_7C15
     claims = []
     for i in range(1, 40):

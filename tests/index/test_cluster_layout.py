@@ -47,8 +47,8 @@ from tests.servers import RedisServer
 async def test_buckets_read_whole_and_by_a_script(
     cluster_masters: list[RedisServer], window: float
 ) -> None:
-    """What a script finds in short buckets is what is found in them when they are sent whole, with
-    bytes behind the last record, and pages that share a bucket."""
+    """A script finds in short buckets what is found in them when they are sent whole, with bytes
+    behind the last record, and pages that share a bucket."""
     harness = ClusterHarness(cluster_masters, window=window)
     index = await harness.opened()
     rng = np.random.default_rng(5)
@@ -90,7 +90,7 @@ async def test_buckets_read_whole_and_by_a_script(
 
 
 async def test_long_buckets_are_read_by_a_script(cluster: ClusterHarness) -> None:
-    """A process that meets buckets of 40 pages has them searched by the servers from then on."""
+    """After meeting buckets of 40 pages a process has buckets searched by the servers."""
     index = await cluster.opened()
     known = NO_PAGES
     for i in range(40):
@@ -150,8 +150,8 @@ async def test_hashes_of_buckets_are_no_lists(cluster: ClusterHarness) -> None:
 
 @pytest.mark.parametrize("size", [10, 220, 600, 9_000])
 async def test_texts_share_fields(cluster: ClusterHarness, size: int) -> None:
-    """Those of sixteen rows, if they are short; each is found whether it came alone or with
-    others, and is given back when its page is gone."""
+    """Short texts of sixteen rows share a field; each is found whether it came alone or with
+    others, and is deleted when its page is gone."""
     index = await cluster.opened()
     pages = [
         entry(

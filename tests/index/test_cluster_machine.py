@@ -104,7 +104,7 @@ class Client:
         held.over.set()
 
     def let_all_through(self) -> None:
-        """From now on no message is held back."""
+        """Hold back no message from now on."""
         self.is_open = True
         for one in self.held:
             one.go.set_result(True)
@@ -150,13 +150,13 @@ class Machine(RuleBasedStateMachine):
         return self.loop.run_until_complete(asyncio.wait_for(work, 120))
 
     async def connect(self) -> Client:
-        """Another process."""
+        """Start another process."""
         client = Client(self.options)
         await client.dedup.open(warm=False)
         return client
 
     async def work(self, client: Client, key: str, *, fails: bool) -> None:
-        """What a crawler does with a page."""
+        """Do what a crawler does with a page."""
         group, variant = number_of(key), int(key[len("https://mirror-")])
         page = Document(key=key, text=text_of(group, variant))
         try:
@@ -189,7 +189,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(clients=st.lists(st.integers(0, CLIENTS - 1), min_size=3, max_size=6))
     def begin(self, clients: list[int]) -> None:
-        """Some pages are on their way from the start, like ones among them."""
+        """Start with some pages on their way, like ones among them."""
         for who in clients:
             self.enter(who, fails=False)
 
@@ -237,7 +237,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, CLIENTS - 1), late=st.integers(0, 3))
     def crash(self, who: int, late: int) -> None:
-        """A client dies; some of its messages may still arrive."""
+        """Let a client die; some of its messages may still arrive."""
         client = self.clients[who]
         if len(self.dead) >= 2 or not client.pages:
             return
@@ -252,7 +252,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(choice=st.integers(0, 1 << 16))
     def lapse(self, choice: int) -> None:
-        """The lease of some page on its way runs out."""
+        """Let the lease of some page on its way run out."""
         spread = self.admin.index.spread
         found = [
             (shard, page)
@@ -275,7 +275,8 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_wrong(self) -> None:
-        """No like pages were stored, and none was dropped for one that is not stored."""
+        """Check that no like pages were stored, and that none was dropped for one that is not
+        stored."""
         assert not self.wrong
         for client in self.clients:
             for task in client.tasks:
@@ -283,7 +284,7 @@ class Machine(RuleBasedStateMachine):
                     task.result()
 
     def teardown(self) -> None:
-        """Everything comes to its end, and all that was announced is settled."""
+        """Let everything end, and check that all announcements are settled."""
         try:
             self.run(self.end())
         finally:
@@ -372,7 +373,7 @@ def test_the_code_keeps_the_promises_of_the_model(
 def test_a_page_that_looks_at_no_other_is_caught(
     cluster_masters: list[RedisServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The search has teeth: a page that ignores what it met when it was announced is found out."""
+    """Control: the search finds a page that ignores the pages it met when it was announced."""
     original = propose._look
 
     async def look(index: Any, pages: list[Any], *, settles: bool) -> Any:

@@ -18,7 +18,8 @@ LIKE_THREE = Crawl((BOTH,) * 3, (0, 0, 0), (0, 1))
 
 @pytest.mark.parametrize("order", range(3))
 def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving(order: int) -> None:
-    """Of two like pages one is stored, whichever way their messages cross and their ids follow."""
+    """Of two like pages one is stored, in whatever order their messages arrive and their ids
+    follow."""
     crawl = attrs.evolve(LIKE_PAIR, order=order)
     found = explore(crawl, crawl.start())
     assert found.states > 100
@@ -64,7 +65,8 @@ def test_three_like_pages_over_two_shared_buckets(faults: dict[str, int]) -> Non
     ids=["ring", "one is unlike"],
 )
 def test_three_pages_that_meet_otherwise(crawl: Crawl) -> None:
-    """Three that share a bucket pair by pair; three of which some are unlike the others."""
+    """Three pages that share a bucket pair by pair, and three of which some are unlike the
+    others."""
     assert explore(crawl, crawl.start()).states > 10_000
 
 
@@ -83,7 +85,7 @@ def test_random_interleavings_of_six_pages() -> None:
 
 @cache
 def _is_caught(rules: Rules) -> bool:
-    """Whether a search that the protocol itself passes finds fault with a mutant of it."""
+    """Whether a search that the protocol passes finds a fault in a mutant of it."""
     for crawl in (LIKE_PAIR, attrs.evolve(LIKE_PAIR, sweeps=True)):
         try:
             explore(attrs.evolve(crawl, rules=rules), crawl.start())
@@ -103,7 +105,7 @@ def test_no_rule_can_be_left_out(rule: str) -> None:
     "rule", ["checks_what_stood_before", "smaller_stands", "creates_by_compare"]
 )
 def test_random_interleavings_find_the_same_faults(rule: str) -> None:
-    """The random search has teeth as well: a few hundred ways are enough."""
+    """The random search finds them too: a few hundred walks are enough."""
     rules = attrs.evolve(PROTOCOL, **{rule: False})
     assert _any_breaks(rules)
     assert not _any_breaks(PROTOCOL)

@@ -46,7 +46,7 @@ def masters(tmp_path: Path) -> Iterator[list[RedisServer]]:
 
 
 class Crawl:
-    """Two processes' worth of clients that decide variants of the same articles."""
+    """Clients of two processes that decide variants of the same articles."""
 
     def __init__(self, masters: list[RedisServer]) -> None:
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)
@@ -157,7 +157,7 @@ async def _move(slot: int, clients: list[redis.Redis], source: int, target: Redi
 
 
 def _knows_replica(client: redis.Redis, replica: str, master: str) -> bool:
-    """Whether a node says that another one is the replica of a master."""
+    """Whether a node lists another one as the replica of a master."""
     nodes = client.execute_command("CLUSTER NODES").values()
     return any((one["node_id"], one["master_id"]) == (replica, master) for one in nodes)
 
@@ -235,7 +235,7 @@ async def test_a_master_dies(masters: list[RedisServer], tmp_path: Path) -> None
 
 
 async def test_a_master_that_is_away_holds_up_no_other_shard(tmp_path: Path) -> None:
-    """While any master is down, the first of the map of slots too, claims on shards of the others
+    """While any master is down, even the first in the map of slots, claims on shards of the others
     are committed."""
     with running_cluster(tmp_path, 3, "--cluster-require-full-coverage", "no") as masters:
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in masters)

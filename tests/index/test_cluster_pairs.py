@@ -1,4 +1,4 @@
-"""Items that visit.lua gets as pairs: what it says and writes is what it does without them."""
+"""Pairs of items for visit.lua: replies and records are the same as without pairs."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_round_trips(cluster: ClusterHarness) -> None:
 
 
 async def test_what_is_measured_is_asked_for_together(cluster: ClusterHarness) -> None:
-    """Sizes of all keys take one exchange, behind the one with the states of the shards."""
+    """The sizes of all keys take one exchange, after the one with the states of the shards."""
     index = await cluster.opened()
     for i in range(30):
         await index.propose(entry(bucket_keys_of(i + 10, i << 48, (i << 55, i << 56))), 0, LEASE)
@@ -281,8 +281,8 @@ async def test_compaction_leaves_a_long_bucket_in_its_hash(cluster: ClusterHarne
 
 
 async def test_pages_at_once_take_three_exchanges(cluster: ClusterHarness) -> None:
-    """However many new pages come at once: they are read, announced and committed, and their ids
-    are reserved while they are read."""
+    """Any number of new pages that come at once are read, announced and committed in three
+    exchanges; their ids are reserved while they are read."""
     index = await cluster.opened()
 
     def pages(first: int, count: int = 100) -> list[Entry]:

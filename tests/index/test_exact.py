@@ -73,7 +73,7 @@ def page(
 
 
 async def propose(index: Index, entry: Entry) -> Claimed | Candidates:
-    """What an index answers to a page."""
+    """Propose a page and return the reply."""
     return await index.propose(entry, DISTANCE, LEASE)
 
 
@@ -109,7 +109,7 @@ def is_settled(made: Claimed | Candidates, number: int) -> bool:
 
 
 async def test_stored_exact_copy_is_named(index: Index) -> None:
-    """Every index returns the copy with all it takes to judge: row, address, tables."""
+    """Every index returns the copy with all that is needed to judge it: row, address, tables."""
     number = await bulk.stored(index, page(1))
     made = await propose(index, page(2))
     assert is_settled(made, number)
@@ -217,7 +217,7 @@ async def test_pending_copy_settles_nothing(index: Index) -> None:
 async def test_lease_that_ran_out_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """A copy whose lease has run out is no stored page."""
+    """A copy whose lease has run out does not count as stored."""
     await entered(redis_index, page(1), LEASE)
     redis_harness.advance(LEASE + 1)
     found = await propose(redis_index, page(2))
@@ -251,7 +251,7 @@ async def test_copy_whose_row_is_gone_or_damaged_settles_nothing(
 async def test_damaged_band_or_key_bucket_settles_nothing(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """Bytes that are no record where the copy is looked for are met and counted as ever."""
+    """Bytes that are no record, where the copy is looked for, are counted as in other buckets."""
     number = await bulk.stored(redis_index, page(1))
     key, band = page(2).bucket_keys[0].bucket, page(2).bucket_keys[5]
     (raw,) = await redis_index.read_buckets((band,))
@@ -268,7 +268,7 @@ async def test_damaged_band_or_key_bucket_settles_nothing(
 async def test_settled_and_other_pages_in_one_call(
     redis_index: RedisIndex, redis_harness: RedisHarness
 ) -> None:
-    """New pages, exact copies, near copies and short pages proposed together get the answers that
+    """New pages, exact copies, near copies and short pages proposed together get the replies that
     each would get alone."""
     stored = {
         i: await bulk.stored(redis_index, page(i, i << 40, (i << 50, i << 52))) for i in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""That an exact copy settles a page changes no verdict."""
+"""Verdicts are the same whether or not an exact copy settles a page."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ LEASE = 60.0
 
 
 async def stored(index: Index, key: int, address: str) -> int:
-    """Number of a page that is claimed and committed."""
+    """Claim and commit a page, and return its id."""
     bucket_keys = bucket_keys_of(key, SIMHASH, (5 << 40, 6 << 50))
     content = np.zeros(1, CONTENT)
     content["key"] = (bucket_keys[0].bucket & 0xFFFF) << 48 | bucket_keys[0].suffix << 24
@@ -115,7 +115,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 async def test_copies_at_the_same_time_renew_a_page(harness: Harness, count: int) -> None:
-    """The claims of the same page, entered anew for other copies, don't prevent that it is."""
+    """Several copies that enter the same page anew at the same time do not prevent its renewal."""
     index = await harness.client()
     old = await stored(index, 1, "https://a/old")
     bucket_keys = bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50))
@@ -188,7 +188,7 @@ async def test_page_is_entered_anew_though_no_other_page_arrived(harness: Harnes
 
 @in_time
 async def test_page_that_was_entered_anew_is_known(harness: Harness) -> None:
-    """To all clients, until all its ids are in the generation that expires next."""
+    """All clients know its new id, until all its ids are in the generation that expires next."""
     clients = await harness.client(), await harness.client()
     page_ids = [await stored(clients[0], 1, "https://a/1")]
     hit = bucket_keys_of(1, SIMHASH, (5 << 40, 6 << 50))
@@ -226,7 +226,7 @@ async def test_pages_that_were_removed_are_no_damage(harness: Harness) -> None:
 
 @in_time
 async def test_pages_that_have_expired_are_no_damage(harness: Harness) -> None:
-    """Nothing was stored since, so their rows are still there."""
+    """No page was stored since, so their rows are still there."""
     index = await harness.client()
     await stored(index, 1, "https://a/1")
     await harness.pass_time(2 * harness.window)
@@ -340,7 +340,7 @@ async def test_pages_that_come_while_expired_ones_are_removed(harness: Harness) 
 @pytest.mark.parametrize("windows", ["redis", "cluster"], indirect=True)
 @in_time
 async def test_clock_of_the_server_is_behind(harness: Harness) -> None:
-    """A client that thinks that a later generation has begun goes by the server at once."""
+    """A client whose clock is ahead, in a later generation, follows the server's clock at once."""
     index = await harness.client()
     assert isinstance(index, ServerIndex)
     calls = 0
@@ -394,7 +394,7 @@ async def test_clocks_of_two_masters_are_years_apart(harness: Harness) -> None:
 @pytest.mark.parametrize("windows", ["cluster"], indirect=True)
 @in_time
 async def test_ids_taken_together_are_of_one_generation(harness: Harness) -> None:
-    """Whatever the clocks of the masters that reserved them."""
+    """This holds whatever the clocks of the masters are that reserved them."""
     index = await harness.client()
     assert isinstance(index, ClusterIndex)
     index._reserved.append(Reserved(1, index.moment().generation + 1000))
@@ -403,7 +403,7 @@ async def test_ids_taken_together_are_of_one_generation(harness: Harness) -> Non
 
 
 def move_generation(harness: RedisHarness | ClusterHarness) -> None:
-    """Let the only generation be that of a span later."""
+    """Move the only generation forward by one span."""
     admin = harness.admin
     prefixes = [harness.prefix] if isinstance(harness, RedisHarness) else harness.prefixes()
     for prefix in prefixes:
@@ -419,7 +419,7 @@ def move_generation(harness: RedisHarness | ClusterHarness) -> None:
 
 @in_time
 async def test_page_is_forgotten_while_it_is_entered_anew(harness: Harness) -> None:
-    """It does not come back under another id: no storage holds it any more."""
+    """It does not reappear under another id, as no storage holds it any more."""
     index = await harness.client()
     old = await stored(index, 1, "https://a/old")
     propose = index.propose

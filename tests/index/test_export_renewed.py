@@ -37,7 +37,7 @@ async def renewed(index: Index) -> None:
 
 @in_time
 async def test_a_renewed_page_keeps_its_simhash(harness: Harness) -> None:
-    """Else it is not found by SimHashes near its own, and the export ended with a traceback."""
+    """Otherwise SimHashes near its own would not find it, and the export would fail."""
     index = await harness.client()
     await renewed(index)
     near = await index.candidates(simhash_bucket_keys(SIMHASH), 0)

@@ -162,14 +162,14 @@ Fault = Callable[[RedisServer], contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def killed(server: RedisServer) -> Iterator[None]:
-    """It is gone, and comes back with its data."""
+    """The server is killed, and comes back with its data."""
     server.kill()
     yield
     server.start()
 
 
 def configured(name: str, value: str | int, after: str | int) -> Fault:
-    """It has a setting that keeps it from working."""
+    """The server has a setting that keeps it from working."""
 
     @contextlib.contextmanager
     def fault(server: RedisServer) -> Iterator[None]:
@@ -183,7 +183,7 @@ def configured(name: str, value: str | int, after: str | int) -> Fault:
 
 @contextlib.contextmanager
 def made_a_replica(server: RedisServer) -> Iterator[None]:
-    """It follows another server, which does not exist."""
+    """The server follows another one, which does not exist."""
     with server.client() as admin:
         admin.execute_command("REPLICAOF", "127.0.0.1", "1")
         yield
@@ -192,7 +192,7 @@ def made_a_replica(server: RedisServer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_out(server: RedisServer) -> Iterator[None]:
-    """It requires a password that the crawl does not have."""
+    """The server requires a password that the crawl does not have."""
     with server.client() as admin:
         admin.config_set("requirepass", "other")
         admin.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -203,7 +203,7 @@ def locked_out(server: RedisServer) -> Iterator[None]:
 async def test_lasting_fault_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A crawl that is locked out for seconds, and tries several times, says so in one line, and at
+    """A crawl that is locked out for seconds and tries several times logs that in one line, and at
     its end how many times more it was refused."""
     with running_redis(tmp_path) as server:
         crawl = await crawling(server.url, DEDUP_TIMEOUT=0.5, DEDUP_RETRIES=0)
@@ -224,8 +224,8 @@ async def test_lasting_fault_is_logged_once(
 
 
 async def test_end_of_a_lasting_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """When the index is back, that line says how many times more it was refused; the end of the
-    crawl does not say it again."""
+    """When the index is back, one line has the number of further refusals; the end of the crawl
+    does not repeat it."""
     with running_redis(tmp_path) as server:
         crawl = await crawling(server.url, DEDUP_TIMEOUT=0.5, DEDUP_RETRIES=0)
         caplog.set_level(logging.INFO)

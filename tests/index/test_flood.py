@@ -47,7 +47,7 @@ def page_of(seed: int, host: str = "a") -> Fingerprint:
 
 
 async def decide(driver: Driver, page: Fingerprint) -> tuple[Ruling, Claim | None]:
-    """The whole of a decision, and the commit of a new page."""
+    """Decide a page, and commit it if it is new."""
     entry = Entry(driver.method.bucket_keys(page), content_record(page).tobytes(), page.key)
     ruling, claim = await driver.decide(page, entry)
     if claim is not None:

@@ -38,7 +38,8 @@ async def stored(index: Index) -> int:
 
 @in_time
 async def test_a_page_that_was_entered_anew_is_forgotten(harness: Harness) -> None:
-    """By the id it had before, as a crawl notes it until the feed with the page is stored."""
+    """It is forgotten by its earlier id, which a crawl keeps until the feed with the page is
+    stored."""
     index, other = await harness.client(), await harness.client()
     old = await stored(index)
     assert await other.refresh(old, HIT)
@@ -49,7 +50,8 @@ async def test_a_page_that_was_entered_anew_is_forgotten(harness: Harness) -> No
 
 @in_time
 async def test_a_page_is_entered_anew_after_its_address_was_read(harness: Harness) -> None:
-    """Those of a host are looked up first."""
+    """The pages of a host are looked up first, and one gets another id before they are
+    forgotten."""
     index, other = await harness.client(), await harness.client()
     old = await stored(index)
     addresses = index.addresses
@@ -90,7 +92,7 @@ async def forgotten_before_commit(
 
 @in_time
 async def test_a_process_dies_that_has_entered_a_forgotten_page_anew(harness: Harness) -> None:
-    """It had looked at the page before that was forgotten, and can't take its own entry back."""
+    """It had read the page before that was forgotten, and can't withdraw its own entry."""
     index, other = await harness.client(), await harness.client()
     old = await stored(index)
     of_key, looked = index.of_key, asyncio.Event()

@@ -26,7 +26,7 @@ _SECONDS = 60  # after which a child that hangs is killed
 
 
 def _exit_code(act: Callable[[], object]) -> int:
-    """What a forked process does, 0 if it raises nothing."""
+    """Run a function in a forked process; return the exit code, 0 if it raises nothing."""
     child = os.fork()
     if child == 0:
         signal.alarm(_SECONDS)
@@ -41,7 +41,8 @@ def _exit_code(act: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
 def test_a_forked_process(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
-    """It is told to open an index of its own; what it does to that of its parent has no effect."""
+    """An error tells it to open an index of its own; its calls have no effect on that of its
+    parent."""
     addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
     url = addresses.get(kind, redis_server.url)
     options = Options(index_url=url, namespace=namespace_for(url, "forked"))
@@ -77,7 +78,7 @@ def test_a_forked_process(kind: str, tmp_path: Path, redis_server: RedisServer) 
 def test_a_process_forked_after_the_close(
     kind: str, tmp_path: Path, redis_server: RedisServer
 ) -> None:
-    """It shares no connection, so it may open what its parent closed, as may its parent."""
+    """It shares no connection, so both it and its parent may open the index again."""
     addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
     url = addresses.get(kind, redis_server.url)
     dedup = Deduplicator(Options(index_url=url, namespace=namespace_for(url, "closed")))
@@ -94,7 +95,8 @@ def test_a_process_forked_after_the_close(
 
 
 def test_calls_of_background_tasks_are_not_sent() -> None:
-    """Leases that a forked process goes on to extend go over no connection of its parent."""
+    """The tasks of a forked process that extend leases send nothing over the connections of its
+    parent."""
     sent: list[int] = []
 
     async def run(calls: list[int]) -> list[int]:

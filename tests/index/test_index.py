@@ -1,4 +1,4 @@
-"""Pages, parameters and state, whatever keeps the bytes: one suite over every index."""
+"""Pages, parameters and state: one suite over every index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_new_index_is_empty(index: Index) -> None:
 
 
 async def test_fetch_keeps_order_and_repeats(index: Index) -> None:
-    """PageRecords come in the order asked for, repeated and unknown numbers included."""
+    """Page records come in the requested order, with repeated and unknown ids."""
     one = await claimed(index, size=1)
     two = await claimed(index, size=2)
     numbers = [two.page_id, 99, one.page_id, two.page_id]
@@ -51,7 +51,7 @@ async def test_fetch_keeps_order_and_repeats(index: Index) -> None:
 
 
 async def test_page_numbers_are_never_given_twice(harness: Harness) -> None:
-    """Released pages leave their number behind for good."""
+    """The page id of a released page is never given again."""
     clients = [await harness.client() for _ in range(2)]
     numbers = []
     for i in range(20):
@@ -63,7 +63,7 @@ async def test_page_numbers_are_never_given_twice(harness: Harness) -> None:
 
 
 async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
-    """PageRecords and addresses stay whole where the storage behind them is divided."""
+    """Page records and addresses stay whole where the storage behind them is divided."""
     count, width = 1300, 333
     claims = await asyncio.gather(
         *(
@@ -79,7 +79,7 @@ async def test_more_pages_than_a_chunk_holds(index: Index) -> None:
 
 @pytest.mark.parametrize("address", ["https://例え.jp/一?q=é", "a" * ADDRESS_LIMIT, "\udcff/x"])
 async def test_addresses_of_all_kinds(index: Index, address: str) -> None:
-    """Any text can be an address; what UTF-8 can't hold is replaced."""
+    """Any text can be an address; characters that UTF-8 can't encode are replaced."""
     claim = await claimed(index, address=address)
     assert await index.addresses([claim.page_id]) == [address.replace("\udcff", "?")]
 
@@ -92,7 +92,7 @@ async def test_endless_address_is_cut(index: Index) -> None:
 
 @pytest.mark.parametrize("address", [None, ""])
 async def test_page_without_address(index: Index, address: str | None) -> None:
-    """No address is kept as none."""
+    """A page without an address has None."""
     claim = await claimed(index, address=address)
     assert await index.addresses([claim.page_id]) == [None]
 
@@ -242,7 +242,8 @@ SMALL = RecordLayout(("size", "key", "simhash"), text=False)
 
 
 async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
-    """An index may keep some fields of a page: the others read as 0, and there is no address."""
+    """An index may keep only some fields of a page: the others read as 0, and there is no
+    address."""
     index = harness.connect()
     harness.clients.append(index)
     stored = await index.open({**PARAMETERS, RECORD: SMALL.parameter})
@@ -270,7 +271,7 @@ async def test_small_record_keeps_its_fields_alone(harness: Harness) -> None:
 
 
 async def test_a_page_with_a_wrong_payload_alone_is_refused(harness: Harness) -> None:
-    """Pages that are proposed with it get their claims."""
+    """The pages proposed with it get their claims."""
     index = harness.connect()
     harness.clients.append(index)
     await index.open({**PARAMETERS, RECORD: SMALL.parameter})

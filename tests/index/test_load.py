@@ -232,7 +232,7 @@ def forget_loads(harness: Harness) -> None:
 async def test_load_that_was_given_up(
     steps_harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that pauses for longer than its lease raises, and its pages stay unseen."""
+    """A load that pauses for longer than its lease raises, and its pages stay invisible."""
     index = await steps_harness.client()
     from dedup_middleware.index.redis.index import RedisSteps
     from dedup_middleware.index.sqlite.index import SQLiteSteps
@@ -275,7 +275,7 @@ async def test_compaction_beside_a_load(steps_harness: Harness) -> None:
 
 
 async def test_call_repeated_after_a_lost_answer(redis_server: RedisServer) -> None:
-    """A step whose answer gets lost is sent again and changes nothing the second time."""
+    """A step whose reply gets lost is sent again and changes nothing the second time."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     plain = index.run

@@ -45,7 +45,7 @@ def bucket_keys_of(key: int) -> tuple[BucketKey, ...]:
 
 
 def content_of(key: int) -> bytes:
-    """What is kept of a page."""
+    """The content that is kept of a page."""
     content = np.zeros(1, CONTENT)
     content["size"], content["key"], content["simhash"] = key, hashed(key), hashed(key + 1000)
     return content.tobytes()
@@ -57,7 +57,7 @@ async def claimed(index: Index, key: int, address: str | None = None) -> Claim:
 
 
 async def stored(index: Index, *keys: int) -> list[int]:
-    """Numbers of committed pages."""
+    """Ids of committed pages."""
     claims = [await claimed(index, key, f"https://host-{key % 3}/{key}") for key in keys]
     assert all([await index.commit(claim) for claim in claims])
     return [claim.page_id for claim in claims]
@@ -105,7 +105,7 @@ async def test_span_of_time_is_forgotten(harness: Harness, index: Index) -> None
 
 
 async def test_many_pages_are_forgotten_together(harness: Harness, index: Index) -> None:
-    """Forgetting over several chunks of page records forgets exactly what was asked for."""
+    """Forgetting over several chunks of page records forgets exactly the requested pages."""
     count = 3 * ROWS
     numbers = await stored(index, *range(1, count + 1))
     odd = numbers[::2]
@@ -266,7 +266,7 @@ async def test_verifying_beside_other_work(harness: Harness, index: Index) -> No
 async def test_pages_that_come_while_their_index_is_verified(
     harness: Harness, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a cluster they have ids that were given before."""
+    """On a cluster their ids were reserved before."""
     await stored(index, 1)
     buckets = index.buckets
 

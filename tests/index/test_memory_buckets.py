@@ -64,7 +64,7 @@ def enter(buckets: Buckets, words: NDArray[np.uint64], number: int) -> int:
 
 
 class Model:
-    """The same in a dictionary, scanned by the kernel that all indexes share."""
+    """The same buckets in a dictionary, scanned by the kernel that all indexes share."""
 
     def __init__(self) -> None:
         self.held: dict[int, bytes] = defaultdict(bytes)
@@ -82,7 +82,7 @@ class Model:
 
 
 def same(buckets: Buckets, model: Model) -> None:
-    """Both hold the same."""
+    """Check that both hold the same."""
     held = {bucket: raw for bucket, raw in model.held.items() if raw}
     assert {name: buckets.get(name) for name in buckets.names()} == held
     assert buckets.names() == sorted(held)
@@ -231,7 +231,7 @@ def test_buckets_take_little_more_than_their_records() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 def test_growth_gives_back_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 MB of buckets are laid out anew within 16 MB more than they take."""
+    """Laying out 64 MB of buckets anew takes at most 16 MB more memory than they take."""
     buckets, count, size = Buckets(), 1 << 13, 8192
     data = bytes(range(256)) * (count * size // 256)
     cuts = list(range(0, len(data) + 1, size))
@@ -345,7 +345,7 @@ def test_bytes_of_no_record() -> None:
 
 
 async def test_growth_of_page_records_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where memory is short once, the next page is claimed and committed as ever."""
+    """After one failure for lack of memory, the next page is claimed and committed as before."""
     index = MemoryIndex()
     await index.open({"method": "content"})
 

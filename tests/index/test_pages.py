@@ -58,7 +58,7 @@ def test_bucket_keys_as_numbers() -> None:
 
 @given(st.integers(0, 10), st.integers(0, 10), st.sampled_from([BAND_RECORD, SIMHASH_RECORD]))
 def test_fitting(free: int, count: int, width: int) -> None:
-    """As many whole records as fit."""
+    """As many whole records are taken as fit."""
     records = bytes(range(count * width % 256)).ljust(count * width, b"x")
     length = BUCKET_LIMIT - free * width - width // 2
     assert fitting(length, records, width) == records[: min(free, count) * width]

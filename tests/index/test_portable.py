@@ -120,7 +120,7 @@ TEXTS = [
 
 
 async def verdicts(index: Index, options: Options) -> list[tuple[str, str, object]]:
-    """What is decided of some pages, none of which is stored."""
+    """Decide some pages, none of which is stored."""
     found: list[tuple[str, str, object]] = []
     async with Deduplicator(options, index=index) as dedup:
         for i, text in enumerate([*TEXTS, TEXTS[0] + " And more.", TEXTS[2][:60]]):
@@ -196,7 +196,7 @@ async def test_empty_index(tmp_path: Path) -> None:
 
 
 async def test_export_beside_other_work(harness: Harness, tmp_path: Path) -> None:
-    """Pages stored before an export begins are in it whole, whoever writes meanwhile."""
+    """Pages stored before an export begins are complete in it, whoever writes meanwhile."""
     index, other = await harness.client(), await harness.client()
     pages = pages_of([loaded_article(i) for i in range(400)], [TIME] * 400)
     await index.load(pages)
@@ -311,7 +311,7 @@ def test_import_killed_and_repeated(kind: str, tmp_path: Path, workers_server: R
 
 
 async def issued(options: Options) -> int:
-    """Page numbers given out by an index, 0 if there is none."""
+    """The number of page ids given out by an index, 0 if there is no index."""
     index = open_index(options)
     try:
         await index.attach()

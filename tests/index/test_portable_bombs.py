@@ -1,4 +1,4 @@
-"""Portable files made to fill the memory, or to break the index that they are imported into."""
+"""Portable files made to exhaust the memory, or to damage the index that they are imported into."""
 
 from __future__ import annotations
 
@@ -193,14 +193,14 @@ async def test_long_payloads_of_ones_own(tmp_path: Path) -> None:
     ],
 )
 async def test_malformed_descriptions(file: Path, name: str, value: str) -> None:
-    """Whatever a file says of itself, it is refused by name, without a traceback from inside."""
+    """Whatever the metadata of a file hold, it is refused by name, without a traceback."""
     path = described(file, **{name: value})
     with pytest.raises(IndexRefusedError, match=r"bomb\.parquet"):
         await import_index(MemoryIndex(), path)
 
 
 def described(good: Path, **values: str) -> Path:
-    """The file with other texts about itself."""
+    """The file with other texts in its metadata."""
     table = pq.read_table(good)
     metadata = {**table.schema.metadata, **pq.ParquetFile(good).metadata.metadata}
     metadata.update({f"dedup.{name}".encode(): value.encode() for name, value in values.items()})
@@ -273,7 +273,7 @@ def field(distance: int, kind: int, value: bytes) -> bytes:
 
 
 def page(kind: int, unpacked: int, packed: int, count: int, encoding: int = 0) -> bytes:
-    """A page with its head."""
+    """A page with its header."""
     sizes = b"".join(field(1, 5, varint(size)) for size in (kind, unpacked, packed))
     detail = field(1, 5, varint(count)) + field(3 if kind == 3 else 1, 5, varint(encoding))
     place = {0: 2, 2: 4, 3: 5}.get(kind, 3)  # fields 5, 7, 8; 6 is an index
@@ -309,7 +309,7 @@ def parquet(pages: bytes, values: int = 5, wide: int = 6) -> bytes:
     ],
 )
 def test_heads_of_pages(pages: list[tuple[int, ...]], wrong: str) -> None:
-    """The heads of pages give their sizes; impossible ones are refused."""
+    """Page headers give sizes; impossible ones are refused."""
     raw = parquet(b"".join(page(*one) for one in pages))
     if wrong:
         with pytest.raises(ValueError, match=wrong):
@@ -324,8 +324,8 @@ def test_heads_of_pages(pages: list[tuple[int, ...]], wrong: str) -> None:
 
 
 def test_ends_that_readers_understand_differently() -> None:
-    """A field of another kind, which pyarrow passes over, and one that is there twice, are refused;
-    so it is the same pages that are looked at and read."""
+    """A footer with a field of another type, which pyarrow skips, or with one field twice, is
+    refused; so the pages that are checked are those that are read."""
     assert read_groups(BytesIO(parquet(page(0, 40, 3, 5))))
     with pytest.raises(ValueError, match="of kind 6 is one of kind 5"):
         read_groups(BytesIO(parquet(page(0, 40, 3, 5), wide=5)))

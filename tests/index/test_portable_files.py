@@ -1,4 +1,4 @@
-"""What a portable file looks like from outside, and what is done about damaged ones."""
+"""The format of a portable file as other programs see it, and how damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_changed_bytes(file: Path) -> None:
 
 
 async def test_a_file_without_a_right_to_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was called a file of another kind."""
+    """The error must not call it a file of another kind."""
 
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Failed to open local file")  # as pyarrow does
@@ -223,7 +223,8 @@ async def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_fingerprint_of_parameters() -> None:
-    """The name of parameters does not depend on their order, and no two differ in vain."""
+    """The fingerprint does not depend on the order of parameters, and different ones have different
+    fingerprints."""
     assert fingerprint_of({"a": "1", "b": "2"}) == fingerprint_of({"b": "2", "a": "1"})
     names: Sequence[str] = [fingerprint_of({"a": value}) for value in ("1", "2", "")]
     assert len(set(names)) == 3

@@ -40,7 +40,7 @@ from tests.servers import RedisServer
 def beside_by_hand(
     bucket_keys: tuple[BucketKey, ...], others: dict[int, tuple[BucketKey, ...]]
 ) -> dict[int, int]:
-    """Neighbours and their tables, one bucket key at a time."""
+    """Neighbours and their tables, computed for one bucket key at a time."""
     found: dict[int, int] = {}
     for number, theirs in others.items():
         for one in bucket_keys:
@@ -209,7 +209,7 @@ async def test_of_many_at_once_one_is_claimed(harness: Harness) -> None:
 
 
 async def test_answers_are_those_of_a_comparison_by_hand(index: Index) -> None:
-    """Pages with crowded buckets: neighbours and tables are those found key by key."""
+    """In crowded buckets, neighbours and tables are those found key by key."""
     rng = random.Random(5)
     known: dict[int, tuple[BucketKey, ...]] = {}
     for i in range(200):
@@ -294,7 +294,7 @@ async def test_damaged_satellite_of_a_neighbour(tmp_path: Path, redis_server: Re
 
 
 async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
-    """Whoever stops waiting for the answer holds no place."""
+    """A caller that stops waiting for the reply holds no claim."""
     index = await harness.client()
     waiting = asyncio.ensure_future(proposed(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50))))
     await asyncio.sleep(0)

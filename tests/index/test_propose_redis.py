@@ -55,7 +55,7 @@ async def test_repeated_call_gives_what_it_claimed_together(redis_server: RedisS
 
 
 async def count_round_trips(index: RedisIndex) -> list[int]:
-    """From now on, the number of commands of each round trip."""
+    """Return a list that from now on gets the number of commands of each round trip."""
     trips: list[int] = []
     exchange = index._link._servers.exchange
 
@@ -154,8 +154,8 @@ def test_calls_are_bounded() -> None:
 
 
 async def test_leases_are_a_table_not_a_list(redis_server: RedisServer) -> None:
-    """Redis keeps a small hash as a list and searches it from its start; the leases of a busy
-    crawl are kept as a table, and nothing but leases is in it."""
+    """Redis keeps a small hash as a list and searches it from its start; the leases of a busy crawl
+    are kept as a table, which holds nothing but leases."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     pages = [entry(bucket_keys_of(i, i << 60 ^ i << 7, (i << 50, i << 52))) for i in range(1, 9)]

@@ -63,7 +63,7 @@ def page_bucket_keys(family: int, variant: int) -> tuple[BucketKey, ...]:
 
 
 def page_entry(family: int, variant: int) -> Entry:
-    """A page whose content says its family and its key."""
+    """A page whose content holds its family and its key."""
     key = (1 + family * VARIANTS + variant) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
     bucket_keys = page_bucket_keys(family, variant)
     assert bucket_keys[0] == hash_bucket_key(0, key)
@@ -85,7 +85,7 @@ class Page:
 
 @attrs.define
 class Client:
-    """A spider's work on one page. What it knows is what its answers said."""
+    """The work of a spider on one page; its knowledge comes from the replies it got."""
 
     index: Index
     family: int = 0
@@ -154,7 +154,8 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(who=CLIENTS, family=st.integers(0, FAMILIES - 1), variant=st.integers(0, VARIANTS - 1))
     def read(self, who: int, family: int, variant: int) -> None:
-        """Buckets hold the records of the model, and candidates are those of the model."""
+        """Check that buckets hold the records of the model, and that candidates are those of the
+        model."""
         bucket_keys = page_bucket_keys(family, variant)
         index = self.clients[who].index
         data = self.run(index.read_buckets(bucket_keys))
@@ -275,7 +276,7 @@ class Protocol(RuleBasedStateMachine):
         self.check_states(answer.pages)
 
     def check_states(self, pages: PageRecords) -> None:
-        """Records say what the model says at this moment."""
+        """Check that states are those of the model at this moment."""
         for number, state, size in zip(
             pages.page_ids.tolist(),
             pages.states.tolist(),

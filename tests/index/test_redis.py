@@ -120,7 +120,7 @@ async def test_concurrent_calls_share_round_trips(redis_server: RedisServer) -> 
 
 @pytest.mark.parametrize("protocol", [2, 3])
 async def test_both_protocols(redis_server: RedisServer, protocol: int) -> None:
-    """RESP2 and RESP3 give the same."""
+    """RESP2 and RESP3 give the same results."""
     namespace = f"protocol-{protocol}"
     index = await opened(f"{redis_server.url}?protocol={protocol}", namespace=namespace)
     claim = await claimed(index)
@@ -242,7 +242,7 @@ async def test_no_redis_server() -> None:
 
 
 async def test_forgotten_scripts_are_sent_again(own_server: RedisServer) -> None:
-    """After a flush of scripts each is sent in full once, unnoticed by the caller."""
+    """After a flush of scripts each is sent in full once, and the caller does not notice."""
     index = await opened(own_server.url, retries=0)
     await index.commit(await claimed(index))
     with own_server.client() as admin:
@@ -317,7 +317,7 @@ async def test_lost_last_second_is_noticed(own_server: RedisServer) -> None:
 
 
 async def test_frozen_server(own_server: RedisServer) -> None:
-    """A server that stops answering is given up in time, and used again when it is back."""
+    """A server that stops replying is given up in time, and used again when it is back."""
     index = await opened(own_server.url, timeout=0.8, retries=1)
     os.kill(own_server.pid, signal.SIGSTOP)
     with pytest.raises(IndexUnavailableError):

@@ -50,7 +50,7 @@ async def test_refused_sign_on(
 
 
 async def test_server_with_a_renamed_command(tmp_path: Path) -> None:
-    """It is no sentinel: the message names what its configuration has changed."""
+    """The message says that the configuration has renamed a command."""
     with running_redis(tmp_path, "--rename-command", "EVALSHA", "OTHER") as server:
         message = await refusal(server.url, retries=0)
     assert "rename-command" in message
@@ -130,7 +130,8 @@ async def test_user_without_a_right(own_server: RedisServer) -> None:
 
 
 async def test_clock_went_back_and_the_user_may_not_write_leases(own_server: RedisServer) -> None:
-    """Whoever sees a lease that is too long shortens it; one who may not leaves it as it is."""
+    """A client that reads a lease that is too long shortens it; one without the right leaves it as
+    it is."""
     with own_server.client() as admin:
         admin.execute_command(
             "ACL", "SETUSER", "crawler", "on", ">pw", "~{dedup}*", *RIGHTS.split()
@@ -202,8 +203,8 @@ async def test_tls(tls_server: tuple[int, int], certificates: Path) -> None:
 
 
 async def test_tls_of_clusters_and_sentinels(tls_server: tuple[int, int]) -> None:
-    """An address of a cluster or of sentinels is told the same; one that needs a certificate is
-    told that."""
+    """An address of a cluster or of sentinels gets the same message; one that needs a certificate
+    is told so."""
     plain, tls = tls_server
     for kind, rest in (("cluster", ""), ("sentinel", "/news/0")):
         text = await refusal_at_start(f"rediss+{kind}://localhost:{plain}{rest}")
@@ -318,7 +319,7 @@ async def test_one_node_is_down_and_one_of_another_kind(
 
 
 async def test_nodes_of_two_clusters(tmp_path: Path) -> None:
-    """They are refused: which of the clusters is used would be up to chance."""
+    """They are refused, as it would be up to chance which cluster is used."""
     with contextlib.ExitStack() as stack:
         ports = []
         for name in ("one", "two"):
@@ -390,8 +391,7 @@ async def test_unusable_node_is_named_once(
 async def test_slow_nodes_hold_up_no_start(
     cluster_masters: list[RedisServer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A node of the address has so many seconds for all that it is asked, however many replies
-    it gives in that time."""
+    """A node of the address has a few seconds for all its replies together."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answering.append(asyncio.current_task())
@@ -430,7 +430,7 @@ async def test_cluster_without_slots(tmp_path: Path) -> None:
 
 
 async def refusal_at_start(url: str) -> str:
-    """Message with which a crawl refuses an address of any kind."""
+    """Return the message with which a crawl refuses an address of any kind."""
     index = open_index(Options(index_url=url, retries=2))
     try:
         with pytest.raises(IndexRefusedError) as caught:

@@ -40,7 +40,7 @@ SHARED = page(1).bucket_keys[1]
 
 
 async def by_load(index: Index, pages: list[Entry]) -> None:
-    """Enter pages in bulk."""
+    """Load pages in bulk."""
     await index.load(pages_of(pages))
 
 
@@ -59,7 +59,7 @@ async def by_claim(index: Index, pages: list[Entry]) -> None:
 
 
 def raw_of(harness: RedisHarness, bucket_key: BucketKey) -> tuple[bytes | None, bytes | None]:
-    """What the field of a bucket holds, and the key of a large one."""
+    """The value of a bucket's field, and the key of a large bucket."""
     name, field = hash_of(harness.prefix, bucket_key.table), field_of(bucket_key.bucket)
     return harness.admin.hget(name, field), harness.admin.get(name + field)
 
@@ -117,7 +117,7 @@ async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> Non
 
 
 async def test_large_bucket_shrinks_into_its_field(redis_server: RedisServer) -> None:
-    """Compaction turns it into a field again, or removes it, and its key with it."""
+    """Compaction turns a large bucket into a field again, or removes it together with its key."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     count = FITS + 20

@@ -18,8 +18,8 @@ from tests.texts import english
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
 def test_one_for_several_event_loops(kind: str, tmp_path: Path, redis_server: RedisServer) -> None:
-    """It decides as at first: pages of before are found, a like page waits for one on its way, and
-    leases are extended."""
+    """It decides as in the first loop: pages from before are found, a like page waits for one on
+    its way, and leases are extended."""
     waits: list[str] = []
     addresses = {"memory": "memory:", "sqlite": f"sqlite:{tmp_path / 'pages.db'}"}
     url = addresses.get(kind, redis_server.url)
@@ -103,7 +103,7 @@ def test_what_waited_in_one_event_loop_waits_in_the_next(
 def test_a_master_that_is_looked_for_in_each_event_loop(
     cluster_masters: list[RedisServer],
 ) -> None:
-    """Calls that need it wait for one look."""
+    """Calls that need the master wait for one search."""
     index = RedisIndex(Options(index_url=cluster_masters[0].url, namespace="looked"))
 
     async def count(turns: int) -> int:

@@ -44,7 +44,7 @@ class Place:
     empty: Callable[[], object]
 
     def crawl(self, counts: Counts | None = None, **more: Any) -> Deduplicator:
-        """A deduplicator that gives up at once."""
+        """A deduplicator that makes no retries."""
         return Deduplicator(Options(index_url=self.url, retries=0, **more), count=counts)
 
 
@@ -331,7 +331,7 @@ async def test_file_replaced_by_something_else(tmp_path: Path) -> None:
 
 
 async def test_command_makes_no_file(tmp_path: Path) -> None:
-    """What only reads an index does not make one when it is removed meanwhile."""
+    """Operations that only read an index do not create one when it is removed meanwhile."""
     file = tmp_path / "index.db"
     async with Deduplicator(Options(index_url=f"sqlite:{file}")) as one:
         await store(one, "a/1", 1)
@@ -345,7 +345,7 @@ async def test_command_makes_no_file(tmp_path: Path) -> None:
 
 
 async def test_number_is_never_given_twice(redis_server: RedisServer) -> None:
-    """A counter of pages behind the pages that are there gives none of their numbers again: claims
+    """If the counter of pages is lower than the ids in use, none of these is given again: claims
     are refused with a clear error, and ``verify`` names both."""
     harness = RedisHarness(redis_server)
     index = await harness.client()

@@ -40,7 +40,7 @@ async def decide_all(dedup: Deduplicator, name: str, numbers: Sequence[int]) -> 
 
 
 async def verified(server: RedisServer) -> Verification:
-    """What a verification by a user with all rights says."""
+    """Verify with all rights, and return the result."""
     index = RedisIndex(Options(index_url=server.url))
     await index.attach()
     found = await verify(index)
@@ -154,7 +154,7 @@ def forget_how_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_left(found: Verification) -> set[str]:
-    """Names of what a verification finds wrong."""
+    """Names of the faults that a verification finds."""
     left = {line.split(":")[0] for line in found.counters}
     for table in found.tables:
         left |= {name for name in ("unknown", "misplaced", "junk") if getattr(table, name)}

@@ -1,4 +1,4 @@
-"""Round trips: how many there are, as the index tells, as the way sees them, and the server."""
+"""Round trips as counted by the index, by a proxy on the way to the server, and by the server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def unlike(number: int) -> tuple[BucketKey, ...]:
 
 
 def watched(index: Index) -> list[None]:
-    """From now on, an element for each round trip."""
+    """Return a list that from now on gets an element for each round trip."""
     trips: list[None] = []
     index.watch_round_trips(lambda: trips.append(None))
     return trips
@@ -148,7 +148,7 @@ async def test_a_page_is_stored_for_those_who_ask_at_the_same_time(tmp_path: Pat
 
 
 async def test_memory_has_no_round_trips() -> None:
-    """An index in memory tells of none."""
+    """An index in memory counts none."""
     index = MemoryIndex()
     await index.open(PARAMETERS)
     trips = watched(index)

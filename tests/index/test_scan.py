@@ -109,7 +109,7 @@ def test_scan_equals_the_plain_scan(
 
 
 def test_many_hits() -> None:
-    """More hits than fit a dictionary well are gathered alike."""
+    """More hits than a dictionary takes well are gathered with the same result."""
     bucket_keys = [BucketKey(2 << 16, 5), BucketKey(63 << 16, 7)]
     data = [
         b"".join(record(bucket_key, n % 300 + 1) for n in range(500)) for bucket_key in bucket_keys
@@ -203,8 +203,8 @@ def test_answers_equal_a_plain_scan(
 
 
 async def test_scanned_records_are_told(index: Index) -> None:
-    """Each page tells how many records were compared with it; SQLite counts from 25 on, since fewer
-    are compared without the kernel."""
+    """The number of records compared with each page is returned; SQLite counts from 25 on, since
+    fewer are compared without the kernel."""
     scanned: list[int] = []
     index.watch_scans(scanned.append)
     blocks = [0x1234 << 48 | i << 33 | (i * 977 & 0xFFFF) << 16 | i for i in range(1, 41)]

@@ -65,8 +65,9 @@ async def test_master_that_was_only_paused(watched: Watched) -> None:
 
 
 async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
-    """What a replica has not got before it becomes the master is gone: the claim in it can't be
-    committed, the page that gets its id blocks whoever knew the lost one, and all else is there."""
+    """What a replica has not received before it becomes the master is lost: the claim in it can't
+    be committed, the page that gets its id blocks pages that knew the lost one, and all else is
+    there."""
     rights = ["--user", "copier", "on", ">pw", "+psync", "+replconf", "+ping"]
     with watched_redis(tmp_path, *rights, "--masteruser", "copier", "--masterauth", "pw") as both:
         index = await opened(both.url, retries=30)
@@ -92,7 +93,7 @@ async def test_next_master_lacks_the_last_second(tmp_path: Path) -> None:
 
 
 async def test_planned_failover(watched: Watched) -> None:
-    """The former master, alive as a replica, is left for the new one; nothing is stored on it."""
+    """The former master, now a replica, is not used any more; nothing is stored on it."""
     index = await opened(watched.url, retries=20)
     stored = await claimed(index)
     await index.commit(stored)
@@ -148,7 +149,8 @@ async def test_master_of_another_name(tmp_path: Path, redis_server: RedisServer)
 
 
 async def test_sentinel_in_the_place_of_a_server(tmp_path: Path, redis_server: RedisServer) -> None:
-    """It runs no scripts, and waiting would not help: the message says how to name sentinels."""
+    """A sentinel runs no scripts, and waiting would not help: the message says how to name
+    sentinels."""
     sentinel = SentinelServer(tmp_path, redis_server)
     try:
         sentinel.start()

@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def db(file: Path) -> Iterator[sqlite3.Connection]:
-    """A connection of the test itself."""
+    """A connection of the test."""
     connection = sqlite3.connect(file, isolation_level=None)
     yield connection
     connection.close()
@@ -56,7 +56,7 @@ async def refusal(file: Path) -> str:
 
 
 async def test_a_close_that_is_cancelled_before_the_index_is_opened_again(file: Path) -> None:
-    """The thread was busy, so the connection is still open."""
+    """The thread was busy, so the connection was still open."""
     index, going = await opened(file), threading.Event()
     assert index._thread is not None
     index._thread.submit(going.wait)
@@ -152,7 +152,7 @@ async def test_file_of_another_program(file: Path) -> None:
 
 
 async def test_database_of_another_program(file: Path, db: sqlite3.Connection) -> None:
-    """Somebody else's SQLite database is refused and gets no table of ours."""
+    """Another program's SQLite database is refused and gets no table of ours."""
     db.execute("CREATE TABLE recipe (name TEXT)")
     assert "another program" in await refusal(file)
     assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("recipe",)]
@@ -172,8 +172,8 @@ async def test_other_schema(file: Path, db: sqlite3.Connection, schema: int) -> 
 
 @pytest.mark.parametrize("name", ["record", "shingle_width"])
 async def test_parameter_that_is_no_text(file: Path, db: sqlite3.Connection, name: str) -> None:
-    """It is named with the way out, also where an index is opened as it is: commands stopped with
-    an error from inside."""
+    """The parameter is named with the fix, also when an index is attached; commands must not end
+    with a traceback."""
     await (await opened(file)).close()
     db.execute("UPDATE parameter SET value = x'ff00' WHERE name = ?", (name,))
     messages = [await refusal(file)]
@@ -268,7 +268,7 @@ async def test_full_disk(file: Path) -> None:
 
 
 async def test_use_before_open_and_after_close(file: Path) -> None:
-    """A call without an open file is an error of this package, not of sqlite3."""
+    """A call without an open file raises an error of this package, not of sqlite3."""
     index = SQLiteIndex(str(file))
     with pytest.raises(IndexUnavailableError, match="not open"):
         await index.count()

@@ -1,4 +1,5 @@
-"""Byte strings of pages, in memory and in a file, compared with a dictionary."""
+"""The store of texts (byte strings of pages), in memory and in a file, compared with a
+dictionary."""
 
 from __future__ import annotations
 
