@@ -98,7 +98,7 @@ class Cluster:
             ]
             names = [client.execute_command("CLUSTER MYID").decode() for client in clients]
             owners = [_owner(client, slot) for client in clients]
-            # One that was interrupted behind the first SETSLOT NODE is over for its target alone.
+            # A move interrupted after the first SETSLOT NODE has ended only for its target.
             if owners[target] != names[target]:
                 source = names.index(owners[target])
                 importing = ("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
@@ -115,7 +115,7 @@ class Cluster:
     def _move_keys(self, slot: int, source: redis.Redis, port: int) -> None:
         while keys := source.execute_command("CLUSTER GETKEYSINSLOT", slot, 20):
             for key in keys:
-                # A key that both have, after an interruption, is answered by its source.
+                # After an interruption both may have a key; its source then serves it.
                 source.migrate("127.0.0.1", port, key, 0, 5000, replace=True)
                 time.sleep(0.002)
 
@@ -226,7 +226,7 @@ class Mover:
             while not self._over.wait(self._pause):
                 slot, masters = next(self._slots), len(self._cluster.masters)
                 target = self._dice.randrange(masters)
-                with self.lock:  # one of two masters has not got the slot already
+                with self.lock:  # one of two masters does not have the slot yet
                     moved = any(self._cluster.move(slot, (target + i) % masters) for i in (0, 1))
                 self.done["slots moved"] += moved
         except Exception as error:  # seen by the test when it ends

@@ -37,9 +37,9 @@ with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEDUP_COMPILE", "1")
     assert [one.__name__ for one in compiled._modules()] == modules
 
-# redis-py reads its version out of a file for each connection, which is more than tests do with it.
+# redis-py reads its version from a file for each connection, which takes longer than the rest.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
-# Scrapy reads those of all packages for each command that a test runs in this process.
+# Scrapy reads the metadata of all packages for each command that a test runs in this process.
 importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 
@@ -81,7 +81,7 @@ def warm_once(use_kernels: Callable[[Deduplicator], None]) -> Callable[[Deduplic
 
     def once(self: Deduplicator) -> None:
         kind = (
-            type(getattr(self._index, "_index", self._index)),  # a pipeline's counts its calls
+            type(getattr(self._index, "_index", self._index)),  # a pipeline's counts calls
             *attrs.astuple(
                 self.options,
                 recurse=False,
@@ -123,9 +123,9 @@ SERVICES = {
     "watched_redis",
     "wheel",
 }
-# So does one that runs for one of these kinds of index.
+# So does a test that runs for one of these kinds of index.
 KINDS = {"redis", "cluster"}
-# One that uses these starts other processes, each of which imports numba and Scrapy.
+# A test that uses these starts other processes, each of which imports numba and Scrapy.
 PROCESSES = {
     "Popen",
     "Probes",

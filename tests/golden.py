@@ -24,7 +24,7 @@ from tests.texts import article
 
 FILE: Final = Path(__file__).with_name("golden.json")
 KEY: Final = 0x5EED
-#: methods whose whole record is kept; of the others a digest is
+#: methods whose whole records are kept; of others only digests
 WHOLE: Final = ("content",)
 
 

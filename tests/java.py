@@ -48,5 +48,5 @@ def spare_chmod(spark: SparkSession) -> None:
     settings.setClassLoader(compiler.getClassLoader())
     settings.set("fs.file.impl", "LocalFiles")
     files, root = java.org.apache.hadoop.fs.FileSystem, java.java.net.URI("file:///")
-    files.get(root, settings).close()  # the one that Spark's start has made
+    files.get(root, settings).close()  # the file system that Spark has created at its start
     files.get(root, settings)

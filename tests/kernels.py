@@ -23,7 +23,7 @@ from dedup_middleware.base import aot, compiled, jit
 
 def build_better(folder: Path) -> None:
     """Make the modules for processors better than the baseline; exit with 1 if that fails."""
-    with contextlib.suppress(RuntimeError):  # `build_at_once` raises an error of its own
+    with contextlib.suppress(RuntimeError):  # `build_at_once` raises its own error
         aot.build(folder, [variant for variant in compiled.VARIANTS if variant])
         return
     sys.exit(1)

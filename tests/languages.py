@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 FIGURES: Final = ("14", "320", "2.5")
-#: the same, one of them another
+#: the same with one figure changed
 OTHER_FIGURES: Final = ("14", "320", "3.8")
 
 #: A report with three figures, and another report, by language.

@@ -44,7 +44,7 @@ process.start()
 """
 
 
-# What the crawls come to.
+# The final values of the crawls.
 COUNTS = {
     ("dedup_events_total", "one", "pages"): 5.0,
     ("dedup_events_total", "one", "dropped"): 0.0,

@@ -146,7 +146,7 @@ class RedisServer:
         :param key: written and deleted; in a cluster one that this node holds
         """
         with self.client() as client:
-            # WAIT answers at once for a connection that has written nothing itself.
+            # WAIT returns at once on a connection that has written nothing itself.
             client.set(key, 1)
             client.delete(key)
             if client.wait(1, 10_000) < 1:

@@ -94,7 +94,7 @@ def test_cached_kernels_follow_what_they_are_made_of() -> None:
             folders = {files[other].parent.relative_to(PACKAGE).as_posix() for other in imported}
             own = files[name].parent.relative_to(PACKAGE).as_posix()
             assert folders <= {own, *SOURCES}, name
-            # An extension module belongs to all that its kernels are made of.
+            # An extension module depends on all sources of its kernels.
             assert folders | {own} <= {*FOLDERS}, name
 
 

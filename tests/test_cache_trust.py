@@ -155,7 +155,7 @@ def test_exchanged_after_the_check(
     assert sum(dispatcher.stats.cache_hits.values()) == 0
     assert not (tmp_path / "ran").exists()
     assert "are not used" in caplog.text
-    # The lock goes to no other place either.
+    # The lock is not written to another place either.
     with cachefolder.taking_turns(dispatcher.stats.cache_path, "name"):
         pass
     assert list(copy.rglob("name.lock")) == []

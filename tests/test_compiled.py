@@ -124,7 +124,7 @@ def test_results_are_those_of_numba(left_out: tuple[str, ...], wheel: Path, tmp_
     shutil.copytree(ROOT / "tests", installed / "tests", ignore=shutil.ignore_patterns("_*"))
     shutil.copy(ROOT / "pyproject.toml", installed)
     (installed / "tests" / "__init__.py").touch()
-    # Those of the kernels that the modules left out have too; the others come from the last one.
+    # Kernels that the left-out modules have too; the others come from the last module.
     chosen = [
         "test_golden.py", "signature/test_minhash.py", "signature/test_simhash.py",
         "signature/test_hamming.py",

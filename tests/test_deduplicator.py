@@ -273,7 +273,7 @@ async def test_page_of_a_dead_process_can_be_claimed_after_its_lease() -> None:
     dead._heartbeat.cancel()
     alive = Deduplicator(options, index=index)
     await stored(alive, page("b/1", article(1)))
-    # The dead one comes back: its page is stored, but another one holds the place.
+    # The dead process returns: its page is stored, but another one holds the claim.
     assert not await dead.commit(lost)
     await alive.close()
 
@@ -304,7 +304,7 @@ async def test_pages_go_by_while_the_index_is_down_and_are_checked_later() -> No
         assert verdict.outcome == UNCHECKED
         assert not verdict.is_duplicate
         assert await dedup.commit(verdict)
-    assert index.calls < 5  # it is not asked for every page
+    assert index.calls < 5  # not every page calls the index
     index.down = False
     await asyncio.sleep(0.6)
     await stored(dedup, page("b/9", article(9)))
@@ -393,7 +393,7 @@ async def test_pages_expire_unless_they_are_seen_again() -> None:
     now[0] += 110
     assert (await dedup.decide(page("b/seen", article(1)))).is_duplicate
     assert counts.of["renewed"] == 1
-    # Once for a generation, not for each copy: these name the page by its old id.
+    # Once per generation, not for each copy: the copies name the page by its old id.
     for number in range(5):
         assert (await dedup.decide(page(f"b/{number}", article(1)))).is_duplicate
     assert (counts.of["renewed"], await index.count()) == (1, 3)

@@ -141,7 +141,7 @@ async def test_pages_that_were_committed_after_their_batch_failed(
 
         async def of_this_moment(page_ids: Any) -> int:
             watched.append(len(page_ids))
-            # The last one has no record yet, or another id by now.
+            # The last page has no record yet, or another id by now.
             return await forget(page_ids[:-1] if len(watched) == 1 or not is_known else page_ids)
 
         monkeypatch.setattr(index, "forget", of_this_moment)

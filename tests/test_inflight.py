@@ -69,7 +69,7 @@ async def test_another_object_is_the_same_item(flight: InFlight, stored: bool) -
 async def test_item_that_never_entered_settles_nothing(flight: InFlight) -> None:
     """A signal in a task in which no item has entered."""
     enter(flight, Item("a"), verdict("a"))
-    # A context of its own, but a copy of ours: it inherits the link.
+    # The task has its own context, but as a copy of this one it inherits the link.
     task = asyncio.create_task(leave(flight, Item("b")))
     assert await task == []
     assert len(flight) == 1

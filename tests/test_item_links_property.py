@@ -27,7 +27,7 @@ _CHANGES = CHANGES | {
 _WAITS = {f"wait {seconds}": seconds for seconds in (0.0, 0.001, 0.003)}
 _ACTIONS = st.sampled_from(["same", *_CHANGES, *_WAITS, "drop", "fail"])
 _NUMBERS = itertools.count()
-# What a stage does to the first item that comes to it, to the second, and so on, round and round.
+# What a stage does to its first item, its second, and so on; after the last it starts over.
 _STAGE = st.lists(_ACTIONS, min_size=1, max_size=5)
 
 

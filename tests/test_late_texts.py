@@ -293,7 +293,7 @@ async def test_page_under_way_for_longer_than_pages_wait() -> None:
     down[0] = False
     for _ in range(3):
         await dedup._settlement.catch_up()
-        # The first try alone leaves a record, however often it is tried again.
+        # Only the first try leaves a record, however often it is repeated.
         assert (await index.stats()).released == 1
     assert [one.waited for one in dedup._settlement.backlog] == [True]  # the log says why
     await other.commit(pending)

@@ -108,7 +108,7 @@ async def test_when_a_page_was_made_is_no_news(before: str, behind: str, *, turn
 async def test_figures_of_other_lines_are_news(before: str, behind: str) -> None:
     """A number or a date that such a line says of something else makes another page."""
     verdict = await verdict_of(REPORT, before + REPORT + behind)
-    # Words in front of a page may be too many, whatever they say.
+    # Whatever the added words in front of a page are, they may be too many.
     reasons = ["other-figures", "too-little-in-common"] if before else ["other-figures"]
     assert verdict.outcome == NEW
     assert verdict.reason in reasons

@@ -242,5 +242,5 @@ def test_second_crawl_stores_nothing(out: Path) -> None:
         file.unlink()
     crawl(out)
     assert len(stored(out)) == 2 * 57
-    # Each is a row of the storage once.
+    # Each page has one row in the storage.
     assert rows(out) == first

@@ -14,7 +14,7 @@ from dedup_middleware.index.opening import open_index
 from tests.servers import running_redis
 from tests.torture.run import Plan, Torture
 
-# Much is under way when the end comes.
+# Many pages are under way when the crawl ends.
 PLAN = Plan(articles=2000, processes=1, kills=0, batches=20)
 
 

@@ -63,7 +63,7 @@ class Faults:
     lapse: float = 0.003  # of the lease of a living client
     failure: float = 0.05  # of an item that has its claim
     lost_answer: float = 0.02  # the message is carried out, and sent again
-    failover: float = 0.001  # a master loses what it did since its last copy
+    failover: float = 0.001  # a master loses all writes since its last copy
     copy: float = 0.02
 
 
@@ -83,7 +83,7 @@ class Walk:
         self._faults = faults
         self._late: list[tuple[int, Client, Message]] = []  # of the dead
         self.happened: Counter[str] = Counter()
-        # A walk is not counted in faults; these bound nothing.
+        # A walk has no limit of faults, so these numbers are high enough for all.
         self.state = crawl.start(crashes=1 << 30, lapses=1 << 30, failures=1 << 30)
         self._copy = self.state
 
@@ -152,7 +152,7 @@ class Walk:
     def _arrive_late(self) -> None:
         self.happened["messages of the dead"] += 1
         at, client, message = self._late.pop(self._chance.randrange(len(self._late)))
-        alone = client._replace(unanswered=(message, message))  # so that nothing follows from it
+        alone = client._replace(unanswered=(message, message))  # so that no message follows
         clients = self.state.clients
         before = self.state._replace(clients=put(clients, at, alone))
         self.state = self._crawl.deliver(before, at, message)._replace(clients=clients)

@@ -163,7 +163,7 @@ class Crawl:
         elif kind == Kind.WITHDRAW:
             now = was if was == COMMITTED else GONE
         else:
-            # A message that is sent again, as its reply was lost, finds what it did itself.
+            # A message sent again, as its reply was lost, finds its own earlier effect.
             before, after = _STEPS[kind]
             refused = was not in (before, after)
             if kind == Kind.CREATE and not self.rules.creates_by_compare:

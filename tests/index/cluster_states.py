@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-ATTEMPTS = 16  # ids that a page may use; one that needs more is said never to end
+ATTEMPTS = 16  # ids that a page may use; if it needs more, it counts as never ending
 
 MISSING, PENDING, COMMITTED, GONE = range(4)  # states of an id on its home shard
 
@@ -25,7 +25,7 @@ class Kind(IntEnum):
     STORE = 6  # to the storage, not to a shard
     COMMIT = 7
     WITHDRAW = 8
-    REMOVE = 9  # of the sweeper: every record of ids that are gone, out of one bucket
+    REMOVE = 9  # of the sweeper: takes all records of ids that are gone out of a bucket
 
 
 class Phase(IntEnum):

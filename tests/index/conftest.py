@@ -19,7 +19,7 @@ from tests.index.harness import (
 from tests.index.windows import CLUSTER, MEMORY, REDIS, SQLITE, Windows
 from tests.servers import RedisServer, running_redis
 
-# Its import computes a fingerprint: no process that collects tests shall compile kernels for it.
+# Importing it computes a fingerprint, and collecting tests must not compile kernels for that.
 collect_ignore = ["race_preload.py"]
 
 

@@ -49,7 +49,7 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
-        await asyncio.sleep(0)  # transports give back their sockets in the next turn
+        await asyncio.sleep(0)  # transports close their sockets in the next turn of the loop
 
     def cut(self) -> None:
         """Close every connection at once."""

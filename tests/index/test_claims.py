@@ -300,7 +300,7 @@ async def test_cancelled_claim_is_given_back(harness: Harness, index: Index) -> 
     await asyncio.sleep(0)
     task.cancel()
     outcome = (await asyncio.gather(task, return_exceptions=True))[0]
-    if isinstance(outcome, Claimed):  # the memory index has answered before
+    if isinstance(outcome, Claimed):  # the memory index has returned before
         await index.release(outcome.claim)
     await index.close()
     again = await harness.client()

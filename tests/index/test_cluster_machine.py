@@ -346,7 +346,7 @@ class Machine(RuleBasedStateMachine):
             client.let_all_through()
             with contextlib.suppress(asyncio.CancelledError):
                 await client.dedup.close()
-        # Of the dead; a lane that ends hands what is left to another one.
+        # Of the dead; a lane that ends passes the rest to another one.
         while left := asyncio.all_tasks() - {asyncio.current_task()}:
             for one in left:
                 one.cancel()
@@ -383,7 +383,7 @@ def test_a_page_that_looks_at_no_other_is_caught(
         return await original(index, pages, settles=settles)
 
     monkeypatch.setattr(propose, "_look", look)
-    # What is found is tried once more, and real servers need not do it again.
+    # Hypothesis repeats a failure, which real servers may not reproduce.
     with pytest.raises((AssertionError, FlakyFailure)):
         _explore(cluster_masters, monkeypatch, 40)
 

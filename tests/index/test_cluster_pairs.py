@@ -97,7 +97,7 @@ def test_full_bucket_of_an_index_that_is_gone(redis_server: RedisServer, counter
     prefix = Spread("gone", 1).prefix(0)
     keys = [prefix + name for name in (b"counters", b"hash")]
     width = width_of(bucket)
-    # The mark of visit.lua, which says that the hash belongs to the index.
+    # The mark by which visit.lua finds that the hash belongs to the index.
     held = {field_of(bucket): bytes(range(width)) * (BUCKET_LIMIT // width), b"": epoch + b"." * 57}
     with redis_server.client() as server:
         server.delete(*keys)
@@ -110,5 +110,5 @@ def test_full_bucket_of_an_index_that_is_gone(redis_server: RedisServer, counter
         assert (server.get(keys[0]) or b"") == counters
         server.set(keys[0], bytes(COUNTER * COUNTERS) + epoch)
         server.eval(text, len(keys), *keys, prefix + epoch, head, data)
-        assert server.get(keys[0])[3 * COUNTER] == 1  # it is where the index is there
+        assert server.get(keys[0])[3 * COUNTER] == 1  # counted, if the index is there
         server.delete(*keys)

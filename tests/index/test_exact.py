@@ -202,7 +202,7 @@ async def test_pending_copy_settles_nothing(index: Index) -> None:
         if give_back:
             assert await index.release(claim)
             made = await propose(index, page(2))
-            if not in_steps(index):  # which leaves out what it finds to be released
+            if not in_steps(index):  # which leaves out released pages
                 assert isinstance(made, Candidates)
                 assert made.pages.states.tolist() == [State.RELEASED]
                 made = await index.propose(page(2), DISTANCE, LEASE, known=Known(made.pages))

@@ -71,7 +71,7 @@ async def test_full_disk(tmp_path: Path) -> None:
     def limit(pages: int) -> None:
         db.execute(f"PRAGMA max_page_count = {pages}")
 
-    await index._in_thread(lambda: limit(1))  # SQLite takes the size it has, if that is more
+    await index._in_thread(lambda: limit(1))  # or the size of the file, if that is larger
     made: list[Claim] = []
     with pytest.raises(IndexUnavailableError, match="the disk is full") as caught:
         await _claim_often(index, made)
@@ -112,7 +112,7 @@ async def test_server_that_loads_its_data(tmp_path: Path) -> None:
         index = await opened(server.url)
         assert await index.commit(await claimed(index))
         with server.client() as admin:
-            # A server that loads looks at its clients every two megabytes.
+            # A server that loads its data serves clients every two megabytes.
             admin.mset({f"other-{n}": "x" * 100_000 for n in range(300)})
             admin.save()
         server.kill()

@@ -111,7 +111,7 @@ async def test_payloads_are_kept(index: Index) -> None:
     assert await index.payloads([*numbers[::-1], 0, 999, 1 << 39]) == [*expected[::-1], *[b""] * 3]
     assert await index.payloads([]) == []
     assert await index.addresses(numbers) == [address for address, _ in fields]
-    if isinstance(index, ServerIndex):  # who asks for addresses is sent nothing else
+    if isinstance(index, ServerIndex):  # a request for addresses gets nothing else
         seen = await index.look(np.array(numbers, np.uint64), texts=Wanted.ADDRESSES)
         assert seen.payloads == [b""] * len(numbers)
 

@@ -111,7 +111,7 @@ def test_proposals_are_those_of_a_dictionary(
             assert hits.left_out == 0
             model.enter(bucket_keys, number)
             continue
-        # All but one of the pages that block it are known: that one does, and none does without it.
+        # If all blocking pages but one are known, that one blocks; if all are known, none does.
         blocking = expected.page_ids[is_narrow]
         for last in (blocking[-1], None):
             known = blocking if last is None else blocking[:-1]
@@ -169,7 +169,7 @@ def test_growth_makes_no_array_of_all_buckets() -> None:
     buckets, count = Buckets(), 1 << 19
     data = bytes(8) * count
     assert buckets.extend(list(range(count)), data, list(range(0, 8 * count + 1, 8)), 8) == 0
-    words = BucketKeys.of((BucketKey(40 << 16, 5),)).words  # a table that the array has not yet
+    words = BucketKeys.of((BucketKey(40 << 16, 5),)).words  # a table that the array lacks
     tracemalloc.start()
     try:
         enter(buckets, words, 7)

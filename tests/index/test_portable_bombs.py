@@ -344,7 +344,7 @@ def test_sizes_are_those_of_pyarrow(file: Path) -> None:
         column = about.row_group(0).column(number)
         assert (chunk.name, chunk.values) == (column.path_in_schema, column.num_values)
         assert chunk.packed == column.total_compressed_size
-        assert chunk.size <= column.total_uncompressed_size  # which counts heads too
+        assert chunk.size <= column.total_uncompressed_size  # which counts page headers too
         assert chunk.repeated == (chunk.name == "slots.list.element")
 
 

@@ -123,7 +123,7 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
         assert isinstance(one, Claimed)
         met[number] = set(one.candidates.near.page_ids.tolist())
     for number in numbers:
-        if in_steps(clients[0]):  # of any two the one or the other was there first, or both
+        if in_steps(clients[0]):  # of any two at least one was there before the other
             others = {other for other in numbers if other != number}
             assert others == met[number] | {other for other in others if number in met[other]}
         else:
@@ -301,7 +301,7 @@ async def test_cancelled_proposal_leaves_no_claim(harness: Harness) -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
-    if isinstance(outcome, Claimed):  # memory answers at once
+    if isinstance(outcome, Claimed):  # memory returns at once
         assert await index.release(outcome.claim)
     deadline = time.monotonic() + 60
     while (await index.stats()).pending:

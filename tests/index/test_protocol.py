@@ -410,7 +410,7 @@ class Protocol(RuleBasedStateMachine):
             state = State.COMMITTED if refreshed else State.RELEASED
             page = Page(old.family, old.variant, state, 0.0, old.origin, bucket_keys, kept=True)
             copy = copies[0], page
-            # Between its claim and its commit a copy is pending to whoever meets it.
+            # Between its claim and its commit a copy is pending for all who find it.
             for client, answer in zip(some, answers, strict=True):
                 states = candidates_of(answer).pages.states
                 states[candidates_of(answer).pages.page_ids == copies[0]] = State.COMMITTED

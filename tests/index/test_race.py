@@ -24,7 +24,7 @@ from tests.test_pipeline import Crawl, make_crawler
 from tests.texts import article
 from tests.torture.articles import VARIANTS, number_of
 
-# Machines by how long an answer takes to them, and the variants that each of them crawls.
+# Machines by the time that a reply takes, and the variants that each of them crawls.
 MACHINES = {"127.0.0.1": 0.0, "127.0.0.2": 0.002, "127.0.0.3": 0.02}
 PROCESSES = VARIANTS
 ROUNDS = [range(start, start + 12) for start in range(0, 36, 12)]

@@ -219,7 +219,7 @@ async def test_many_pages_under_way(place: Place) -> None:
             await asyncio.sleep(0.2)
             for number in (100, 101):
                 assert (await two.decide(page(f"c/{number}", number))).outcome == DUPLICATE
-            # Of pages stored before the index was emptied nothing is known, of others all.
+            # The index has lost the pages stored before it was emptied, and has all others.
             again = [await store(one, f"d/{n}", n) for n in range(60)]
             assert set(again) <= {NEW, DUPLICATE}
             for number in range(60):
