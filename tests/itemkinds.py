@@ -88,7 +88,7 @@ class FrozenPydanticItem(PydanticItem):
 
 
 class TupleItem(NamedTuple):
-    """A named tuple, which Scrapy knows by an adapter of the user's own."""
+    """A named tuple, which Scrapy accepts through an adapter of the user's own."""
 
     url: str | None = None
     title: str | None = None

@@ -38,8 +38,8 @@ def settled(crawled: Crawled) -> bool:
 
 
 class Storage:
-    """Stores nothing of host a if ``fate`` says so. It comes before the changes, so that it sees
-    which page it stores."""
+    """Stores the pages of other hosts, and those of host a unless ``fate`` forbids it. It comes
+    before the pipelines that change items, so that it gets the original pages."""
 
     fate = "stored"
 

@@ -1,4 +1,4 @@
-"""Reports in several languages, made up; figures of each stand in the order of ``FIGURES``."""
+"""Made-up reports in several languages; figures of each have the order of ``FIGURES``."""
 
 # Letters of many scripts count as two columns.
 # ruff: noqa: E501

@@ -68,7 +68,7 @@ def in_tmp(tmp_path: Path) -> Path:
 
 
 def run_kernel() -> Any:
-    """Compile or load a kernel, call it, and give back what is known of it."""
+    """Compile or load a kernel, call it, and return its dispatcher."""
     dispatcher: Any = kernels.kernel(add_one)
     dispatcher.compile((numba.int64,))
     assert dispatcher(41) == 42

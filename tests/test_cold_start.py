@@ -102,7 +102,8 @@ def copy_largest(cache: Path) -> None:
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with the spider and a cache that a process has filled, and what the process says."""
+    """A folder with the spider and a cache that a process has filled, and the output of that
+    process."""
     folder = tmp_path_factory.mktemp("opened")
     (folder / "pages.py").write_text(SPIDER)
     copy_largest(folder / "cache")

@@ -17,7 +17,7 @@ WIDE = "avx512f avx512bw avx512cd avx512dq avx512vl avx512_vpopcntdq"
 
 
 def cpuinfo(folder: Path, flags: str) -> Path:
-    """What Linux says of a processor."""
+    """Write a file like /proc/cpuinfo with these flags, and return its path."""
     file = folder / "cpuinfo"
     file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\n")
     return file
@@ -91,7 +91,7 @@ def test_what_numpy_asked_the_processor(
 
 
 def test_this_processor_is_known() -> None:
-    """NumPy is asked in a way that it answers: it finds AVX-512 where Linux does."""
+    """The query to NumPy works: it finds AVX-512 where Linux does."""
     listed = set(Path("/proc/cpuinfo").read_text("ascii", "replace").split())
     assert compiled.zmm_enabled() is ("avx512f" in listed)
 

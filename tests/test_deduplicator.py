@@ -139,7 +139,7 @@ async def test_page_that_changed_is_stored_again() -> None:
 
 @pytest.mark.parametrize("text", ["", "   \n", "。！？——", "\u200b\ufeff"])
 async def test_pages_without_text_are_never_duplicates(text: str) -> None:
-    """Nothing is known of an empty page, so nothing makes two of them alike."""
+    """An empty page has no content, so no other page is like it."""
     async with Deduplicator(OPTIONS) as dedup:
         for key in ("a/1", "b/1", "b/1"):
             verdict = await dedup.decide(page(key, text))

@@ -131,8 +131,8 @@ async def test_pages_that_were_committed_after_their_batch_failed(
     caplog: pytest.LogCaptureFixture,
     is_known: bool,
 ) -> None:
-    """The index may be away when a page is stored, and takes it later: it is forgotten then, or
-    the error says that a page is left which is not known any more."""
+    """The index may be away when a page is stored, and get it later: it is forgotten then, or the
+    error reports a page that is left and can't be identified any more."""
     opened, watched = open_index, []
 
     def entered_later(options: Options) -> Any:

@@ -324,8 +324,8 @@ class StoppingPipeline:
 async def test_a_crawl_that_is_stopped_while_it_closes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its feed is not stored yet when Scrapy says that the engine has stopped. The log pointed to
-    an error that there was not."""
+    """Its feed is not stored yet when Scrapy signals that the engine has stopped; the message says
+    that, and does not refer to an error that has not occurred."""
     await crawl(three_pages, {StoppingPipeline: 600}, **failing(tmp_path, ""))
     (line,) = [one for one in caplog.messages if "could not be stored" in one]
     assert "out.jsonl, the crawl was stopped while it was closing)" in line

@@ -215,7 +215,7 @@ async def test_a_feed_is_not_looked_into_for_each_item_that_it_leaves_out(
 
 
 class EveryThird(ItemFilter):
-    """Counts what it is asked."""
+    """Takes every third item, and counts its calls."""
 
     asked = 0
 
@@ -225,7 +225,7 @@ class EveryThird(ItemFilter):
 
 
 async def test_a_filter_is_asked_once_for_each_item(tmp_path: Path) -> None:
-    """One that takes a sample takes the same with the plugin as without it."""
+    """A filter that takes a sample takes the same one with the plugin as without it."""
     out = tmp_path / "sample.jl"
     feeds = {str(out): {"format": "jsonlines", "item_filter": EveryThird}}
 
@@ -251,7 +251,7 @@ class QuietExporter(FeedExporter):
 async def test_a_slot_whose_file_was_stored_has_not_failed(
     lost: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also if nothing says that the slot is closed."""
+    """This holds although no signal reports that the slot is closed."""
     feeds = {str(tmp_path / "out.jl"): {"format": "jsonlines"}}
     settings = failing(tmp_path, "at storing") | {
         "FEEDS": {"lost:out": {"format": "jsonlines"}} if lost else feeds,

@@ -1,4 +1,4 @@
-"""A crawl moves from one index to another: what the former one knows still counts."""
+"""A crawl moves from one index to another: pages of the former index still count."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ async def test_both_versions_count_where_storage_keeps_both() -> None:
 
 
 async def test_newer_version_in_the_index_of_now_wins(move: Move) -> None:
-    """The former index could not be asked when the page changed, so it still calls the earlier text
-    stored: a copy of that is stored again, and the page itself too when it changes back."""
+    """The former index was away when the page changed, so it still calls the earlier text stored: a
+    copy of that is stored again, and the page itself too when it changes back."""
     await stored(await move.before(), page("a/1", article(1)))
     dedup = await move.moving()
     move.former.down = True

@@ -127,7 +127,7 @@ async def test_storage_is_not_told_of_a_page_that_has_a_new_version() -> None:
 
 
 async def test_storage_is_not_told_of_a_page_whose_row_is_gone(tmp_path: Path) -> None:
-    """After a compaction the index no longer knows its key, which a new version may have by now."""
+    """After a compaction the index no longer has its key, which a new version may have by now."""
     first, report = english(1, 120), english(1, 120) + " " + english(2, 200)
     index = SQLiteIndex(str(tmp_path / "index.db"))
     options = Options(on_fuller="replace", pending_wait=1)
@@ -223,7 +223,7 @@ async def test_rows_that_cant_be_deleted_stay(
 
 
 def test_two_texts_are_compared_without_an_index() -> None:
-    """By the rule of the crawl, in the direction asked for."""
+    """The texts are compared by the rule of the crawl, in the direction requested."""
     adds_nothing = make_comparison(Options())
     flash, report = Document(key="a", text=FLASH), Document(key="b", text=REPORT)
     assert adds_nothing(flash, report)

@@ -130,7 +130,8 @@ class SlowFailure:
 
 
 async def test_item_of_the_same_key_commits_no_other() -> None:
-    """Stored under a's address after its query was deleted, b says nothing of a, which fails."""
+    """b is stored under a's address after its query was deleted, which does not commit a, which
+    fails."""
 
     async def source(crawled: Crawled) -> AsyncIterator[Any]:
         yield page(dict, "a", 1)
@@ -145,7 +146,7 @@ async def test_item_of_the_same_key_commits_no_other() -> None:
 
 
 async def test_two_crawls_in_one_process() -> None:
-    """Each crawl knows its own items alone."""
+    """Each crawl settles only its own items."""
     first, second = await asyncio.gather(
         crawl(pages_and_copies(3), {AnotherObject: 500}),
         crawl(pages_and_copies(3), {AnotherObject: 500}),

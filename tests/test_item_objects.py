@@ -40,7 +40,7 @@ async def test_one_object_for_all_pages_commits_none(caplog: pytest.LogCaptureFi
 
 
 async def test_object_changed_while_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdict says nothing of the page that is in the item now: it passes, without a claim,
+    """The verdict does not apply to the page that is in the item now: it passes, without a claim,
     and is counted."""
 
     decided, changed = asyncio.Event(), asyncio.Event()

@@ -21,7 +21,7 @@ from tests.itemstorage import (
 
 
 class OwnTask(DedupPipeline):
-    """Runs the plugin in a task of its own, the context of which Scrapy never sees."""
+    """Runs the plugin in a task of its own, whose context Scrapy does not have."""
 
     async def process_item(self, item: Any) -> Any:
         """Called by Scrapy."""

@@ -29,7 +29,7 @@ KINDS = [dict, ScrapyItem, DataclassItem, AttrsItem, PydanticItem]
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
 def kind(request: pytest.FixtureRequest) -> Any:
-    """Every kind of item that Scrapy knows."""
+    """Every kind of item that Scrapy supports."""
     return request.param
 
 

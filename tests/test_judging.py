@@ -172,7 +172,7 @@ async def test_page_awaited_in_vain_is_proposed_again(harness: Harness) -> None:
 
 
 async def test_strange_neighbour_does_not_take_the_place_away(harness: Harness) -> None:
-    """A page whose neighbour says something else is new."""
+    """A page is new, and keeps its claim, if its neighbour has other content."""
     index = await harness.client()
     first, second = fingerprint("https://a/1", 1), fingerprint("https://a/2", 2)
     _, claim = await propose(index, first)

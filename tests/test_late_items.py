@@ -30,7 +30,7 @@ async def send(crawler: Crawler, host: str, seed: int) -> None:
 
 
 def filters_of_log() -> list[Any]:
-    """The filters at the log that says whether a pipeline failed when it was closed."""
+    """The filters of the log in which Scrapy reports that a pipeline failed when it was closed."""
     return list(logging.getLogger("scrapy.core.engine").filters)
 
 
@@ -100,8 +100,8 @@ class Late(Spider):
 async def test_items_sent_at_the_end_are_checked_or_pass(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, place: int
 ) -> None:
-    """Those of other pipelines are checked and committed; those after them pass, which is said
-    once, and leave no claim."""
+    """Items that other pipelines send when they are closed are checked and committed; later ones
+    pass, which is logged once, and leave no claim."""
     url = f"sqlite:{tmp_path / 'i.db'}"
     runner = AsyncCrawlerRunner(
         SETTINGS
@@ -322,7 +322,7 @@ async def test_closing_waits_for_no_signal_that_scrapy_does_not_send(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Of two like items of `scrapy parse --pipelines` the second one would wait for the end of the
-    first one, of which nothing is heard. Nothing is said of objects that changed."""
+    first one, for which no signal comes. No warning about changed objects is logged."""
     crawl = await opened(DEDUP_PENDING_WAIT=60)
     items = [{"url": f"https://{host}/1", "text": article(1)} for host in "abc"]
     sent = [asyncio.create_task(crawl.pipeline.process_item(one)) for one in items]
@@ -351,8 +351,8 @@ async def test_an_item_that_scrapy_sends_twice_does_not_wait_for_itself(is_decid
 async def test_an_item_that_takes_longer_than_closing_waits_passes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """It is not said to have changed, nor that the index is away; it is counted with those that
-    came too late."""
+    """It is counted with those that came too late; the log reports neither a changed object nor an
+    outage of the index."""
     monkeypatch.setattr(pipeline, "_LATE_ITEMS", 0.2)
     crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     deduplicator = crawl.pipeline._deduplicator

@@ -306,7 +306,7 @@ def both_ways(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("language", "one", "other"), both_ways(SIGNS))
 async def test_a_sign_makes_another_page(language: str, one: str, other: str) -> None:
-    """A sign, a currency, a comparison or a symbol in the same place says something else."""
+    """A sign, a currency, a comparison or a symbol in the same place changes the meaning."""
     verdict = await second(language, one, other)
     assert (verdict.outcome, verdict.reason) == (NEW, "other-figures")
 
@@ -322,7 +322,7 @@ async def test_a_word_that_turns_a_sentence_makes_another_page(
 
 @pytest.mark.parametrize(("language", "one", "other"), both_ways(ALTERNATIVES))
 async def test_an_alternative_makes_another_page(language: str, one: str, other: str) -> None:
-    """Of two clauses that differ in words that exclude each other, each says something else."""
+    """Two clauses that differ in words that exclude each other have different meanings."""
     verdict = await second(language, one, other)
     assert (verdict.outcome, verdict.reason) == (NEW, "turned-round")
 

@@ -1,4 +1,4 @@
-"""The stats of a crawl can be read by Prometheus, and its log tells how it goes."""
+"""Prometheus can read the stats of a crawl, and the log has summaries of its progress."""
 
 from __future__ import annotations
 

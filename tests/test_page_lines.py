@@ -162,7 +162,7 @@ async def test_another_count_of_replies_is_news(one: str, other: str) -> None:
     ],
 )
 async def test_counters_and_ages_among_the_paragraphs_are_news(one: str, other: str) -> None:
-    """There, in a ranking, or behind a label, they are what the page tells."""
+    """Among paragraphs, in a ranking, or behind a label, they are content of the page."""
     half = REPORT.index(". ", len(REPORT) // 2) + 1
     parts = REPORT[:half], REPORT[half:].strip()
     verdict = await verdict_of(one.format(*parts), other.format(*parts))

@@ -109,7 +109,7 @@ async def test_page_that_was_not_stored_makes_nothing_a_duplicate(crawl: Crawl, 
 
 
 async def test_comment_under_the_pages_key_does_not_commit_it(crawl: Crawl) -> None:
-    """Another item of the same key that is stored says nothing of a page that then fails."""
+    """Another item with the same key that is stored does not commit a page that then fails."""
     page = item("a/1", 1)
     comment = {"url": "https://a/1", "dedup_skip": True}
     assert await crawl.pipeline.process_item(page) is page

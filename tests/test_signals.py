@@ -58,7 +58,8 @@ NEAR_TEXT = article(1, 8) + article(2, 5)
     ],
 )
 async def test_kinds(settings: dict[str, Any], kinds: list[tuple[str, bool]]) -> None:
-    """Each item that is like a stored page is announced once, with what becomes of it."""
+    """Each item that is like a stored page is announced once, with its kind and whether it is
+    dropped."""
     heard = Heard()
     crawl = await listening(heard.receive, **settings)
     first = page("first", article(1, 8))

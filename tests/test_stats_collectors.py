@@ -65,7 +65,7 @@ async def test_pages_are_decided_as_without_it(
 async def test_pages_of_other_crawls_are_not_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where a feed fails, only those of this crawl are said to be in the index."""
+    """If a feed fails, the error counts only pages of this crawl."""
     settings = failing(tmp_path, "at storing") | {"STATS_CLASS": OfManyCrawls}
     await crawl(_two_pages, {}, **settings)
     assert any("2 pages of this crawl are forgotten" in line for line in caplog.messages)

@@ -67,7 +67,7 @@ def test_a_row_of_the_table() -> None:
 
 
 def test_a_point_is_met_by_code_and_words() -> None:
-    """What is shown are the lines with the words; what lacks is said."""
+    """The lines with the words are shown; missing words are named."""
     text = "first\nthe index holds 3 pages\nlast"
     assert ended(done(text), "holds 3") == Seen(
         "scrapy crawl pages", "exit 0; the index holds 3 pages", met=True

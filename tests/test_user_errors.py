@@ -250,7 +250,7 @@ async def test_feeds_elsewhere_are_overwritten_unless_they_append(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As Scrapy's storages do if nothing is said."""
+    """Scrapy's storages overwrite by default."""
     options = Options(index_url=f"sqlite:{tmp_path / 'i.db'}")
     async with Deduplicator(options) as dedup:
         await dedup.commit(await dedup.decide(Document("a", text=article(1))))
@@ -262,8 +262,8 @@ async def test_feeds_elsewhere_are_overwritten_unless_they_append(
 async def test_bytes_in_a_json_feed_are_warned_of_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The feed would be empty; not if the field is left out. What no feed has is new to the next
-    crawl, so nothing is said of that."""
+    """The feed would be empty; not if the field is left out. Pages that no feed has are new to the
+    next crawl, so there is no warning about them."""
 
     async def pages(_: Crawled) -> AsyncIterator[dict[str, Any]]:
         for seed in range(3):
@@ -490,7 +490,7 @@ def test_names_and_addresses_in_stats_are_not_folded(tmp_path: Path, columns: in
 
 
 def test_compare_prints_the_usual_methods(tmp_path: Path) -> None:
-    """Three; all of them when asked."""
+    """Three methods by default, and all of them with the option."""
     pages = []
     for number in (1, 2):
         (tmp_path / f"{number}.txt").write_text(article(number))

@@ -90,7 +90,7 @@ async def test_same_words_with_another_name(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("credit", ["（记者 {}）", "责任编辑：{}", "文/{}", "（{}）", "{} 摄"])
 async def test_another_credit_is_no_other_page(credit: str) -> None:
-    """Who edits a reprint changes nothing in what it says."""
+    """The editor of a reprint does not change its content."""
     text = NOTICE.format("林诗婷")
     verdict = await verdict_of(text + credit.format("王磊"), text + credit.format("何伟国"))
     assert (verdict.is_duplicate, verdict.reason) == (True, "near-duplicate")
@@ -142,7 +142,7 @@ async def test_both_reports_on_one_page(report: str, other: str) -> None:
     ],
 )
 async def test_short_pages_need_the_same_text_under_the_same_title(line: str) -> None:
-    """A caption says too little to be alike; its title belongs to it."""
+    """A caption is too short to compare; its title belongs to it."""
     found = await verdicts(
         Document(key="https://one.example/1", title="A", text=line),
         Document(key="https://two.example/1", title="A", text=line + "!"),
@@ -155,7 +155,7 @@ async def test_short_pages_need_the_same_text_under_the_same_title(line: str) ->
 
 @pytest.mark.parametrize("text", ["", " \n\t", "。！？…", "\u200b\ufeff", "🙂"])
 async def test_pages_without_words_are_never_duplicates(text: str) -> None:
-    """Nothing can be said of them, so they are not indexed; emoji are words of their own."""
+    """They have no content to compare, so they are not indexed; emoji are words of their own."""
     first, second = (Document(key=f"https://one.example/{n}", text=text) for n in (1, 2))
     async with Deduplicator(OPTIONS) as dedup:
         assert await dedup.commit(await dedup.decide(first))
@@ -219,7 +219,7 @@ async def test_pictures_in_a_long_page_do_not_hide_its_text() -> None:
 
 
 async def test_a_verdict_explains_itself() -> None:
-    """All that is known of the match, as plain values."""
+    """The verdict has all details of the match, as plain values."""
     text = article(3, 40)
     (verdict,) = await verdicts(
         Document(key="https://one.example/1", text=text),

@@ -332,8 +332,8 @@ async def test_page_without_a_text_gets_none(cluster: ClusterHarness) -> None:
 
 
 async def test_loaded_page_whose_id_belongs_to_another(cluster: ClusterHarness) -> None:
-    """A master lost its last writes and gave the id again: the load says that it was interrupted,
-    instead of counting the other page. Where the reply alone was lost, it counts."""
+    """A master lost its last writes and gave the id again: the load raises an error that it was
+    interrupted, and does not count the other page. If only the reply was lost, the page counts."""
     index = await cluster.opened()
     made = await index.propose(entry(BUCKET_KEYS), 0, LEASE)
     assert isinstance(made, Claimed)

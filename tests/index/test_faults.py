@@ -30,8 +30,8 @@ KEEPS_ALL = ["--appendonly", "yes", "--appendfsync", "always"]
 
 
 async def test_server_without_its_last_second(tmp_path: Path) -> None:
-    """A server that comes back from an append-only file without its end: the claim in it is
-    refused, and the page that gets its id blocks whoever knows the one that is lost."""
+    """A server restarts from an append-only file without its end: the claim in it is refused, and
+    the page that gets its id blocks pages that know the lost one."""
     arguments = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", "no"]
     with running_redis(tmp_path, *arguments) as server:
         index = await opened(server.url, retries=20)
@@ -105,8 +105,8 @@ async def test_too_few_replicas(own_server: RedisServer) -> None:
 
 
 async def test_server_that_loads_its_data(tmp_path: Path) -> None:
-    """While a server reads its data it is not there yet, and says so; calls with enough retries
-    are answered as soon as it is."""
+    """While a server loads its data it refuses calls; calls with enough retries get their reply as
+    soon as it is ready."""
     slow = ["--key-load-delay", "6000", "--rdbcompression", "no"]
     with running_redis(tmp_path, *slow) as server:
         index = await opened(server.url)
@@ -260,8 +260,9 @@ FAULTS: dict[str, Fault] = {
 @pytest.mark.parametrize("on_error", ["keep", "drop"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_fault_in_the_middle_of_a_crawl(tmp_path: Path, fault: str, on_error: str) -> None:
-    """While the index can't be used, pages go where the policy says and none of them fails; what
-    was stored then is entered as soon as the index is back, and what was dropped is not."""
+    """While the index can't be used, pages are kept or dropped by the policy and none of them
+    fails; what was stored then is entered as soon as the index is back, and what was dropped is
+    not."""
     with running_redis(tmp_path, *KEEPS_ALL) as server:
         crawl = await crawling(
             server.url,

@@ -122,8 +122,8 @@ def test_calls_of_background_tasks_are_not_sent() -> None:
 
 @pytest.mark.parametrize("has_former_loop", [False, True])
 def test_two_event_loops_at_once(has_former_loop: bool) -> None:
-    """The second one is told so, instead of waiting for what only the first one is told; also
-    where an earlier loop, which has ended, was the first to use it."""
+    """Calls in the second loop raise an error, instead of waiting for results that only the first
+    one gets; also if an earlier loop, which has ended, was the first to use the index."""
     dedup = Deduplicator(Options(index_url="memory:"))
     if has_former_loop:
         asyncio.run(dedup.open())

@@ -65,7 +65,7 @@ async def stored(index: Index, *keys: int) -> list[int]:
 
 @pytest.fixture
 async def index(harness: Harness) -> Index:
-    """An open index that says how many bands its pages have."""
+    """An open index whose parameters include the number of bands."""
     return await harness.client(PARAMETERS)
 
 

@@ -153,8 +153,8 @@ async def test_same_verdicts(target: str, tmp_path: Path, redis_server: RedisSer
 
 
 async def test_pages_are_not_entered_twice(file: Path, harness: Harness) -> None:
-    """Pages that are there already are counted and left alone; a page of the same key that says
-    something else is another page."""
+    """Pages that are there already are counted and left alone; a page with the same key and other
+    content is another page."""
     index = harness.connect()
     harness.clients.append(index)
     progress: list[tuple[int, int]] = []

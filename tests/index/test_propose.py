@@ -132,7 +132,7 @@ async def test_of_pages_alike_by_simhash_alone_the_later_meets_the_earlier(
 
 async def test_a_page_that_is_known_blocks_no_claim(index: Index) -> None:
     """A page whose candidates are all known is claimed, although they share its records; they do
-    not come with the claim again, while candidates it asked for do."""
+    not come with the claim again, unless they were requested."""
     blocking = await stored(index, bucket_keys_of(1, 7, (5 << 50, 6 << 50)))
     wide = await stored(index, bucket_keys_of(2, 7 << 20, (8 << 50, 9 << 50)))
     bucket_keys = bucket_keys_of(3, 7, (5 << 50, 6 << 51))

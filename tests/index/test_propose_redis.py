@@ -1,4 +1,4 @@
-"""Proposals on Redis: round trips, calls whose answers get lost, and what a call says."""
+"""Proposals on Redis: round trips, calls whose replies get lost, and the arguments of a call."""
 
 from __future__ import annotations
 

@@ -279,9 +279,9 @@ async def test_server_of_another_kind(tmp_path: Path) -> None:
 async def test_one_node_is_down_and_one_of_another_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The node that can't be right is named, whichever is asked last; a node that is down may come
-    back, and is passed over. Where one leads to the cluster, it is used, and of the others is said
-    once why they are not."""
+    """The node of a wrong kind is named, in whatever order they are tried; a node that is down may
+    come back, and is skipped. If one leads to the cluster it is used, and the log says once why the
+    others are not."""
     down = f"127.0.0.1:{free_port()}"
     (tmp_path / "node").mkdir()
     with (
@@ -419,7 +419,7 @@ async def test_slow_nodes_hold_up_no_start(
 
 
 async def test_cluster_without_slots(tmp_path: Path) -> None:
-    """Of nodes to which nobody has given slots a crawl says that the cluster is down."""
+    """If no node has slots a crawl reports that the cluster is down."""
     with running_redis(tmp_path, "--cluster-enabled", "yes", port=cluster_port()) as node:
         place = f"127.0.0.1:{node.port}"
         for address in (place, f"{place},localhost:{node.port}"):

@@ -97,7 +97,7 @@ async def test_bucket_grows_out_of_its_field(redis_server: RedisServer, enter) -
 
 
 async def test_copy_is_found_in_a_large_bucket(redis_server: RedisServer) -> None:
-    """The scan sees all records of a large bucket, those of the same call included."""
+    """The scan gets all records of a large bucket, those of the same call included."""
     harness = RedisHarness(redis_server)
     index = await harness.client()
     pages = [page(number) for number in range(1, FITS + 20)]

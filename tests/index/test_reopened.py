@@ -157,8 +157,8 @@ def test_a_sweep_of_another_event_loop(redis_server: RedisServer) -> None:
 
 
 def test_claims_that_could_not_be_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run out, as the log said: who is opened again does not extend them. It asks the index
-    at once, however often that failed when it was closed."""
+    """They expire, as the log said: a reopened deduplicator does not extend them. It calls the
+    index at once, however often that failed when it was closed."""
     dedup = Deduplicator(Options(index_url="memory:", pending_wait=0.05))
     renewed: list[Claim] = []
 

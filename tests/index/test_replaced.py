@@ -78,8 +78,8 @@ async def store(dedup: Deduplicator, name: str, number: int) -> str:
 
 
 async def test_emptied_while_crawls_run(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """Each crawl says so once and goes on: nothing fails, pages that were stored before are stored
-    once more and then known to all, and no claim from before is taken for one of now."""
+    """Each crawl logs it once and goes on: nothing fails, pages that were stored before are stored
+    once more and then known to all, and no claim from before is taken for a new one."""
     caplog.set_level(logging.WARNING)
     async with place.crawl() as one, place.crawl() as two:
         for number in range(5):
@@ -137,8 +137,8 @@ async def test_emptied_while_two_texts_of_a_page_are_on_their_way(
 
 
 async def test_set_up_anew_with_another_key(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """A crawl whose index was removed and set up by another one, with another key, says so once and
-    goes on with that key: what either stores, the other one knows."""
+    """A crawl whose index was removed and set up by another one, with another key, logs that once
+    and goes on with that key: each of them finds what the other one stores."""
     caplog.set_level(logging.WARNING)
     async with place.crawl() as one:
         assert await store(one, "a/0", 0) == NEW

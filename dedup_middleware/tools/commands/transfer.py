@@ -79,8 +79,8 @@ class Export(Subcommand):
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, done)
-        said = f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes)."
-        context.say({"file": str(path), **attrs.asdict(exported)}, lambda: said)
+        sentence = f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes)."
+        context.say({"file": str(path), **attrs.asdict(exported)}, lambda: sentence)
         return OK
 
 
@@ -117,8 +117,8 @@ class Import(Subcommand):
                         f"{arguments.source!r} is no file, and no address of an index: name a file "
                         "that `scrapy dedup export` has written, or an index as in DEDUP_INDEX_URL"
                     )
-        said = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
-        context.say(attrs.asdict(imported), lambda: said)
+        sentence = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
+        context.say(attrs.asdict(imported), lambda: sentence)
         return OK
 
 
@@ -310,9 +310,9 @@ class Restore(Subcommand):
                 print(shown(line), file=sys.stderr)
             return OK
         where = arguments.output
-        said = f"{len(drops):,} pages are in {where}; {entered:,} of them are new to the index."
+        sentence = f"{len(drops):,} pages are in {where}; {entered:,} of them are new to the index."
         state = {"restored": len(drops), "entered": entered, "left_out": left_out}
-        context.say({**state, "output": where}, lambda: "\n".join([said, *lost]))
+        context.say({**state, "output": where}, lambda: "\n".join([sentence, *lost]))
         return OK
 
 
