@@ -259,10 +259,8 @@ def _pages(batch: Any, keep_address: bool) -> Pages:
 
 
 def with_key_of(options: Options, path: str) -> Options:
-    """Return options with the hash key of an exported index, so that pages can be compared with it.
-
-    :raises IndexRefusedError: the index was made with other parameters
-    """
+    """Return options with the hash key of an exported index, to compare pages with its pages; raise
+    an :class:`IndexRefusedError` if it was made with other parameters."""
     parameters = read_portable(path).parameters
     own = dict(Fingerprinter(options, 0).parameters)
     theirs = {name: value for name, value in parameters.items() if name in own}

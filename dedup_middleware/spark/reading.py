@@ -203,10 +203,8 @@ def _by_file(files: Any, lines: Any) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
-    """Yield the lines of a file with their line endings; the last line has none.
-
-    :param parts: lists of the lines that Spark has split at ``end``
-    """
+    """Yield the lines of a file with their line endings; the last line has none. ``parts``: lists
+    of lines that Spark has split at ``end``."""
     before = None
     for lines in parts:
         text = end.encode().join(lines).decode("utf-8", "surrogateescape")

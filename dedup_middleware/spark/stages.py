@@ -115,8 +115,8 @@ _LOCAL = {
     "spark.sql.parquet.columnarReaderBatchSize": "512",
     # A user's spark.driver.extraJavaOptions override these. The optimising compiler starts at ten
     # times Java's thresholds: compiling plans that run once took a quarter of the processor time of
-    # 25,000 pages. Off-heap buffers of Arrow and shuffles share one pool: of the default two per
-    # core, none returns its memory.
+    # 25,000 pages. Off-heap buffers of Arrow and shuffles use one pool, not two per core, as pools
+    # never return their memory.
     "spark.driver.defaultJavaOptions": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
         "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "

@@ -137,8 +137,7 @@ def _edges(
 def with_candidates(
     rows: Any, content: NDArray[np.void], method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
-    """Yield order, CONTENT[1], payload and candidates of each page from sorted rows, in which its
-    own row comes first."""
+    """Yield order, CONTENT[1], payload and candidates of each page; its own row is the first."""
     pages = words(rows.column("page"))
     firsts = np.diff(pages, prepend=pages[0] - 1) != 0
     owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
@@ -245,11 +244,8 @@ def settled(
 
 
 def _round(threats: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Settle pages by their edges (page, candidate, sure, open) to earlier candidates, where
-    ``open`` is whether the candidate is not settled yet.
-
-    :returns: the edges that are left, and the pages settled in this round (page, kept)
-    """
+    """Settle pages by edges (page, candidate, sure, open) to earlier candidates, open if these are
+    not settled. Return the edges left, and the pages settled in this round (page, kept)."""
     dropped = threats.where("NOT open AND sure").select("page").distinct()
     gone = dropped.selectExpr("page AS candidate")
     left = threats.join(dropped, "page", "left_anti").join(gone, "candidate", "left_anti")
@@ -399,10 +395,8 @@ def matches(method: Method, page: Page) -> Iterator[tuple[Any, ...]]:
 def ranked(
     method: Method, own: NDArray[np.void], payload: bytes, kept: Candidates, named: bool
 ) -> tuple[Judgement, Ranking]:
-    """Judge a page against kept candidates and rank them as the crawl does.
-
-    :param named: whether the key of the page is not a hash of its content
-    """
+    """Judge a page against kept candidates and rank them as the crawl does; ``named``: see
+    :class:`Page`."""
     judged = method.judge(page_of(method, own, payload), kept.content, kept.payloads)
     same_key = (kept.content["key"] == own["key"]) & (kept.tables & 1 << KEY_TABLE != 0) & named
     return judged, rank(judged, [int(State.COMMITTED)] * len(kept), same_key.tolist())

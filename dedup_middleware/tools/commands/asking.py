@@ -108,10 +108,7 @@ class Reader:
         return Opinion(outcome, ranking.reason, match, ordered)
 
     async def ask_former(self, page: Fingerprint, opinion: Opinion, former: Index) -> Opinion:
-        """Return the decision of a crawl that also searches a former index.
-
-        :param opinion: the decision with this index alone
-        """
+        """Return the decision if a former index is searched too; ``opinion``: by this one alone."""
         if opinion.outcome != NEW:
             return opinion
         found = await attrs.evolve(self, index=former).ask(page)

@@ -371,8 +371,8 @@ def names_of(item_type: str, options: Options) -> FieldNames:
 
 
 async def enter(reader: Reader, drop: Drop) -> bool:
-    """Enter a page as stored, whatever is similar to it, and return whether it was entered: not if
-    the index has its key, or it has no text or no key but a hash of its content."""
+    """Enter a page as stored, whatever is similar to it, unless the index has its key, or the page
+    has no text or only a hash of its content as key. Return whether it was entered."""
     if drop.body is None or is_content_key(drop.key) or await reader.page_ids_of(drop.key):
         return False
     page = reader.fingerprinter(Document(drop.key, title=drop.title, text=drop.body.text))
