@@ -19,7 +19,7 @@ TEXT = " ".join(f"word{i}" for i in range(200))
 
 
 def options(kind: str, folder: Path, server: RedisServer, **settings: object) -> Options:
-    """Options of an index of its own."""
+    """Options with an index of their own."""
     url = server.url if kind == "redis" else f"sqlite:{folder / 'index.db'}"
     if kind == "redis":
         settings["namespace"] = folder.name[-40:].replace("[", "-").replace("]", "-")

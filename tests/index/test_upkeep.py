@@ -31,7 +31,7 @@ BUCKET_KEYS = bucket_keys_of(0, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
 async def claimed(
     index: Index, key: int, address: str | None = None, payload: bytes = b""
 ) -> Claim:
-    """A claim; all pages share all buckets but that of the key."""
+    """Claim a page; all pages share all buckets but that of the key."""
     bucket_keys = bucket_keys_of(key, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
     return await entered(
         index, entry(bucket_keys, size=key, address=address, payload=payload), LEASE
@@ -39,14 +39,14 @@ async def claimed(
 
 
 async def stored(index: Index, key: int, address: str | None = None, payload: bytes = b"") -> int:
-    """Number of a committed page."""
+    """Claim and commit a page, and return its id."""
     claim = await claimed(index, key, address, payload)
     assert await index.commit(claim)
     return claim.page_id
 
 
 async def walk(index: Index) -> dict[int, tuple[int, int]]:
-    """Size and state of every page, by its number."""
+    """Size and state of every page by its id."""
     found: dict[int, tuple[int, int]] = {}
     async for pages in index.pages():
         for number, content, state in zip(
@@ -58,7 +58,7 @@ async def walk(index: Index) -> dict[int, tuple[int, int]]:
 
 
 async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> None:
-    """Every page is met once, in the order of the numbers, with the state of this moment."""
+    """Every page is visited once, by ascending id, with its state at this moment."""
     assert await walk(index) == {}
     one, two = await stored(index, 1), await claimed(index, 2)
     late = await claimed(index, 3)
@@ -73,13 +73,13 @@ async def test_all_pages_are_walked_through(harness: Harness, index: Index) -> N
 
 
 async def test_newest_page_is_among_the_last_page_ids(index: Index) -> None:
-    """Whatever ids were reserved and not used, on whichever parts of a cluster."""
+    """This holds whatever ids were reserved and not used, on whichever parts of a cluster."""
     for key in range(3):
         assert await stored(index, key) in await index.last_page_ids()
 
 
 async def test_walk_over_many_pages(index: Index) -> None:
-    """A walk meets all pages where the storage behind them is divided."""
+    """A walk visits all pages where the storage behind them is divided."""
     numbers = [await stored(index, key) for key in range(1, 301)]
     assert list(await walk(index)) == ascending(index, numbers)
 
@@ -192,7 +192,8 @@ async def test_compaction_beside_other_work(harness: Harness) -> None:
 
 
 async def test_pages_that_are_forgotten_during_a_compaction(index: Index) -> None:
-    """What is forgotten when its page was looked at keeps its row for as long as its records."""
+    """A page that is forgotten after the compaction has read it keeps its row as long as its
+    records."""
     page_ids = [await stored(index, key) for key in range(1, 6)]
     forgetting: list[asyncio.Task[int]] = []
 
@@ -264,8 +265,8 @@ async def test_empty_chunks_are_given_back(harness: Harness, index: Index) -> No
 
 @pytest.mark.parametrize("count", [1, 31, 32, 60])
 async def test_few_or_many_of_a_chunk_are_forgotten(index: Index, count: int) -> None:
-    """However many pages of one chunk of page records are meant, those and no others are forgotten,
-    each once."""
+    """Any number of pages of one chunk of page records can be forgotten: exactly those, each
+    once."""
     numbers = [await stored(index, key) for key in range(1, 71)]
     meant = numbers[3 : 3 + count]
     assert await index.forget(meant) == count
@@ -299,7 +300,7 @@ async def test_pages_that_come_during_a_compaction(
 
 
 class Server:
-    """Answers each call with its number, later ones sooner; counts the calls under way."""
+    """Replies to each call with its number, to later calls sooner; counts the calls under way."""
 
     def __init__(self, *, broken: int = -1, stuck: int = 99) -> None:
         self.broken = broken
@@ -327,14 +328,14 @@ class Server:
 
 @pytest.mark.parametrize("ahead", [1, 3, 50])
 async def test_answers_come_in_order(ahead: int) -> None:
-    """Answers come in the order of the calls, no more of which are under way than allowed."""
+    """Replies are yielded in the order of the calls, with no more calls under way than allowed."""
     server = Server()
     assert [one async for one in in_order(server.calls(25), ahead)] == list(range(25))
     assert server.most == min(ahead, 25)
 
 
 async def test_a_walk_that_is_left_leaves_no_call_behind() -> None:
-    """Whoever breaks off ends the calls under way."""
+    """Breaking off a walk ends the calls under way."""
     server = Server(stuck=1)
     async with aclosing(in_order(server.calls(25), 4)) as answers:
         async for _ in answers:
@@ -345,7 +346,7 @@ async def test_a_walk_that_is_left_leaves_no_call_behind() -> None:
 
 
 async def test_an_error_ends_the_walk() -> None:
-    """An error comes in its turn, after the answers before it, and ends the calls under way."""
+    """An error is raised in its turn, after the replies before it, and ends the calls under way."""
     server = Server(broken=5)
     seen: list[int] = []
 

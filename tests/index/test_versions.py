@@ -111,7 +111,7 @@ async def test_storage_that_keeps_versions_keeps_them_in_the_index(world: World)
 
 
 async def test_a_copy_of_the_replaced_text_is_stored(world: World) -> None:
-    """The fault as it was found: the old text is in no row, so its copy on another host is new."""
+    """The original fault: the old text is in no row, so its copy on another host is new."""
     for text in (OLD, NEW):
         async with world.process() as process:
             verdict = await process.crawl(KEY, text)
@@ -135,7 +135,7 @@ async def test_several_versions_of_a_key_are_all_forgotten(world: World) -> None
 
 
 async def test_pages_without_a_name_replace_nothing(world: World) -> None:
-    """A page named by its content has no earlier version; no call is spent on looking."""
+    """A page named by its content has no earlier version, so no call looks for one."""
     async with world.process() as process:
         key = content_key(OLD)
         empty = Document(key, text="")
@@ -146,7 +146,7 @@ async def test_pages_without_a_name_replace_nothing(world: World) -> None:
 
 
 async def test_a_marked_duplicate_replaces_its_own_row(world: World) -> None:
-    """A page that now says what another host says takes its old text out of storage."""
+    """A page that now has the text of another host's page takes its old text out of storage."""
     async with world.process() as process:
         await process.crawl(KEY, OLD)
         await process.crawl("https://two.example/1", NEW)
@@ -174,7 +174,7 @@ async def test_late_news_of_two_writers_calls_neither_text_stored(world: World) 
 
 
 async def test_a_page_that_waited_in_vain_replaces_its_row(world: World) -> None:
-    """Of a page that is stored unchecked, since a like one stays on its way, the index forgets the
+    """If a page is stored unchecked, since a like one stays on its way, the index forgets its
     earlier version."""
     async with world.process() as process:
         await process.crawl(KEY, OLD)
@@ -212,8 +212,8 @@ async def test_a_renewed_page_is_forgotten_with_its_second_entry(harness: Harnes
 async def test_what_was_written_last_is_what_the_row_holds(
     text: str, claimed: str, committed: str, world: World
 ) -> None:
-    """Two crawls fetch a page at the same time. One gets a new text and has the claim; what the
-    other one gets is kept without a claim, and is written last: the new text is in no row then."""
+    """Two crawls fetch a page at the same time. One gets a new text and has the claim; the text of
+    the other is kept without a claim, and is written last: then the new text is in no row."""
     options = attrs.evolve(OPTIONS, pending_wait=30.0)
     async with world.process(options=options) as one, world.process(options=options) as two:
         await one.crawl("https://two.example/1", OTHER)
@@ -261,9 +261,8 @@ async def test_a_revisit_whose_stored_text_is_forgotten_before_it_goes_on(world:
 async def test_a_revisit_that_waits_for_a_process_that_has_died(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It died with the claim of the key, before the stored text was forgotten: the revisit polls,
-    for no longer than DEDUP_PENDING_WAIT. It asked the index without a pause until the lease ended.
-    """
+    """The process died with the claim of the key, before the stored text was forgotten: the revisit
+    polls for no longer than DEDUP_PENDING_WAIT, with pauses, and not until the lease ends."""
 
     async def killed(*_: object) -> None:
         raise KilledError

@@ -1,4 +1,4 @@
-"""A page that is renewed while its row is replaced: its old text does not come back."""
+"""A page is renewed while its row is replaced: its old text does not reappear."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from tests.index.versions import KEY, NEW, OLD, OPTIONS, OTHER, KilledError, Ste
 
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What forgets a page here is called by the very task that enters it anew."""
+    """Here a page is forgotten by the same task that enters it anew, which must not wait for
+    itself."""
     monkeypatch.setattr(base, "_SETTLED", 0.0)
 
 
 class Interrupted(MemoryIndex):
-    """Between two of its own calls something else happens."""
+    """An index in which something else happens between two of its own calls."""
 
     steps = Steps()
 
@@ -125,7 +126,7 @@ async def test_renewing_does_not_bring_back_a_text_replaced_without_a_claim(at: 
 
 
 class Mortal(Interrupted):
-    """Its process dies as soon as a commit of its own has been carried out."""
+    """An index whose process dies as soon as one of its commits has been carried out."""
 
     dies = False
 
@@ -168,7 +169,7 @@ async def test_renewing_that_is_killed_does_not_leave_a_replaced_text(at: int, f
 
 
 class Renewed(MemoryIndex):
-    """Another process renews a page while a call to forget it is under way."""
+    """An index in which another process renews a page while a call to forget it is under way."""
 
     bucket_keys: Sequence[BucketKey] = ()
 

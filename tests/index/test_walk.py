@@ -24,7 +24,7 @@ from tests.index.windows import in_time
 
 
 async def test_all_buckets_are_walked_through(harness: Harness, index: Index) -> None:
-    """Every bucket that holds a record is met once, ascending, with all its bytes."""
+    """Every bucket that holds a record is visited once, ascending, with all its bytes."""
     assert await all_buckets(index) == {}
     wanted: dict[int, bytes] = {}
     for key in (1, 2, 3, 500):

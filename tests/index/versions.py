@@ -30,7 +30,7 @@ Gate = Callable[[], Awaitable[None]]
 
 
 class KilledError(Exception):
-    """The process is no more."""
+    """The process was killed."""
 
 
 class StorageError(Exception):
@@ -46,15 +46,15 @@ class Rows:
         self._db.execute("CREATE TABLE IF NOT EXISTS page (url TEXT PRIMARY KEY, text TEXT)")
 
     def close(self) -> None:
-        """The file stays."""
+        """Close the file, which stays."""
         self._db.close()
 
     def clear(self) -> None:
-        """No row is left."""
+        """Delete all rows."""
         self._db.execute("DELETE FROM page")
 
     def put(self, url: str, text: str) -> None:
-        """Write a row; the one that was there is gone."""
+        """Write a row, in place of the one that was there."""
         self._db.execute("INSERT OR REPLACE INTO page VALUES (?, ?)", (url, text))
 
     def all(self) -> dict[str, str]:
@@ -106,7 +106,7 @@ class Steps:
 
 @attrs.frozen
 class World:
-    """A storage and an index, and whoever uses them."""
+    """A storage and an index, and the processes that use them."""
 
     rows: Rows
     harness: Harness
