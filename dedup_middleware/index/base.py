@@ -3,8 +3,8 @@
 An index holds buckets, page records and claims. It does not compute similarity: the client judges
 the candidates that the index returns. Pages enter it by one atomic operation, ``propose``::
 
-    made = await index.propose(entry, distance, lease)      # Claimed for most pages, else
-    ... judge made.pages; no page is like this one: they are known from now on
+    made = await index.propose(entry, distance, lease)      # Claimed for most pages, or Candidates
+    ... judge made.pages; if none of them is similar, propose the page again with them as known:
     made = await index.propose(entry, distance, lease, known=Known(made.pages))
     ... stored:      await index.commit(made.claim)
     ... not stored:  await index.release(made.claim)
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 MOST_JUDGED = 2048  # maximum number of candidates judged for a page
 STORED_LEASE = 10.0  # seconds; lease of a claim for a page that is stored already
 _SETTLED, _POLL = STORED_LEASE, 0.02  # seconds to wait for such claims, and between two polls
-_ASKED = 1_000  # pages whose addresses are read at once; some indexes read payloads with them
+_BATCH = 1_000  # pages whose records or addresses are read at once
 _LAST = 256  # number of most recent page ids that ``last_page_ids`` returns
 #: progress callback: what is being read ("pages", "buckets"), and how many so far
 Progress = Callable[[str, int], None]
@@ -138,7 +138,7 @@ class Index(ABC):
 
     @abstractmethod
     async def read_buckets(self, bucket_keys: Sequence[BucketKey]) -> list[bytes]:
-        """The bytes of each bucket, all live generations joined, oldest first; not for claims."""
+        """Bytes of each bucket in all live generations, oldest first; not atomic with claims."""
 
     @abstractmethod
     async def look(self, page_ids: NDArray[np.uint64], *, texts: Wanted = Wanted.ALL) -> Seen:
@@ -205,10 +205,10 @@ class Index(ABC):
 
         Only records in key, exact, band and anchor tables block a claim; candidates from the
         SimHash tables are returned with it. Look-up and claim are one atomic step: of two similar
-        pages that share a record and are proposed concurrently, the later one gets the earlier one
-        as its candidate, never each the other. If ``known`` is not empty, pages claimed earlier in
-        the same batch do not block either and are returned with the claim: otherwise only one page
-        of a template could be claimed at a time.
+        pages that share a record and are proposed concurrently, only the later one gets the other
+        as its candidate. If ``known`` is not empty, pages claimed earlier in the same batch do not
+        block the claim but are returned with it: otherwise only one page of a template could be
+        claimed at a time.
 
         A cluster has no atomic step across masters: there a page is announced first, and its
         candidates, except released ones, are returned with its claim (:attr:`.Claimed.is_mutual`).
@@ -277,10 +277,10 @@ class Index(ABC):
 
     @abstractmethod
     async def expiring(self, page_id: int) -> bool:
-        """Whether a page expires next, so that a hit should refresh it; False without a window."""
+        """Whether a hit should refresh a page, as it is in the oldest generation of a window."""
 
     async def is_entered_anew(self, page_id: int) -> bool:
-        """Whether an expiring page has been refreshed under another id; hits name the old id."""
+        """Whether an expiring page was refreshed under another id; hits may name the old one."""
         page = await self.fetch(np.array([page_id], np.uint64))
         there = await self.of_key(int(page.content["key"][0]))
         same = (there.content == page.content[0]) & (there.states == State.COMMITTED)
@@ -333,8 +333,7 @@ class Index(ABC):
         ``is_replaced``, or waits for this claim and then finds a stored page.
 
         :param key_hash: keyed 64-bit hash of the document key
-        :param is_replaced: whether storage may hold one of the given pages with this key instead of
-            it
+        :param is_replaced: whether storage may hold one of the given pages with this key instead
         :returns: the claim; None if ``is_replaced`` returned True
         """
         made = await self.propose(entry, 0, STORED_LEASE, known=EVERYTHING)
@@ -358,13 +357,14 @@ class Index(ABC):
     async def forget_wholly(self, page_ids: Sequence[int]) -> int:
         """Forget pages, including the copies that concurrent refreshes make (:meth:`refresh`).
 
-        A caller with a claim of the pages' key needs only :meth:`forget`: it blocks refreshes.
+        A caller that holds a claim of the pages' key needs only :meth:`forget`, as its claim blocks
+        refreshes.
 
         :returns: how many of the pages were committed, not counting refreshed copies
         """
         forgotten = await self.forget(page_ids)
-        for start in range(0, len(page_ids) if self.window else 0, _ASKED):
-            gone = await self.fetch(np.array(page_ids[start : start + _ASKED], np.uint64))
+        for start in range(0, len(page_ids) if self.window else 0, _BATCH):
+            gone = await self.fetch(np.array(page_ids[start : start + _BATCH], np.uint64))
             contents = gone.content[gone.states == State.RELEASED]
             await asyncio.gather(*map(self._forget_renewed, contents))
         return forgotten
@@ -372,8 +372,8 @@ class Index(ABC):
     async def _forget_renewed(self, content: np.void, since: float = 0.0) -> None:
         """Forget all pages with the content of a forgotten one, and wait for pending ones to end.
 
-        A process may have read the page before it was forgotten, to refresh it, and die before its
-        check.
+        A process that refreshes the page may have read it before it was forgotten, and die before
+        it checks the page again.
 
         :param since: keep pages that were committed before this time
         """
@@ -389,13 +389,13 @@ class Index(ABC):
     async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
         """Forget all committed pages whose address satisfies ``wanted``; returns how many."""
         forgotten = 0
-        asked: list[int] = []
+        batch: list[int] = []
         async for pages in self.pages():
-            asked += pages.page_ids[pages.states == State.COMMITTED].tolist()
-            if len(asked) >= _ASKED:
-                forgotten += await self._forget_named(asked, wanted)
-                asked = []
-        return forgotten + await self._forget_named(asked, wanted)
+            batch += pages.page_ids[pages.states == State.COMMITTED].tolist()
+            if len(batch) >= _BATCH:
+                forgotten += await self._forget_named(batch, wanted)
+                batch = []
+        return forgotten + await self._forget_named(batch, wanted)
 
     async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
         named = zip(page_ids, await self.addresses(page_ids), strict=True)
@@ -421,8 +421,8 @@ class Index(ABC):
             later = (pages.states == State.PENDING) | _committed_in(pages, since, math.inf)
             renewed = pages.content[later]
             renewed = renewed[_among(_names(renewed), names)]
-            for start in range(0, len(renewed), _ASKED):
-                part = renewed[start : start + _ASKED]
+            for start in range(0, len(renewed), _BATCH):
+                part = renewed[start : start + _BATCH]
                 await asyncio.gather(*(self._forget_renewed(one, since) for one in part))
         return forgotten
 

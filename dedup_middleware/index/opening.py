@@ -71,7 +71,10 @@ def former_options(options: Options) -> Options:
 
 
 def options_of_other(options: Options, url: str, namespace: str | None) -> Options:
-    """Options for another index, without a former one; ``namespace`` None: that of the options."""
+    """Options for another index, without a former one.
+
+    :param namespace: None: that of ``options``; on SQLite, which has none, the default
+    """
     own = Options().namespace if url.startswith("sqlite:") else options.namespace
     return attrs.evolve(
         options, index_url=url, namespace=namespace or own, former_index_url="", former_namespace=""

@@ -24,7 +24,7 @@ from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import bits_lacking, near_words, trailing_zeros
 
 BAND_KEY = 1 << 62  # marks keys of band records; keys without it are SimHash buckets
-PROBE, SECOND, SPLIT, SIGNED = 1, 2, 4, 8  # flags of a record
+PROBE, SECOND, SPLIT, SIGNED = 1, 2, 4, 8  # flags of a record; SPLIT: its block has two chunks
 NUMBER_SHIFT = 8  # the bits above the flags number the probes
 NOTHING = -1  # padding of the rows of ``lower``
 LAST_RANK = 64  # rank of the key table, the last of the tables of band records
@@ -177,9 +177,9 @@ def _is_lowest(
 
 @subkernel
 def _may_match(sieves: Any, own: Any, other: Any, limit: Any) -> Any:
-    """Whether the sieves of a pair leave it to be judged. Pages of one host always are, since text
-    that several of them share does not count (see :mod:`dedup_middleware.methods.content`), and so
-    are candidates without a sieve."""
+    """Whether a pair must be judged, as its sieves do not rule it out. They never rule out pages of
+    one host, since text that several of them share does not count (see
+    :mod:`dedup_middleware.methods.content`), nor candidates without a sieve."""
     if sieves[other, COUNT] == 0:
         return True
     count = np.float64(sieves[own, COUNT])
@@ -271,8 +271,10 @@ def common_tables(
 ) -> NDArray[np.int64]:
     """Return the tables in which each of n rows is a candidate of its owner: masks int64[n].
 
-    :param owners: int64[n], the row of the page whose candidate each row is; own rows get 0
-    :param starts: int64[n + 1]; row i has ``places[starts[i]:starts[i + 1]]``, an owner with probes
+    :param owners: int64[n], the row of the page whose candidate each row is; the mask of a row that
+        is its own owner is 0
+    :param starts: int64[n + 1]; row i has the bucket keys ``places[starts[i]:starts[i + 1]]``, and
+        those of an owner include its probes
     :param simhashes: uint64[n]
     :param distance: largest Hamming distance of SimHashes
     """

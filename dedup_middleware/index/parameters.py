@@ -252,8 +252,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
 
 
 def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
-    """One line for each difference that makes the pages of two indexes incomparable: not hash key,
-    window, number of shards, or whether addresses are stored."""
+    """One line for each difference that makes the pages of two indexes incomparable. Hash key,
+    window, number of shards and stored addresses may differ."""
 
     def of_pages(parameters: Parameters) -> dict[str, str]:
         found = record_parameter(parameters)

@@ -64,8 +64,7 @@ def neighbours(
         full += len(raw) > FULL_BUCKET
         scanned += count if of_simhashes else 0
         parts.append(raw)
-        # Pad each bucket to whole 64-bit words.
-        parts.append(_PADDING[: -len(raw) & 7])
+        parts.append(_PADDING[: -len(raw) & 7])  # each bucket begins at a whole word
         rows.append((count, table, (len(raw) + 7) >> 3))
         suffixes.append(bucket_key.suffix)
     if not parts:
@@ -126,10 +125,10 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, page_ids: Any, ta
 class ScanHits(NamedTuple):
     """Candidates of several pages.
 
-    Those of page i are at ``starts[i]:starts[i + 1]`` of ``page_ids`` (ascending) and ``tables``
-    (bit masks). Those with a row in the server's reply (found by a band record, or requested) are
-    repeated at ``row_starts[i]:row_starts[i + 1]`` of ``met`` (ids, ascending) and ``rows`` (index
-    of the row in the reply). ``scanned`` is the number of SimHash records compared.
+    Page i has ``page_ids`` (ascending) and ``tables`` (bit masks) ``starts[i]:starts[i + 1]``.
+    Candidates with a row in the server's reply (found by a band record, or requested) are repeated
+    at ``row_starts[i]:row_starts[i + 1]`` of ``met`` (ids, ascending) and ``rows`` (index of the
+    row in the reply). ``scanned`` is the number of SimHash records compared.
     """
 
     page_ids: NDArray[np.uint64]

@@ -90,8 +90,8 @@ class Verification:
 
 
 class _Pages:
-    """By page id, of all pages that exist at the start: state, SimHash, key, and tables of the
-    records found (bit mask)."""
+    """State, SimHash, key, and tables with a record found (bit mask) of each page that exists at
+    the start; the row of a page is its id minus ``first``."""
 
     def __init__(self, page_ids: range) -> None:
         self.first = page_ids.start
@@ -228,7 +228,7 @@ async def _check(
     states = pages.states[rows]
     alive = (states == State.PENDING) | (states == State.COMMITTED)
     free = page_ids[known][states == State.FREE]
-    # A cluster gives ids before their pages come: they may have come since the rows were read.
+    # On a cluster ids are issued before their rows are written, perhaps since the rows were read.
     now = await index.fetch(np.unique(free))
     never = np.isin(free, now.page_ids[now.states == State.FREE])
     right = alive.copy()

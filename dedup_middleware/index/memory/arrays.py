@@ -34,9 +34,9 @@ _FIRST_TABLES = 16
 _FIRST_WORDS = 1 << 14
 _STEPS = 32  # parts in which buckets are copied when the array grows
 _HUGE = 1 << 21  # bytes of a huge page
-_NOTHING_YET = -1  # value of ``count`` that makes a kernel clear the results of the page before
+_NOTHING_YET = -1  # value of ``count`` that makes a kernel clear the results of the previous page
 
-Ids = tuple[int, NDArray[np.uint64]]  # all page ids up to the first, and these, ascending
+Ids = tuple[int, NDArray[np.uint64]]  # page ids: all up to the number, and those listed, ascending
 NO_IDS: Ids = (0, np.empty(0, np.uint64))
 
 
@@ -52,7 +52,7 @@ class Hits:
         self.scanned = 0  # SimHash records that a proposal has compared
 
     def begin(self) -> None:
-        """Discard the candidates of the page before."""
+        """Discard the candidates of the previous page."""
         self.count = _NOTHING_YET
 
     @property
