@@ -170,7 +170,7 @@ def understand(error: Exception, timeout: float = 0.0) -> Complaint:
 
 
 def _understand_refusal(error: Exception, text: str) -> Complaint | None:
-    """The meaning of an error caused by a wrong address, which retries can't help; else None."""
+    """The complaint about an error caused by the address or its options; None for any other."""
     if isinstance(error, InvalidResponse):
         return Complaint(
             f"its answer is not that of a Redis server ({text[:200]}): correct host and port in "
@@ -198,7 +198,7 @@ def is_no_node(error: Exception) -> bool:
 
 
 def _understand_text(text: str) -> Complaint:
-    if re.match("unknown command .EVAL(SHA)?[^A-Z]", text):  # the start: our arguments follow it
+    if re.match("unknown command .EVAL(SHA)?[^A-Z]", text):  # our arguments follow in the reply
         return _NO_SCRIPTS
     # For errors inside a script, Redis 6 puts the position before the code.
     for word in text.replace("@user_script:", "@user_script: ").split():

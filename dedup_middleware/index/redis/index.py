@@ -6,7 +6,8 @@ Keys, all of the form ``{namespace}...`` and so in one slot of a cluster:
 * the same followed by ``prefix (2)``: a bucket of more than 4 KB
 * ``s chunk (4)``: rows of page records (see :class:`.scripts.RowLayout`)
 * ``a chunk (4)``: text, that is addresses and payloads
-* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``: one key each
+* ``leases``, ``schema``, ``parameters``, ``counters``, ``committed``, ``generations``, ``loads``:
+  one key each
 """
 
 from __future__ import annotations

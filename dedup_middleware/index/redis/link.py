@@ -48,7 +48,7 @@ _LONGEST_PAUSE = 2.0
 @attrs.define(eq=False)
 class Session:
     """An opened index: the prefix of its keys, and its epoch, chosen at random at its creation. If
-    it is created anew with the same hash key, the session goes on with the new epoch."""
+    the index is created anew with the same hash key, the session adopts the new epoch."""
 
     prefix: bytes
     epoch: bytes = bytes(EPOCH)
@@ -63,7 +63,7 @@ class Session:
 class Call:
     """A command, or a script with its keys and arguments.
 
-    :ivar session: the index that the script works on; None for other scripts, as the journal's
+    :ivar session: the index that the script works on; None for others, such as the journal's script
     """
 
     arguments: Sequence[bytes | str | int]
@@ -94,7 +94,11 @@ class Result:
 
 @attrs.define(eq=False)
 class Try:
-    """A call in flight, with the outcome of its last attempt."""
+    """A call in flight, with the outcome of its last attempt.
+
+    ``again``: an earlier attempt may have been executed; ``in_full``: send the script's text
+    instead of its hash.
+    """
 
     call: Call
     again: bool = False
@@ -229,8 +233,8 @@ class Link(ABC):
                     one.later.cancel()
 
     async def _attempt(self, tries: list[Try]) -> None:
-        """Send calls without a reply, again at once if ``_prepare`` allows it: sending a forgotten
-        script in full is no retry, as it was not run."""
+        """Send the calls without a reply, and resend failed ones at once if ``_prepare`` allows it:
+        a call whose script the server lacked was not executed, so this is no retry."""
         for _ in range(3):
             todo = [one for one in tries if one.is_open]
             if not todo:
@@ -311,7 +315,7 @@ class RedisLink(Link):
         elif remedies & {Remedy.RECONNECT, Remedy.OPEN}:
             # A new connection sends ``introduce``, which opens the index again.
             await self._servers.drop()
-        return bool(remedies & _FREE)
+        return bool(remedies & _AT_ONCE)
 
     async def _greet(self, connection: AbstractConnection) -> None:
         await connection.on_connect()
@@ -324,7 +328,7 @@ class RedisLink(Link):
                 raise
 
 
-_FREE = {Remedy.SCRIPT, Remedy.REDIRECT, Remedy.OPEN}
+_AT_ONCE = {Remedy.SCRIPT, Remedy.REDIRECT, Remedy.OPEN}  # resending after these is no retry
 
 
 def _trouble(tries: Iterable[Try], trouble: Complaint) -> None:

@@ -54,11 +54,11 @@ _ZERO, _PROBE, _TWIN = ord("0"), 16, 32
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _PAGE_ID = np.uint64(PAGE_ID_MASK)
-_MORE, _EXACT, _FULL_MOST = 64, 128, 63
+_MORE, _EXACT, _FULL_MOST = 64, 128, 63  # flags, and mask of the count, in the byte _HOW below
 _WANTED = 128  # maximum number of page records requested with a proposal
 PORTION = 32  # pages whose replies are decoded before control returns to the event loop
-# Offsets in the eight bytes that a reply has per page, after the page id: number of rows; flags and
-# number of full buckets; bytes that belong to no record.
+# Offsets in the eight bytes of a page in a reply, whose first five are the page id: number of rows;
+# flags and number of full buckets; bytes that belong to no record.
 _ROWS, _HOW, _CORRUPT = 5, 6, 7
 
 

@@ -113,7 +113,7 @@ class RowLayout:
 
     @property
     def known_tail(self) -> int:
-        """Number of last bytes of a content that identify a known page."""
+        """Number of trailing bytes of the stored content by which a known page is recognised."""
         if "sketch" in self.record.fields or "key" not in self.record.fields:
             return min(_KNOWN_TAIL, self.record.itemsize)
         fields = self.record.fields[self.record.fields.index("key") :]
@@ -202,7 +202,7 @@ class Script:
 
 
 OWN = "dedup_middleware.index.redis"
-# Scripts that use no shared definitions, although some of their names are equal.
+# Scripts without shared definitions; some of the names that they define are the same.
 _BARE = frozenset({"visit"})
 _DEFINED = re.compile(r"local (?:function )?(\w+(?:, \w+)*)")
 
@@ -227,8 +227,8 @@ def _words(text: str) -> set[str]:
 
 @cache
 def script(name: str, layout: RowLayout, package: str = OWN) -> Script:
-    """The script in the folder ``lua`` of a package, after the shared definitions and constants
-    that it uses; no others, since each call evaluates all definitions."""
+    """A script from the folder ``lua`` of a package, preceded by the shared definitions and
+    constants that it uses, and no others, since each call evaluates all definitions."""
     text = _source(name, package)
     used = _words(text)
     for names, part in reversed([] if name in _BARE else _common()):

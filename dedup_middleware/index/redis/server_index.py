@@ -119,8 +119,8 @@ class ServerIndex(Index):
 
     @abstractmethod
     async def _begin(self, stored: dict[str, str], epoch: bytes, *, sets_up: bool) -> None:
-        """Start using the opened index; ``epoch``: that of the shard that was opened first,
-        ``sets_up``: create what is missing, else that is an error."""
+        """Start using the opened index. ``epoch`` is that of the shard opened first; ``sets_up``:
+        create missing shards instead of raising IndexRefusedError."""
 
     def _is_ours(self, stored: Mapping[str, str]) -> bool:
         return stored.get(HASH_KEY) == self._parameters.get(HASH_KEY)
@@ -139,8 +139,8 @@ class ServerIndex(Index):
     def _open_call(
         self, prefix: bytes, parameters: Mapping[str, str], schema: bytes = OWN_SCHEMA
     ) -> Call:
-        """The call that opens the index, or a shard of it; an empty one gets these parameters and
-        this schema, unless that is b"": then it is not created."""
+        """The call that opens the index, or a shard of it. A missing one is created with these
+        parameters and this schema, but not if ``schema`` is b""."""
         pairs = [text.encode() for pair in sorted(parameters.items()) for text in pair]
         # The epoch of the index if this call creates it.
         session = Session(prefix, secrets.token_bytes(EPOCH))
@@ -159,7 +159,7 @@ class ServerIndex(Index):
     def _turn(self, generation: int) -> None:
         """Adopt the generation that the server reports, which differs from our estimate."""
         if generation < self.moment().generation:
-            # Its clock is behind our estimate. It will report the next generation in time.
+            # The server's clock is behind our estimate, so the estimate is set back.
             self._ahead = generation * self._window.span_ms / 1000 - time.monotonic()
         self._generation = generation
         self._sweep()

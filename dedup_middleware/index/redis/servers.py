@@ -65,7 +65,7 @@ _TLS_OPTIONS = (*_TLS_FILES, "ssl_cert_reqs", "ssl_check_hostname")
 
 _SENTINEL_SCHEMES = ("redis+sentinel://", "rediss+sentinel://")
 _SENTINEL_PORT = 26379
-_OWN_OPTIONS = {"sentinel_username": "username", "sentinel_password": "password"}
+_SENTINEL_OPTIONS = {"sentinel_username": "username", "sentinel_password": "password"}
 
 # Errors of a server that answers, but is no sentinel or refuses this user.
 _REFUSALS = (AuthenticationError, InvalidResponse, ResponseError)
@@ -261,8 +261,8 @@ def split_address(url: str) -> tuple[str, Sentinels]:
     hosts = tuple(_host(name) for name in names.split(","))
     options, own = [], {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name in _OWN_OPTIONS:
-            own[_OWN_OPTIONS[name]] = value
+        if name in _SENTINEL_OPTIONS:
+            own[_SENTINEL_OPTIONS[name]] = value
         else:
             options.append((name, value))
     server = f"{scheme.partition('+')[0]}://{credentials}{at}{names.split(',')[0]}{slash}{database}"
@@ -457,7 +457,7 @@ async def other_protocol(host: str, port: int, timeout: float, *, tls: bool) -> 
 async def _nodes(connection: AbstractConnection) -> list[ClusterNode]:
     """The masters of the server's cluster, to try if one dies; empty if it is in no cluster."""
     try:
-        # The only command for this that every user may send.
+        # HELLO names the mode of the server, and every user may send it.
         about = dict(pairs(await ask(connection, pack((b"HELLO",)))))
         if about.get(b"mode") != b"cluster":
             return []

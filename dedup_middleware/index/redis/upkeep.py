@@ -56,8 +56,8 @@ _POWERS: NDArray[np.int64] = 1 << 8 * np.arange(5, dtype=np.int64)
 async def in_order(calls: AsyncIterator[Coroutine[Any, Any, _T]], ahead: int) -> AsyncIterator[_T]:
     """Yield results in the order of calls, of which at most ``ahead`` are in flight at once.
 
-    A server executes everything that a client sent at once before it serves others, so it may block
-    them for ``ahead`` times the duration of a call.
+    A server executes all calls that a client sent together before it serves other clients, so it
+    may block these for ``ahead`` times the duration of a call.
     """
     waiting: deque[asyncio.Task[_T]] = deque()
     loop = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ def pages_of(found: Rows, layout: RowLayout) -> PageRecords:
 
 
 class _Texts:
-    """Finds the chunks without text of an alive page; ``end``: bytes of text written so far."""
+    """Finds the text chunks without text of a live page; ``end``: bytes of text written so far."""
 
     def __init__(self, end: int) -> None:
         # The last chunk is still being written, so it is ignored.

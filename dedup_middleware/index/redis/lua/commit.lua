@@ -1,5 +1,5 @@
--- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix, claims: each a page id
--- (5 bytes) and a token (8); of pages that are loaded, their stamps (4 bytes each).
+-- KEYS: leases, number of committed pages, chunks of the pages. ARGV: prefix; claims, each a page id
+-- (5 bytes) and a token (8); only if pages are loaded: their stamps (4 bytes each).
 -- Returns for each claim 1: committed; 2: committed before, so its token is gone; 0: the claim is gone.
 local CLAIMS, STAMPS = ARGV[2], ARGV[3]
 local time = now()

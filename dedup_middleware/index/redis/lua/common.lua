@@ -94,7 +94,7 @@ local function place(page)
   return PREFIX .. 's' .. struct.pack('<I4', (page_id - row) / ROWS), row * ROW_SIZE
 end
 
--- A stamp is a state, or the second in which a page was committed.
+-- The state of a page. A stamp is a state, or the second in which the page was committed.
 local function state_of(page)
   local chunk, offset = place(page)
   offset = offset + CONTENT_SIZE
@@ -106,8 +106,8 @@ local function state_of(page)
   return stamp > RELEASED and COMMITTED or stamp
 end
 
--- Whether a page has this id already. A counter that is too low (restored by hand, say) must not give an
--- id twice.
+-- Whether a page has this id already. A counter that is too low (restored by hand, for example) must not
+-- assign an id twice.
 local function is_used(page_id)
   return state_of(struct.pack('<I5', page_id)) ~= FREE
 end
@@ -122,7 +122,7 @@ local function set_state(page, state, time)
   end
 end
 
--- Bytes of the text chunks in order, up to the first chunk that is gone.
+-- This many bytes from start on in the concatenated text chunks; fewer if a chunk is gone.
 local function read_text(start, length)
   local parts = {}
   while length > 0 do
@@ -203,7 +203,7 @@ local function write_rows(first, rows)
   end
 end
 
--- Makes room for this many rows in a chunk of a cluster, where every part has one that is not full yet.
+-- Makes room for this many rows in a chunk of a cluster, where each shard has one chunk that is not full.
 -- It grows in steps, each to its exact size: a string that SETRANGE extends takes twice as much.
 local function make_room(chunk, rows)
   local length = redis.call('STRLEN', chunk)
@@ -231,9 +231,9 @@ local function end_of(time, length)
   return struct.pack('<I6I4', time + length, length)
 end
 
--- The token of a live lease. A lease that has run out is ended for good, so that a clock that jumps back
--- can't revive it after others have seen its end. A live one lasts at most its own length from now on. A
--- replica, or a user without the right to write, only reads it.
+-- The token of a live lease; nil if there is none. A lease that has run out is ended for good, so that a clock
+-- that jumps back can't revive it after others have seen its end. A live lease that such a jump lengthened is
+-- cut to its own length, unless this is a replica or the user has no right to write.
 local function live_token(page, lease, time)
   if not lease then
     return nil

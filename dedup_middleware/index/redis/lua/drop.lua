@@ -1,6 +1,6 @@
--- Removes what belongs to pages that are gone. KEYS: leases, counters, committed, generations, then chunks of
--- rows, then texts and large buckets, then hashes of buckets. ARGV: prefix, number of the chunks, number
--- of the texts and large buckets, generations to forget. Returns the number of buckets in the hashes.
+-- Removes keys of expired or dead pages. KEYS: leases, counters, committed, generations, then chunks of rows,
+-- then chunks of text and large buckets, then hashes of buckets. ARGV: prefix, number of chunks of rows, number
+-- of chunks of text and large buckets, generations to forget. Returns the number of buckets in the hashes.
 local CHUNKS, TEXTS = tonumber(ARGV[2]), tonumber(ARGV[3])
 local FIRST = 4
 local counters = own_counters(KEYS[2])

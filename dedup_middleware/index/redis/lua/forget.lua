@@ -1,6 +1,6 @@
 -- KEYS: leases, counters, committed, then chunks of page records. ARGV: prefix, first stamp, stamp
--- after the last one, then for each chunk a byte for each row, '1' if it is meant, else '0'; '' means all.
--- Releases the committed pages among them whose stamp is in that range; returns how many.
+-- after the last one, then for each chunk a byte for each row, '1' to select it, else '0'; '' selects all.
+-- Releases the committed pages among the selected rows whose stamp is in that range; returns how many.
 local FIRST, FIRST_ARGUMENT = 3, 3 -- keys and arguments before those of the chunks
 local FEW = 32 -- up to this many rows of a chunk are written one by one
 local SINCE, UNTIL = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -72,7 +72,7 @@ for i = 1, #KEYS - FIRST do
   end
 end
 if forgotten > 0 then
-  -- Only commands that a crawl may send: it forgets what storage replaces.
+  -- Only commands that the user of a crawl may send, as a crawl forgets the pages that storage replaces.
   redis.call('SET', KEYS[3], string.format('%.0f', math.max(0, counted(KEYS[3]) - forgotten)))
 end
 return forgotten

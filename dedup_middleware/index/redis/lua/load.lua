@@ -43,8 +43,8 @@ if not begins and (not lease or struct.unpack('<I6', lease, 6) <= time
   or generation > GENERATION + 1) then
   return nil
 end
--- A server that comes back in an older state has forgotten calls and gives their page ids to others,
--- whose claims must not be committed here.
+-- A server that comes back in an older state has lost calls of this load and assigns their page ids to other
+-- pages, whose claims must not be committed here.
 if not begins and struct.unpack('<I4', lease, 12) ~= struct.unpack('<I4', CALL) - 1 then
   return nil
 end

@@ -6,7 +6,7 @@ if redis.call('EXISTS', KEYS[2]) == 0 then
   if ARGV[2] == '' then
     return { '', {}, now(), '' }
   end
-  -- Counters of 0 and nothing else are left by a user who had no right to continue.
+  -- Counters of 0 alone are left by a set-up whose user lacked a right after the first write.
   if redis.call('EXISTS', KEYS[1], KEYS[3]) ~= 0
     or counters and (#counters < 6 or struct.unpack('<I6', counters) > 0) then
     return redis.error_reply('DAMAGED it has no schema')

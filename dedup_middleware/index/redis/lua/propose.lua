@@ -1,30 +1,34 @@
--- KEYS: leases, counters, generations, then the hashes of all tables in the newest generation, then
--- the same of the older live ones.
--- ARGV: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller
--- knows it, number of live generations, which tables are those of the key and of the first band (a
--- byte each, 0: neither is used), the first and the last one of anchors (0: none) and number of
--- buckets of each table (2 bytes each); fields of all
--- buckets (2 bytes each), table by table, each once; then of all pages the tokens (8 bytes each), the
--- suffixes of their records, the places of their buckets among those of the table (2 bytes each); what some
--- pages know (below); then for each page: its row without the offset of its text; the sizes of its suffixes
--- (a digit each; TWIN more in the first: an exact copy settles the page) and the table of each (a byte); its
--- text. Arguments are expensive, so there are few.
--- What a page knows: its place among the pages (2 bytes), the id up to which it knows all pages (5), the
--- numbers of other known pages and of wanted ones (2 each); for each known one its id (5), the last bytes of
--- its content (KNOWN_TAIL) and '1' if it was released or gone when it was judged; for each wanted one its id.
--- A page is claimed unless a record of an unknown page matches in a table of band records. Otherwise the rows
--- and addresses of the pages that block it are returned. A page that knows others is not blocked by pages
--- that the same call claimed before it: their rows come with its claim, and the caller judges them. Many pages
--- of one template would otherwise take a call each. SimHash buckets are returned as they were before, and the
--- caller scans them, because Lua is slow at counting bits; of a full one the newest SHOWN bytes.
+-- Claims the pages that are not blocked (see below), and returns the candidates of all.
+-- KEYS: leases, counters, generations, then the hashes of all tables in the newest generation, then those of
+-- the same tables in each older live generation.
+-- ARGV (arguments are expensive, so there are few):
+--   1 to 5: prefix, lease in ms, ms of a generation (0: it never ends), newest generation as the caller has
+--     it, number of live generations
+--   6: positions, among the tables, of those of the key and of the first band (a byte each, 0: neither is
+--     used), of the first and the last one of anchors (0: none); number of buckets of each table (2 bytes)
+--   7: fields of all buckets (2 bytes each), table by table, each once
+--   8 to 10: of all pages the tokens (8 bytes each), the suffixes of their records, and the places of their
+--     buckets among those of the table (2 bytes each)
+--   11: for each page with known or wanted pages: its place among the pages (2 bytes), the id up to which all
+--     pages are known to it (5), the numbers of its other known pages and of wanted ones (2 each); for each
+--     known one its id (5), the last bytes of its content (KNOWN_TAIL) and '1' if it was released or gone
+--     when it was judged, else '0'; for each wanted one its id
+--   then 3 for each page: its row without the offset of its text; the sizes of its suffixes (a digit each;
+--     PROBE more: the bucket is only read; TWIN more in the first: an exact copy settles the page) and the
+--     table of each (a byte); its text
+-- A page is blocked if a record of an unknown page matches in a table of band records; the rows and texts of
+-- these pages are returned. A page with known pages is not blocked by pages that the same call claimed before
+-- it: their rows come with its claim, and the caller judges them. Many pages of one template would otherwise
+-- take a call each. SimHash buckets are returned as they were before the page was added, of a full one the
+-- newest SHOWN bytes; the caller scans them, because Lua is slow at counting bits.
 -- Returns the current generation if it is another one, else {answers, simhash buckets, neighbours}:
 -- answers: 8 bytes for each page: page id (5 bytes, 0: not claimed), number of rows in "neighbours", number of
 --   full buckets and 64 more if there are further candidates or 128 more if the row is that of an exact
 --   copy, bytes behind the last whole records of its buckets (255: or more).
 -- simhash buckets: those of all pages, of each bucket all generations.
--- neighbours: for each page with such rows a string of the places where it met others, 6 bytes each: page
---   id, place (0: it was wanted); then of each of those others, in the order in which they come first,
---   row and address.
+-- neighbours: for each page that has rows a string of its matches, 6 bytes each: id of the other page, number
+--   of the bucket key (0: the page was only wanted); then row and text of each of the other pages, in the
+--   order of their first matches.
 -- Redis's Lua hashes every byte of every string it makes, so strings are neither cut nor joined
 -- without need.
 local find, sub, byte, char = string.find, string.sub, string.byte, string.char
@@ -187,7 +191,7 @@ local function shape_of(kind)
   return shape
 end
 
--- By page, for pages that know others: the id up to which they know all, and where the rest is in KNOWN.
+-- For each page with known or wanted pages: the id up to which all are known, and where the rest is in KNOWN.
 local upto_of, known_at, known_counts, wanted_counts = {}, {}, {}, {}
 do
   local at = 1
@@ -199,7 +203,7 @@ do
   end
 end
 
--- Offsets in KNOWN of the pages that a page knows, by their ids.
+-- Offsets in KNOWN of the known pages of a page, by their ids.
 local function known_of(own)
   local places, at = {}, known_at[own]
   for i = 0, known_counts[own] - 1 do
@@ -209,8 +213,8 @@ local function known_of(own)
   return places
 end
 
--- Whether a page still is what was judged: the same content, and gone if it was gone. A server that has
--- lost its last second gives ids twice.
+-- Whether a known page has not changed since it was judged: same content, or still gone. A server that lost
+-- its last second of writes assigns ids twice.
 local function is_as_judged(page, at)
   local id = read('<I5', page)
   if id > before and id <= last then -- claimed by this very call
@@ -230,9 +234,9 @@ local function is_as_judged(page, at)
   return sub(now, 1, KNOWN_TAIL) == sub(KNOWN, at, at + KNOWN_TAIL - 1)
 end
 
--- The oldest stored exact copy of a page, found by one band and the key alone. None if another page might
--- be named instead (the page itself, or if the copy has another title on the same host); then all tables
--- are read.
+-- The oldest stored exact copy of a page, searched in the table of the first band. None if the caller might
+-- choose another page, and so needs all tables: there is a page with the same key, or a copy on the same host
+-- has another title.
 local function twin(shape, first_place, first_suffix, content)
   local oldest
   local at = read('<I2', PLACES, 2 * (first_place + shape.twin) - 1)
@@ -283,7 +287,7 @@ local function twin(shape, first_place, first_suffix, content)
   return oldest
 end
 
--- First what may settle pages: settled pages need nothing else.
+-- The tables that may settle pages are fetched first: settled pages need no others.
 if KEY > 0 then
   fetch(KEY)
   fetch(BAND)
@@ -559,8 +563,8 @@ if last > before then
   if is_used(before + 1) or last > before + 1 and is_used(last) then
     return redis.error_reply(BEHIND)
   end
-  -- A server without memory refuses the first write, before anything has changed. Records come last: no
-  -- page can meet what is left if the user loses a right in between.
+  -- A server without memory refuses the first write, before anything has changed. Records come last: if the
+  -- user loses a right in between, no page finds the incomplete page.
   set_counters(KEYS[2], last, text_end, filled, overflow, gone)
   if SPAN > 0 and call('HEXISTS', KEYS[3], GENERATION) == 0 then
     call('HSET', KEYS[3], GENERATION, pack('<I6I6', before + 1, first_text))
@@ -569,7 +573,7 @@ if last > before then
   write_rows(before + 1, rows)
   call('HSET', LEASES, '', LONG, unpack(leases))
   call('HDEL', LEASES, '')
-  -- What is written, by table and place, unless everything is.
+  -- The buckets to write, by table and place; nil: all.
   local written = (last - before < PAGES or only_probed) and {} or nil
   for own = 1, written and PAGES or 0 do
     local shape, places = shape_at[own], places_of[own]

@@ -1,5 +1,5 @@
 -- KEYS: leases, counters, committed, then the hashes of all buckets. ARGV: prefix.
--- Corrects the counter of buckets, which may be wrong after a right was withdrawn.
+-- Corrects the counter of buckets, which may be wrong if the user lost a right during a write; returns it.
 local counters = own_counters(KEYS[2])
 if not counters then
   return redis.error_reply(GONE)

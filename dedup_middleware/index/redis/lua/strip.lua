@@ -1,5 +1,5 @@
 -- KEYS: leases, counters, committed. ARGV: prefix, page ids (5 bytes each).
--- Removes address and payload of the released pages among them.
+-- Removes address and payload of each of these pages that is released.
 if not own_counters(KEYS[2]) then
   return redis.error_reply(GONE)
 end
