@@ -48,7 +48,7 @@ _LOADED = 512  # maximum pages loaded together
 _LOADED_OF_SHARD = 64  # the same per shard: fields and values must fit on Lua's stack
 _READ = 512  # buckets read per call
 _SAMPLES = 20  # fields of a hash sampled by MEMORY USAGE
-_SAMPLED = 200  # about as many text keys are sampled for their size
+_SAMPLED = 200  # approximate number of text keys sampled for their size
 _LAST = 8192  # number of most recent page ids; with 64 shards two reserved blocks of each
 
 
@@ -151,7 +151,7 @@ class ClusterIndex(ClusterShards):
         calls = [self.script_call("state", shard, keys) for shard in range(self.spread.shards)]
         return list(map(ShardState, await self._link.replies(calls)))
 
-    async def _asked_of(self, shards: Iterable[int], command: str, name: bytes) -> list[Reply]:
+    async def _replies_of(self, shards: Iterable[int], command: str, name: bytes) -> list[Reply]:
         """Replies of shards to a command on the key ``name``, given without prefix."""
         every = [Shard(self, number) for number in shards]
         return await asyncio.gather(*(one.ask(command, one.prefix + name) for one in every))
@@ -174,18 +174,18 @@ class ClusterIndex(ClusterShards):
     async def _chunks_of_all(
         self, free: list[NDArray[np.uint64]] | None = None
     ) -> AsyncIterator[tuple[int, list[PageRecords]]]:
-        """Yield each chunk number with the records of every shard; append ids of FREE rows."""
+        """Yield each chunk with the records of every shard; ids of FREE rows go to ``free``."""
         found = await self.states()
         rows, row, spread = self.layout.rows, self.layout.row, self.spread
         starts = [min(one.firsts.values(), default=1) for one in found]
         lasts = [one.counters[0] for one in found]
         for chunk in range(min(starts) // rows, max(lasts) // rows + 1):
             own = [shard for shard, last in enumerate(lasts) if last // rows >= chunk]
-            replies = await self._asked_of(own, "GET", chunk_keys([chunk])[0])
+            replies = await self._replies_of(own, "GET", chunk_keys([chunk])[0])
             parts = []
             for shard, raw in zip(own, replies, strict=True):
-                # Rows after the end of a chunk, or of a missing chunk, are FREE: their ids were
-                # not announced, but some may have records in buckets.
+                # Rows beyond the end of a chunk, and those of a missing chunk, are FREE: their ids
+                # were not announced, but some may have records in buckets.
                 data = (raw or b"").ljust(rows * row.itemsize, b"\0")
                 some = np.frombuffer(data, row, count=rows)
                 part = pages_of((chunk * rows, some), self.layout)
@@ -200,7 +200,7 @@ class ClusterIndex(ClusterShards):
     async def buckets(self) -> AsyncIterator[tuple[int, bytes]]:
         every: set[int] = set()
         for name in self._bucket_hashes(self.moment().live):
-            for fields in await self._asked_of(range(self.spread.shards), "HKEYS", name):
+            for fields in await self._replies_of(range(self.spread.shards), "HKEYS", name):
                 every.update(int.from_bytes(one, "big") for one in fields if len(one) == FIELD)
         ordered = sorted(every)
         for start in range(0, len(ordered), _READ):
@@ -334,9 +334,9 @@ class ClusterIndex(ClusterShards):
             texts += [(shard, chunk_keys([chunk])[1]) for chunk in own]
             held = [name for name, count in zip(hashes, one.sizes, strict=True) if count]
             held += [chunk_keys([chunk])[0] for chunk in own[-1:]]
-            looks += [_weighed(Shard(self, shard), name) for name in held]
+            looks += [_memory_of(Shard(self, shard), name) for name in held]
         step = max(1, len(texts) // _SAMPLED)
-        sampled = [_weighed(Shard(self, shard), name) for shard, name in texts[::step]]
+        sampled = [_memory_of(Shard(self, shard), name) for shard, name in texts[::step]]
         try:
             sizes = await asyncio.gather(*looks, *sampled)
         except IndexUnavailableError:  # the user lacks the right
@@ -352,7 +352,7 @@ class ClusterIndex(ClusterShards):
             await self._load_some(pages.part(start, start + count))
 
     async def _load_some(self, pages: Pages) -> None:
-        """Announce and commit pages without looking at their candidates."""
+        """Announce and commit pages without reading their candidates."""
         for _ in range(TURNS):  # others may settle the ids, and a generation may end, meanwhile
             made = await self._load_once(pages, await self.take_ids(len(pages)))
             if made.all():
@@ -429,7 +429,7 @@ async def _drop_chunks(shard: Shard, chunks: Sequence[int]) -> None:
     )
 
 
-async def _weighed(shard: Shard, name: bytes) -> int:
+async def _memory_of(shard: Shard, name: bytes) -> int:
     """Bytes of memory of a key, 0 if it does not exist."""
     size = await shard.ask("MEMORY", "USAGE", shard.prefix + name, "SAMPLES", _SAMPLES)
     return int(size or 0)

@@ -60,8 +60,8 @@ def read_startup(url: str) -> tuple[list[tuple[str, int]], dict[str, Any]]:
 
 
 class _Keys:
-    """Replaces redis-py's parser that finds the keys of a command, because that queries the first
-    master of the cluster, and fails if it is down."""
+    """Finds the keys of a command; redis-py's parser queries the first master of the cluster for
+    them, and fails if that is down."""
 
     async def initialize(self, node: ClusterNode) -> None:
         """Do nothing; redis-py's parser would query ``node``."""
@@ -222,18 +222,18 @@ class ClusterLink(Link):
             await self._check_startup()
         return await super().first(call)
 
-    def tell_of_unusable(self) -> None:
+    def log_unusable(self) -> None:
         """Log the unusable nodes of the address, each once; called when the index is open."""
-        said = (
+        message = (
             "The node %s of DEDUP_INDEX_URL=%s can't be used: %s; the crawl goes on with the others"
         )
         for node, complaint in self._unusable.items():
-            logger.warning(said, _name(node), self._where, complaint.text)
+            logger.warning(message, _name(node), self._where, complaint.text)
         self._unusable = {}
 
     async def _check_startup(self) -> None:
-        """Ignore nodes of the address that can't be used, if others can; redis-py would take the
-        first one that answers, and if none does report only the last error.
+        """Ignore nodes of the address that can't be used, if others can. redis-py would take the
+        first one that replies, and report only the last error if none does.
 
         :raises IndexRefusedError: the nodes belong to different clusters, or none can be used and
             one never will be
@@ -268,8 +268,8 @@ class ClusterLink(Link):
         cluster = self._cluster([address], timeout)
         (node,) = cluster.nodes_manager.startup_nodes.values()
         try:
-            asked = node.execute_command("CLUSTER SLOTS")
-            slots: list[Any] = await asyncio.wait_for(asked, timeout)
+            query = node.execute_command("CLUSTER SLOTS")
+            slots: list[Any] = await asyncio.wait_for(query, timeout)
             ids = frozenset(one[2] for _, _, *nodes in slots for one in nodes)
             return ids or Complaint("it belongs to no cluster that has slots", Remedy.WAIT)
         except Failures as error:
@@ -327,4 +327,4 @@ def _name(node: tuple[str, int]) -> str:
     return f"{node[0]}:{node[1]}"
 
 
-_BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}
+_BROKEN = {Remedy.RECONNECT, Remedy.REDIRECT}  # remedies that need new connections and slot map

@@ -63,7 +63,7 @@ _NOT_COPIED = ("key", "host", "title")  # fields in which exact copies may diffe
 class _Page:
     proposed: Proposed
     gone: NDArray[np.uint64] = _NOTHING  # ids of released candidates
-    known: NDArray[np.uint64] = _NOTHING  # ids of known pages that still are what was judged
+    known: NDArray[np.uint64] = _NOTHING  # ids of known pages unchanged since they were judged
     own: list[int] = attrs.field(factory=list)  # ids under which the page was announced
     near: Neighbours = NO_NEIGHBOURS  # the unknown pages found
     wanted: Seen | None = None  # the page records that the client asked for
@@ -201,7 +201,7 @@ def _own_tables(page: _Page) -> np.uint64:
 
 
 async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
-    """Announce pages and look at what they meet; sets the results of those that succeed."""
+    """Announce pages and look up the unknown pages found; sets the results of announced pages."""
     reserved = await index.take_ids(len(pages))
     announced = []
     for page, one in zip(pages, reserved, strict=True):
@@ -231,7 +231,7 @@ async def _announce(index: ClusterShards, pages: list[_Page]) -> None:
 def _claimed(page: _Page, claim: Claim, seen: Seen) -> Claimed | Candidates:
     """The result of an announced page: its claim with candidates, or candidates that block it.
 
-    A committed page blocks. A pending one with a smaller id blocks only a page without known ones:
+    A committed page blocks. A pending one with a smaller id blocks only if ``known`` is empty:
     otherwise the pages of a template would withdraw for each other again and again.
     """
     records, near, candidates = seen.records, page.near, NO_CANDIDATES
@@ -295,7 +295,7 @@ async def _visit(
 
 
 def _check_known(checked: Sequence[tuple[_Page, Known]], looked: Sequence[Seen]) -> None:
-    """Set ``known`` to the known pages whose records still are what was judged, and ``wanted``."""
+    """Set ``known`` of each page to the known pages that have not changed, and ``wanted``."""
     for (page, known), seen in zip(checked, looked, strict=True):
         count = min(len(known.pages), _CHECKED)
         first = np.arange(len(known.pages)) < count

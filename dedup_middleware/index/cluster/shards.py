@@ -47,7 +47,7 @@ _LOOK = 256  # maximum pages per call, to bound how long a script blocks its ser
 _BLOCK = 64  # minimum number of page ids reserved at once
 _PENDING = State.PENDING.to_bytes(4, "little")
 _LENGTH = 2  # bytes for the length of the address, at the start of a text
-_PAUSE = 60.0  # seconds between two warnings
+_PAUSE = 60.0  # seconds without an emptied shard before the next one is logged
 
 
 @attrs.frozen
@@ -94,7 +94,7 @@ class ClusterShards(ServerIndex):
             self._opened_again,
         )
         self._sessions = self._new_sessions()
-        self._told = -math.inf  # that a shard was emptied; others are noticed when they are used
+        self._emptied = -math.inf  # when a shard was last found emptied
         self._set_layout(WHOLE)
         self._reserved: deque[Reserved] = deque()
         self._reserving = asyncio.Lock()
@@ -136,7 +136,7 @@ class ClusterShards(ServerIndex):
                 raise self._damaged(f"its shard {shard} is gone")
             self._sessions[shard].epoch = self._same(opened, stored, shard)
         self._parameters = stored
-        self._link.tell_of_unusable()
+        self._link.log_unusable()
 
     def _same(self, opened: Opened, stored: Mapping[str, str], shard: int) -> bytes:
         """Check that a shard belongs to the index; returns its epoch."""
@@ -157,8 +157,9 @@ class ClusterShards(ServerIndex):
         epoch = self._same(Opened(reply), self._parameters, shard)
         if epoch != session.epoch:
             session.epoch = epoch
-            before, self._told = self._told, time.monotonic()
-            if self._told > before + _PAUSE:
+            # Shards are found empty one by one, as they are used: one warning for all of them.
+            before, self._emptied = self._emptied, time.monotonic()
+            if self._emptied > before + _PAUSE:
                 logger.warning(EMPTIED, self._name)
 
     def _new_sessions(self) -> list[Session]:
@@ -172,7 +173,7 @@ class ClusterShards(ServerIndex):
         *arguments: bytes | int,
         leases: bool = True,
     ) -> Call:
-        """A script call on keys of one shard, named without prefix; ``leases``: put that first."""
+        """A script call on keys of one shard, given without prefix; ``leases``: that key first."""
         session = self._sessions[shard]
         prefix = session.prefix
         package = () if name in _SHARED else (_OWN,)
@@ -236,7 +237,7 @@ class ClusterShards(ServerIndex):
     def creating(
         self, pages: Sequence[Announced], lease: float
     ) -> tuple[list[list[int]], list[Call]]:
-        """The positions of the pages of each call, and the calls, that announce pages."""
+        """For each call that announces pages the positions of its pages; and these calls."""
         reserved = [page.reserved for page in pages]
         places = ((self.spread.home_of(one.page_id), one.generation) for one in reserved)
         parts, calls = grouped(places, _LOOK), []
@@ -263,7 +264,7 @@ class ClusterShards(ServerIndex):
     def created(
         self, count: int, parts: list[list[int]], replies: Sequence[Any]
     ) -> list[bool | int]:
-        """For each page whether it is announced; an int (generation): a new one has begun."""
+        """For each page whether it is announced, or the current generation if that is a new one."""
         made: list[bool | int] = [False] * count
         for part, reply in zip(parts, replies, strict=True):
             for i, at in enumerate(part):

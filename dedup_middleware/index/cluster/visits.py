@@ -221,7 +221,7 @@ class Visit:
         return results
 
     def are_short(self, replies: Sequence[Any]) -> bool:
-        """Whether the buckets read as a whole are short enough to go on reading them so."""
+        """Whether buckets are so short that further ones should be read as a whole."""
         if not self.places:
             return True
         sizes = [len(raw or b"") for reply in replies for raw in reply]

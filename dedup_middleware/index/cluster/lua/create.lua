@@ -2,12 +2,12 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, lease in ms, ms of a
 -- generation (0: it never ends), generation of the ids, ids (5 bytes each), tokens (8 bytes each), rows,
 -- lengths of the texts (4 bytes each), texts.
--- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes. A text is stored as its
--- row in the field, its length (3 bytes) and itself; the last one of a row counts. Each page that comes alone rewrites
--- the field, on replicas and in the append-only file as well, so a text of more than GROUP_LIMIT bytes has a field of
--- its own, and ALONE as its length.
+-- Texts of GROUPED rows share a field of their chunk's hash, since each field takes 50 bytes. The field holds for each
+-- text its row (1 byte), its length (3) and its bytes; the last text of a row is the valid one. A page announced alone
+-- rewrites the field, on replicas and in the append-only file as well, so a text of more than GROUP_LIMIT bytes gets
+-- its own field, and ALONE as its length in the shared one.
 -- Returns the current generation if it is another one; else a byte for each page, '1': announced (also by
--- an earlier try of this call), '0': another page has settled its id before.
+-- an earlier try of this call), '0': not, as its id was settled by another page or is not issued any more.
 local SPAN, GENERATION, ROWS_SENT, TEXTS = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[7], ARGV[9]
 local call, sub, rep, char = redis.call, string.sub, string.rep, string.char
 local read, pack = struct.unpack, struct.pack

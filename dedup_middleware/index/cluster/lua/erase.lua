@@ -1,5 +1,5 @@
--- Removes the texts of released pages of a chunk. KEYS: leases, counters, the chunk, its hash of texts.
--- ARGV: prefix, ids (5 bytes each).
+-- Removes the texts of those pages that are released, all of one chunk. KEYS: leases, counters, the chunk, its
+-- hash of texts. ARGV: prefix, ids (5 bytes each).
 local call, sub, read = redis.call, string.sub, struct.unpack
 if not own_counters(KEYS[2]) then
   return redis.error_reply(GONE)

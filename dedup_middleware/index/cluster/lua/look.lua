@@ -1,6 +1,6 @@
 -- KEYS: leases, counters, then chunks of rows and hashes of texts. ARGV: prefix, ids (5 bytes each),
--- '1': texts are wanted, '2': addresses alone, '0': neither, '1': an id whose row is free is settled as
--- released, so that its announcement comes too late; '0': not.
+-- '1': texts are wanted, '2': addresses alone, '0': neither; '1': an id whose row is free is settled as
+-- released, so that it can't be announced any more, '0': it is left free.
 -- Returns the row (released if its lease has run out) and the text of each page.
 local IDS, TEXTS, SETTLES = ARGV[2], ARGV[3] ~= '0', ARGV[4] == '1'
 local counters = own_counters(KEYS[2])

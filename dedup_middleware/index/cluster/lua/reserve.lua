@@ -1,7 +1,7 @@
 -- KEYS: leases, counters, generations. ARGV: prefix, number of ids, ms of a generation (0: it never ends),
--- the last id there may be.
--- Returns the first of this many consecutive new ids, and the current generation. An id that is never
--- announced leaves its row free.
+-- the highest id allowed.
+-- Returns the first of this many consecutive new ids, and the current generation. The row of an id that is
+-- never announced stays free.
 local COUNT, SPAN = tonumber(ARGV[2]), tonumber(ARGV[3])
 local counters = own_counters(KEYS[2])
 if not counters then

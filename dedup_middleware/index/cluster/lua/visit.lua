@@ -1,18 +1,18 @@
 -- Reads buckets of one shard and adds records to them. The fixed cost of a call is paid for every shard and
 -- batch, so there are few arguments and tables, and no functions.
 -- KEYS: counters, then of each group of tables its hashes of all generations, the oldest first.
--- ARGV: prefix, head, data. The head: number of
--- generations, place of the one that is written, 1: return what was found, 1: records are added, 1: places are
--- sent, 0: each item has a field of its own, in their order, 2: it has, and the data are pairs (a byte each); of
--- each group (2 bytes each) the number of items, of different fields, of items of SimHash tables, which come
--- first, the first item of a table of anchors, the last one. The data: the fields (3 bytes each), group by group;
--- then of the items, group by group, the place of their field among those of the group (2 bytes; READ more: the
--- item is only read); then their records, of a call that adds none suffixes alone. Pairs, of a call with one
--- generation, are field and record of each item, all of which are added.
--- Each item sees what the items before it have added. Returns a list, of each item with something to say:
--- its place, a number; where its bucket is not as it should be a string instead: the place (2 bytes), bytes
--- behind its last whole records (1; 255: or more), number of full buckets (1). Then the records that
--- match: of a SimHash table all, of a full bucket the newest; of others those with the same suffix.
+-- ARGV: prefix, head, data.
+-- Head, a byte each: number of generations, position of the one that is written, 1: return what is found, 1: add
+-- records, form of the data; then of each group (2 bytes each) the number of items, of distinct fields, of items
+-- of SimHash tables, which come first, the first and the last item of a table of anchors.
+-- Data, each part group by group: form 0, each item has a field of its own, in their order: the fields (3 bytes each), then
+-- the records of the items, or their suffixes alone if the call adds none. Form 1, items may share fields:
+-- between the two the position of each item's field among those of its group (2 bytes; READ more: the item is
+-- only read). Form 2, as form 0, but field and record of each item in turn: one generation, all items are added.
+-- Each item finds the records that the items before it have added. Returns, for each item that finds records
+-- or a damaged or full bucket: its position, from 0, as a number, but with such a bucket as a string: position
+-- (2 bytes), bytes behind the last whole records (1; 255: or more), number of full buckets (1); then the records
+-- found: of a SimHash table all, of a full bucket of it the newest; of other tables those with the same suffix.
 local FIRST = 1 -- keys before those of the buckets
 local MOST = 2048 -- matching records returned for an item, SimHash tables excepted. If there are more: the first
 -- ones, and those among the last MOST of the bucket, where records are that came since it was read
@@ -24,12 +24,12 @@ local FEW = 8 * COMMON_ANCHOR -- in buckets of fewer bytes no anchor is common
 local FLAGS, GROUP, NUMBERS = 5, 10, 5 -- bytes before those of the groups, bytes of a group, its numbers
 local HEAD, DATA = ARGV[2], ARGV[3]
 local find, sub, call, rep, read = string.find, string.sub, redis.call, string.rep, struct.unpack
--- See own_counters() and set_counters() of the other scripts.
+-- See own_counters() and set_counters() in common.lua.
 local EPOCH, GONE = sub(ARGV[1], -8), 'GONE the index is not the one that was opened'
--- A field without a name in each hash, the mark. It says which index the hash belongs to, and is too long for
--- a list: Redis keeps a hash of few short values as a list and searches it from its start.
+-- Value of the field without a name in each hash. It identifies the index that the hash belongs to, and is so
+-- long that Redis makes the hash a table: one of few short values is a list, searched from its start.
 local MARK = EPOCH .. '.........................................................'
-local counters -- read if no mark answers for them
+local counters -- read unless all hashes have the mark
 
 local GROUPS = (#HEAD - FLAGS) / GROUP
 local heads = { read('<BBBBB' .. rep('I2I2I2I2I2', GROUPS), HEAD) }
@@ -267,7 +267,7 @@ for group = 1, GROUPS do
   first_item, first_field = last_item, PAIRS and 0 or last_field
 end
 if overflow > 0 then
-  -- Not read yet if the marks of all hashes answered: these may be left over from an index that is gone.
+  -- Not read yet if all hashes have the mark, and they may be left over from an index that is gone.
   counters = counters or call('GET', KEYS[1])
   if not counters or sub(counters, COUNTERS_SIZE + 1) ~= EPOCH then
     return redis.error_reply(GONE)
