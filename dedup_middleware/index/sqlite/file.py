@@ -82,7 +82,8 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a new file; of an absolute path, which may be misspelt, only the last one.
+    """Make the folders above a new file; if the path is absolute, and so may be misspelt, only the
+    last one.
 
     :raises IndexRefusedError: the folder above it is missing; the message names it
     """
@@ -134,7 +135,7 @@ class SQLiteFile(Index):
         self._where = f"sqlite:{path}"
         self._db: sqlite3.Connection | None = None
         self._file: FileId | None = None  # the opened file
-        self._files: OpenFiles | None = None  # with its -wal and -shm files
+        self._files: OpenFiles | None = None  # the same with its -wal and -shm files
         self._is_maker = False  # whether to create the file again if it is removed
         self._thread: ThreadPoolExecutor | None = None
         self._openings = 0  # calls of ``open`` and ``attach`` so far
@@ -155,10 +156,10 @@ class SQLiteFile(Index):
         self._openings += 1
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="dedup-sqlite")
-        known = self._parameters.get(HASH_KEY)  # pages were hashed with it so far
-        asked = {**wanted, HASH_KEY: known} if wanted and known else wanted
+        known = self._parameters.get(HASH_KEY)  # the key with which pages were hashed so far
+        parameters = {**wanted, HASH_KEY: known} if wanted and known else wanted
         try:
-            stored = await self._in_thread(lambda: self._open(asked))
+            stored = await self._in_thread(lambda: self._open(parameters))
             self.record = layout_of(stored, self._where)
         except BaseException:
             await self.close()
@@ -231,7 +232,7 @@ class SQLiteFile(Index):
         while (thread := self._thread) is not None and self._openings == openings:
             await self._in_thread(self._disconnect)
             await self._batcher.join()
-            # Nor has a call that came meanwhile opened the file again.
+            # A call that came meanwhile may have opened the file again: then disconnect once more.
             if self._db is None and self._openings == openings:
                 self._files = self._thread = None
                 thread.shutdown(wait=False)
@@ -243,7 +244,7 @@ class SQLiteFile(Index):
         writes: bool = False,
         needs_leases: bool = False,
     ) -> _T:
-        """Run a function of connection and moment in the next transaction, before shared acts."""
+        """Run a function of connection and moment in the next transaction, before any commit."""
         step = Step(lambda db, at, _: [act(db, at)], None, -1, writes, needs_leases)
         result: _T = await self._batcher.submit(step)
         return result
@@ -255,7 +256,7 @@ class SQLiteFile(Index):
         writes: bool = False,
         needs_leases: bool = False,
     ) -> _T:
-        """Run ``act(connection, *arguments)`` in the next transaction, before shared acts."""
+        """Run ``act(connection, *arguments)`` as :meth:`_do` does."""
         return await self._do(
             lambda db, _: act(db, *arguments), writes=writes, needs_leases=needs_leases
         )
@@ -276,17 +277,17 @@ class SQLiteFile(Index):
                 if writes and late:
                     tables.lapse(db, moment.now)
                 if writes or not late:
-                    return _answers(db, moment, steps)
+                    return _results(db, moment, steps)
             with transaction(db, writes=True):
                 moment = self._moment(db)
                 tables.lapse(db, moment.now)
-                return _answers(db, moment, steps)
+                return _results(db, moment, steps)
         except (sqlite3.Error, OSError, *DAMAGED_VALUE) as error:
             raise as_error(error, self._path, opening=False) from error
 
     def _moment(self, db: sqlite3.Connection) -> Moment:
-        """The present moment; call it inside a transaction, after waiting for the lock. If the
-        clock went back to the generation before, the later one, which holds pages, is used."""
+        """The present moment; call it inside a transaction, after waiting for the lock. If the next
+        generation holds pages already, as the clock was set back, its moment is returned."""
         moment = self._window.at(self._clock())
         query = "SELECT 1 FROM generation WHERE id = ?"
         if self._window.seconds and db.execute(query, (moment.generation + 1,)).fetchone():
@@ -294,7 +295,7 @@ class SQLiteFile(Index):
         return moment
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection, reopened if the files were removed or replaced: writes would be lost."""
+        """The connection, reopened if its files were removed or replaced: writes would be lost."""
         if self._files is None:
             raise sqlite3.ProgrammingError("it is not open")
         if self._db is not None:
@@ -330,14 +331,14 @@ class SQLiteFile(Index):
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _answers(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> list[Any]:
+def _results(db: sqlite3.Connection, moment: Moment, steps: Sequence[Step]) -> list[Any]:
     """Carry out steps, grouped by act; returns their results in the order of the steps."""
     results: list[Any] = [None] * len(steps)
     together: dict[Callable[..., Sequence[Any]], list[tuple[int, Step]]] = {}
     for place, step in enumerate(steps):
         together.setdefault(step.act, []).append((place, step))
-    for act, asked in sorted(together.items(), key=lambda item: item[1][0][1].rank):
-        given = act(db, moment, [step.argument for _, step in asked])
-        for (place, _), result in zip(asked, given, strict=True):
+    for act, group in sorted(together.items(), key=lambda item: item[1][0][1].rank):
+        returned = act(db, moment, [step.argument for _, step in group])
+        for (place, _), result in zip(group, returned, strict=True):
             results[place] = result
     return results

@@ -159,7 +159,7 @@ def propose(
 ) -> tuple[list[Claimed | Candidates], int, int]:
     """Claim each page that no unknown page blocks, in order.
 
-    Expired leases must be ended before, in the same transaction.
+    The caller has ended expired leases in the same transaction.
 
     :returns: the reply for each page, the number of damaged rows of candidates, and the number of
         SimHash records compared
@@ -257,7 +257,7 @@ class _Buckets:
             changed.add(base | bucket)
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write the changed buckets, in the order of their ids in the file."""
+        """Write the changed buckets, by ascending row id."""
         rows = [(bucket, self._held[bucket]) for bucket in sorted(self._changed)]
         db.executemany("INSERT OR REPLACE INTO bucket (id, data) VALUES (?, ?)", rows)
         tables.add(db, "buckets", self._new)

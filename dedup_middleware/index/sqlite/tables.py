@@ -82,7 +82,7 @@ def buckets(db: sqlite3.Connection, ids: list[int]) -> dict[int, bytes]:
 
 
 def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None:
-    """Store the first page id of a new generation and sweep old ones; no-op without a window."""
+    """Store a new generation's first page id, and sweep expired ones; no-op without a window."""
     if moment.generation:
         query = "INSERT OR IGNORE INTO generation VALUES (?, ?)"
         db.execute(query, (moment.generation, first))
@@ -90,7 +90,7 @@ def begin_generation(db: sqlite3.Connection, moment: Moment, first: int) -> None
 
 
 def sweep(db: sqlite3.Connection, oldest: int) -> None:
-    """Remove a few expired buckets and pages; called by each claim, so that none waits long."""
+    """Remove a few expired buckets and pages; each batch of claims does: none takes long."""
     if not db.execute("SELECT 1 FROM generation WHERE id < ?", (oldest,)).fetchone():
         return
     gone = db.execute(
@@ -187,8 +187,8 @@ def expired(db: sqlite3.Connection, now: float) -> bool:
 
 
 def lapse(db: sqlite3.Connection, now: float) -> None:
-    """End all expired leases, which a clock that jumps back could revive although other processes
-    have seen them expire; shorten those that such a jump lengthens beyond their own duration."""
+    """End all expired leases, as a clock that jumps back could revive them after other processes
+    saw them expire; shorten those that such a jump lengthens beyond their own duration."""
     db.execute(
         "UPDATE page SET stamp = ? WHERE number IN (SELECT number FROM lease WHERE until <= ?)",
         (int(State.RELEASED), now),
@@ -279,12 +279,12 @@ def buckets_after(
             (base + bucket, base + end),
         )
         total = 0
-        for count, (page_id, raw) in enumerate(rows, 1):
-            found.setdefault(page_id - base, []).append(raw)
+        for count, (row_id, raw) in enumerate(rows, 1):
+            found.setdefault(row_id - base, []).append(raw)
             total += len(raw)
             if count == _MOST or total >= _BYTES:
                 # Later generations are read up to this bucket only.
-                end = page_id - base
+                end = row_id - base
                 break
         rows.close()
     return [
@@ -359,7 +359,7 @@ def compact_after(
             better.append((data, mine[position][0]))
             removed += gone
     better.sort(key=lambda row: row[1])
-    emptied = [(page_id,) for data, page_id in better if not data]
+    emptied = [(row_id,) for data, row_id in better if not data]
     db.executemany("UPDATE bucket SET data = ? WHERE id = ?", [row for row in better if row[0]])
     db.executemany("DELETE FROM bucket WHERE id = ?", emptied)
     add(db, "buckets", -len(emptied))

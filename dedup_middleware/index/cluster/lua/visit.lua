@@ -5,8 +5,8 @@
 -- Head, a byte each: number of generations, position of the one that is written, 1: return what is found, 1: add
 -- records, form of the data; then of each group (2 bytes each) the number of items, of distinct fields, of items
 -- of SimHash tables, which come first, the first and the last item of a table of anchors.
--- Data, each part group by group: form 0, each item has a field of its own, in their order: the fields (3 bytes each), then
--- the records of the items, or their suffixes alone if the call adds none. Form 1, items may share fields:
+-- Data, each part group by group. Form 0, each item has its own field, in their order: the fields (3 bytes each),
+-- then the records of the items, or their suffixes alone if the call adds none. Form 1, items may share fields:
 -- between the two the position of each item's field among those of its group (2 bytes; READ more: the item is
 -- only read). Form 2, as form 0, but field and record of each item in turn: one generation, all items are added.
 -- Each item finds the records that the items before it have added. Returns, for each item that finds records
