@@ -123,12 +123,12 @@ def collect_clusters(journal: JournalStore, query: Query, *, near: bool) -> Iter
 
 def with_stored(journal: JournalStore, drops: Iterable[Drop]) -> Iterator[tuple[Drop, str | None]]:
     """Each entry with the key of its stored page, None if it has none. Many near misses have only
-    the page id; each such key is looked up in the journal once."""
+    the page id of theirs; each such id is looked up in the journal once."""
     addresses: dict[int | None, str | None] = {None: None}
     for part in in_parts(drops):
         unnamed = {drop.number: drop for drop in part if drop.match is None}
-        asked = [drop for number, drop in unnamed.items() if number not in addresses]
-        for drop, kept in zip(asked, journal.kept_of_each(asked), strict=True):
+        new = [drop for number, drop in unnamed.items() if number not in addresses]
+        for drop, kept in zip(new, journal.kept_of_each(new), strict=True):
             addresses[drop.number] = kept_name(None, drop.number) if kept is None else kept.key
         for drop in part:
             yield drop, addresses[drop.number] if drop.match is None else drop.match

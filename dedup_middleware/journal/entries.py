@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The fields of an item as JSON values, and the names of the fields left out.
 
-    Dates and times become ISO strings, sets lists, NaN and infinity None, names of fields strings.
-    Fields with bytes or other objects that JSON can't represent are left out.
+    Dates and times become ISO strings; decimals, UUIDs and names of fields strings; sets and tuples
+    lists; items dicts; NaN and infinity None. Fields with bytes or other objects that JSON can't
+    represent are left out.
 
     :param without: names of fields to leave out, such as the raw HTML
 
@@ -207,7 +208,7 @@ def is_change(drop: Drop) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Kept:
-    """A stored page with its text, until it ages out of the journal."""
+    """A stored page with its text, which is kept until it ages out of the journal."""
 
     key: str
     number: int
@@ -394,8 +395,8 @@ class JournalStore(ABC):
 
         Redis 6 may write a part if its user lacks a right that the documentation lists.
 
-        :param again: the batch is that of the last call, which failed: it is not written twice,
-            although the error may have come after the writing
+        :param again: the last call, which failed, had the same batch: it is not written twice, even
+            if that call failed after writing it
         """
 
     @abstractmethod
@@ -467,6 +468,6 @@ def in_parts(entries: Iterable[T]) -> Iterator[list[T]]:
 
 def kept_name(key: str | None, number: int | None) -> str:
     """Name under which the journal keeps the text of a stored page: its key, since a refreshed page
-    gets another page id; ``#`` and the page id if the index has no address or the key is made of
-    the content."""
+    gets another page id; ``#`` and the page id if ``key`` is None, as the index has no address or
+    the key is made of the content."""
     return key if key is not None else f"#{number}"

@@ -39,7 +39,8 @@ from dedup_middleware.journal.entries import (
 Command = Sequence[bytes | int]
 
 # Runs commands without interruption, unless the batch of this number has been written. An error
-# undoes no write, so what may fail is tried first; Redis checks memory and disk at the first write.
+# undoes no earlier write, so rights, types and numbers are checked for all commands first; Redis
+# checks memory and disk at the first write.
 _TOGETHER = b"""
 if tonumber(ARGV[1]) <= tonumber(redis.call('HGET', KEYS[1], 'batch') or 0) then return end
 for _, writes in ipairs({false, true}) do
@@ -92,7 +93,8 @@ class RedisJournal(JournalStore):
         self._kept_limit = max_bytes // 2
         self._drops_limit = max_bytes - max_bytes // 2
         self._link: RedisLink | None = None
-        self._writer = self._key(f"writer/{uuid.uuid4().hex}")  # holds the number of its last batch
+        # A hash with the number of the last batch that this object has written.
+        self._writer = self._key(f"writer/{uuid.uuid4().hex}")
         self._batch = 0
 
     def open(self, *, create: bool) -> None:

@@ -75,7 +75,7 @@ _COLUMNS = ", ".join(("id", "tables", *_PLAIN))
 # Overhead of a row in bytes: columns other than texts, indexes, free space in database pages.
 _ROW = 120
 _PART = 500  # rows per query
-_ACTIVITY_HOURS = 400 * 24  # with counters; the oldest go first
+_ACTIVITY_HOURS = 400 * 24  # maximum number of hours with counters; the oldest are removed
 _BUSY = 5.0  # seconds to wait for locks of other processes
 
 
@@ -94,7 +94,7 @@ class SQLiteJournal(JournalStore):
         self.where = str(path)
         self._limits = {"kept": max_bytes // 2, "dropped": max_bytes - max_bytes // 2}
         self._db: sqlite3.Connection | None = None
-        self._files: OpenFiles | None = None  # None: it is not open, and shall not be
+        self._files: OpenFiles | None = None  # None: not opened yet, or closed by the caller
 
     def open(self, *, create: bool) -> None:
         try:
@@ -103,7 +103,7 @@ class SQLiteJournal(JournalStore):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if create:
                 begin_file(self.path)
-            # One thread may open the journal, and another one use it.
+            # The journal may be opened in one thread and used in another.
             anywhere: Any = {"isolation_level": None, "check_same_thread": False}
             self._db = db = sqlite3.connect(self.path, timeout=_BUSY, **anywhere)
             # One text with a wrong encoding must not make all others unreadable.
@@ -143,8 +143,8 @@ class SQLiteJournal(JournalStore):
     def is_foreign(self) -> bool:
         """Whether the file, which exists, is certainly no journal.
 
-        Only SQLite may open it: a process that closes a file loses all its locks on that file, also
-        those of its other crawls, and what they write then is lost.
+        The file is read by SQLite alone: a process that closes a file loses all its locks on it,
+        including those of its other crawls, whose writes could then be lost.
         """
         try:
             if not self.path.is_file():
@@ -153,7 +153,7 @@ class SQLiteJournal(JournalStore):
                 if (application := application_of(db)) == 0:  # another process may be making it
                     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
                 return application != APPLICATION
-        except sqlite3.OperationalError:  # it is locked, say
+        except sqlite3.OperationalError:  # for example, it is locked
             return False
         except sqlite3.DatabaseError:
             return True
@@ -171,7 +171,7 @@ class SQLiteJournal(JournalStore):
             self._db = None
 
     def _open_again(self) -> None:
-        """Open the file at the path if an open one was removed: what is written there is lost."""
+        """Reopen the journal if its file was removed or replaced: writes to that would be lost."""
         if self._files is None or self._files.are_in_place():
             return
         if self._db is not None:
@@ -262,7 +262,7 @@ class SQLiteJournal(JournalStore):
         return [pages.get(place) for place in places]
 
     def _kept_by(self, column: str, places: Sequence[_Place]) -> dict[_Place, Kept | None]:
-        """Stored pages by a column and its value; of several the newest."""
+        """Stored pages by a column and its value; of several with one value the newest."""
         values = tuple({value for name, value in places if name == column})
         rows = self._rows(
             f"SELECT {column}, key, number, title, body, time FROM kept "

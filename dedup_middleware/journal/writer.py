@@ -74,7 +74,7 @@ class JournalWriter:
     # The batch to write, and whether that was tried.
     _batch: _Batch | None = attrs.field(init=False, default=None)
     _is_sent: bool = attrs.field(init=False, default=False)
-    # Entries of a kind in the next batch; 0: one alone, without the counters.
+    # Maximum entries of each kind in the next batch; 0: a single entry, without the counters.
     _most: int = attrs.field(init=False, default=_BATCH)
 
     def start(self) -> None:
@@ -185,7 +185,7 @@ class JournalWriter:
         except JournalError:
             raise  # the batch waits as it is: it may have been written nevertheless
         except Exception as error:
-            # An entry that can't be packed must not block later ones, nor take others with it.
+            # Halve the batch until an entry that can't be packed is alone: only that one is lost.
             if self._most and (drops or kept):
                 self._batch, self._is_sent = None, False
                 self._most = max(len(drops), len(kept)) // 2
@@ -291,7 +291,7 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
-    """The journal entry of a stored page; None if it has no claim or text, or texts are off."""
+    """The journal entry of a stored page; None without claim or text, or if texts are not kept."""
     document = verdict.document
     if verdict.claim is None or document is None or not document.text:
         return None
