@@ -35,8 +35,8 @@ WORDS = FIRST + BITS // 64
 _HALF = 8  # words of a filter tested at once; the first ones rule out most pairs
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
-_FIRST_WIDE, _LAST_WIDE = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_OWN, _PROBED, _NARROW = 0, 1 << 8, 2 << 8  # ranks of block kinds, lowest first
+_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
+_OWN, _PROBED, _BANDS = 0, 1 << 8, 2 << 8  # ranks of block kinds, lowest first
 _CROWDED = 3 << 8  # added to the rank of a crowded block
 
 
@@ -97,21 +97,23 @@ def pairs(
 @subkernel
 def _block(simhash: Any, table: Any) -> Any:
     """The 16 bits of a SimHash that name its bucket in a table."""
-    return simhash >> np.uint64(48 - 16 * (table - _FIRST_WIDE)) & _BLOCK
+    return simhash >> np.uint64(48 - 16 * (table - _FIRST_SIMHASH)) & _BLOCK
 
 
 @subkernel
 def _is_simhash(table: Any) -> Any:
-    return _FIRST_WIDE <= table <= _LAST_WIDE
+    return _FIRST_SIMHASH <= table <= _LAST_SIMHASH
 
 
 @subkernel
 def _rank(kind: Any, number: Any, crowded: Any, table: Any) -> Any:
+    """The rank of a block; ``number``: its place among the blocks of its kind."""
     return kind + number + (_CROWDED if crowded >> table & 1 else 0)
 
 
 @subkernel
-def _narrow_number(table: Any) -> Any:
+def _band_number(table: Any) -> Any:
+    """The place of a table among those of band records; the key table comes last."""
     return LAST_RANK if table == KEY_TABLE else table
 
 
@@ -122,7 +124,7 @@ def _current(flags: Any, table: Any, crowded: Any) -> Any:
         return _rank(_PROBED, flags >> NUMBER_SHIFT, crowded, table)
     if _is_simhash(table):
         return _rank(_OWN, table, crowded, table)
-    return _rank(_NARROW, _narrow_number(table), crowded, table)
+    return _rank(_BANDS, _band_number(table), crowded, table)
 
 
 @subkernel
@@ -147,7 +149,7 @@ def _is_lowest(
     """
     first = _probes(mine)
     if near:
-        for table in range(_FIRST_WIDE, _LAST_WIDE + 1):
+        for table in range(_FIRST_SIMHASH, _LAST_SIMHASH + 1):
             rank = _rank(_OWN, table, crowded, table)
             if _block(differing, table) == 0 and rank < current:
                 return False
@@ -163,13 +165,13 @@ def _is_lowest(
     while i < mine.size and j < theirs.size and mine[i] >= 0 and theirs[j] >= 0:
         table, its = mine[i] >> TABLE_SHIFT, theirs[j] >> TABLE_SHIFT
         if mine[i] == theirs[j]:
-            if _rank(_NARROW, _narrow_number(table), crowded, table) < current:
+            if _rank(_BANDS, _band_number(table), crowded, table) < current:
                 return False
             i += 1
             j += 1
             continue
-        ahead = _narrow_number(table) <= _narrow_number(its)
-        behind = _narrow_number(its) <= _narrow_number(table)
+        ahead = _band_number(table) <= _band_number(its)
+        behind = _band_number(its) <= _band_number(table)
         i += ahead
         j += behind
     return True

@@ -282,12 +282,12 @@ async def _expired(index: Index, pages: _Pages, rows: NDArray[np.intp]) -> set[i
     key table has expired if its record there is gone now; one found in no table at all may have
     expired while its row remains, if it is in the oldest generation."""
     had_key = (pages.tables[rows] & _KEY_BIT) != 0
-    asked = rows[had_key].tolist()
-    bucket_keys = [hash_bucket_key(KEY_TABLE, int(pages.keys[row])) for row in asked]
+    keyed = rows[had_key].tolist()
+    bucket_keys = [hash_bucket_key(KEY_TABLE, int(pages.keys[row])) for row in keyed]
     held = await index.read_buckets(bucket_keys)
     expired = {
         row
-        for row, bucket_key, raw in zip(asked, bucket_keys, held, strict=True)
+        for row, bucket_key, raw in zip(keyed, bucket_keys, held, strict=True)
         if not _holds(raw, bucket_key, row + pages.first)
     }
     for row in rows[pages.tables[rows] == 0].tolist():

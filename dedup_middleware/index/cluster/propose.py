@@ -66,7 +66,7 @@ class _Page:
     known: NDArray[np.uint64] = _NOTHING  # ids of known pages unchanged since they were judged
     own: list[int] = attrs.field(factory=list)  # ids under which the page was announced
     near: Neighbours = NO_NEIGHBOURS  # the unknown pages found
-    wanted: Seen | None = None  # the page records that the client asked for
+    wanted: Seen | None = None  # the page records that the client requested
     result: Claimed | Candidates | Exception | None = None
 
     def meet(self, near: Neighbours | None) -> None:
@@ -325,7 +325,7 @@ def _candidates(
 
 
 def _with_wanted(candidates: Candidates, wanted: Seen) -> Candidates:
-    """Add the pages whose records the client asked for, with no tables, to the candidates."""
+    """Add the pages whose records the client requested, without tables, to the candidates."""
     new = chosen(wanted.records, ~np.isin(wanted.records.page_ids, candidates.near.page_ids))
     met = united(candidates.near, Neighbours(new.page_ids, np.zeros(len(new), np.uint64)))
     records = joined([candidates.pages, new])

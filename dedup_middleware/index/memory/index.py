@@ -228,7 +228,7 @@ class MemoryIndex(Index):
         if not is_claimed:
             return candidates
         self.overflow += hits.left_out
-        return Claimed(self._claimed(entry, self._number(1), until), candidates)
+        return Claimed(self._claimed(entry, self._issue(1), until), candidates)
 
     def _ids(self, known: Known) -> Ids:
         if not len(known.pages):
@@ -258,7 +258,7 @@ class MemoryIndex(Index):
     def _load_some(self, pages: Pages) -> None:
         buckets = self._newest(self._turn().generation)
         first = self._last + 1
-        self._number(len(pages))
+        self._issue(len(pages))
         rows = slice(first - self._forgotten, self._last + 1 - self._forgotten)
         now = np.uint32(self._clock() + self._epoch)
         self._content[rows] = self.record.pack(pages.content)
@@ -366,7 +366,7 @@ class MemoryIndex(Index):
             parameters=dict(self._parameters),
         )
 
-    def _number(self, count: int) -> int:
+    def _issue(self, count: int) -> int:
         """Issue ``count`` page ids; returns the last one."""
         rows = self._last + count - self._forgotten + 1
         if rows > len(self._times):  # the array that grows last: an interrupt may come in between

@@ -210,7 +210,7 @@ class SQLiteSteps(Steps):
         def held(db: sqlite3.Connection, moment: Moment) -> _T:
             if self._generation < 0:
                 self._generation = moment.generation
-                _begin(db, self._token, tables.last_number(db) + 1, moment)
+                _begin(db, self._token, tables.last_page_id(db) + 1, moment)
             is_held = db.execute(
                 "UPDATE load SET until = ? WHERE token = ? AND until > ?",
                 (moment.now + LEASE, self._token, moment.now),
@@ -266,7 +266,7 @@ def _begin(db: sqlite3.Connection, token: bytes, first: int, moment: Moment) -> 
 
 
 def _enter_rows(db: sqlite3.Connection, pages: Pages, record: RecordLayout) -> int:
-    first = tables.last_number(db) + 1
+    first = tables.last_page_id(db) + 1
     if first + len(pages) > PAGE_ID_MASK:
         raise sqlite3.OperationalError("no page id is left")
     raw, size = record.pack(pages.content).tobytes(), record.itemsize

@@ -166,7 +166,7 @@ def propose(
     """
     buckets = _Buckets(db, pages, moment)
     known, corrupt = _known(db, pages, moment.now, layout)
-    before = last = tables.last_number(db)
+    before = last = tables.last_page_id(db)
     made: list[_Made] = []
     rows: list[tuple[int, int, bytes, bytes | None]] = []
     payloads: list[tuple[int, bytes]] = []

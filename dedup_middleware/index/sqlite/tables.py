@@ -241,14 +241,14 @@ def counters(db: sqlite3.Connection) -> dict[str, int]:
     found = dict.fromkeys(("committed", "buckets", "overflow", "gone"), 0)
     found.update(db.execute("SELECT name, value FROM counter").fetchall())
     found["pending"] = db.execute("SELECT count(*) FROM lease").fetchone()[0]
-    found["issued"] = last_number(db)
+    found["issued"] = last_page_id(db)
     found["released"] = max(
         0, found["issued"] - found["gone"] - found["committed"] - found["pending"]
     )
     return found
 
 
-def last_number(db: sqlite3.Connection) -> int:
+def last_page_id(db: sqlite3.Connection) -> int:
     """The last page id issued; like AUTOINCREMENT, at least the highest id in the table."""
     query = (
         "SELECT max(coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'page'), 0), "
