@@ -69,7 +69,7 @@ class _Page:
     wanted: Seen | None = None  # the page records that the client requested
     result: Claimed | Candidates | Exception | None = None
 
-    def meet(self, near: Neighbours | None) -> None:
+    def set_near(self, near: Neighbours | None) -> None:
         """Set ``near`` to the neighbours found in the buckets, without known and released pages."""
         # Corruption that an earlier announcement found, and repaired by its write, stays counted.
         corrupt = self.near.corrupt if self.own[:-1] else 0
@@ -121,7 +121,7 @@ async def _read(index: ClusterShards, pages: list[_Page]) -> None:
         page.result = _settled(index, page, found_there) if may else None
     left = [i for i, page in enumerate(met) if page.result is None]
     await _rest(index, [rests[i] for i in left if settling[i]])
-    further = [i for i in left if _meets_more(met[i], rests[i].near)]
+    further = [i for i in left if _add_rest(met[i], rests[i].near)]
     looked = await _look(index, [met[i] for i in further], settles=False)
     seen_of = dict(enumerate(seen)) | dict(zip(further, looked, strict=True))
     for i in left:
@@ -137,7 +137,7 @@ async def _read(index: ClusterShards, pages: list[_Page]) -> None:
             page.result = attrs.evolve(made, near=attrs.evolve(near, corrupt=corrupt, full=full))
 
 
-def _meets_more(page: _Page, rest: Neighbours) -> bool:
+def _add_rest(page: _Page, rest: Neighbours) -> bool:
     """Add what the second read found outside the SimHash tables; return whether any is new."""
     bands = (rest.tables & np.uint64(NON_SIMHASH_TABLES)) != 0
     more = _without(rest, rest.page_ids[~bands])
@@ -287,7 +287,7 @@ async def _visit(
     _check_known(checked, looked)
     every = made.found(replies[: len(made.calls)], distance)
     for page, near in zip(pages, every, strict=True):
-        page.meet(near)
+        page.set_near(near)
     if announced is None:
         index.reads_whole &= made.are_short(replies)
         return []

@@ -24,14 +24,14 @@ FIRST_TABLES = (
     *ANCHOR_TABLES[:2],
     *range(FIRST_BAND_TABLE, FIRST_BAND_TABLE + 4),
 )
-FIRST, REST = GROUPS = range(2)
+FIRST, REST = GROUPS = range(2)  # groups of tables: FIRST_TABLES, and all others
 FIELD = 3  # bytes of a field's name: table and prefix of the bucket
 _MIX = np.uint64(0x9E37_79B1)  # odd; spreads equal prefixes of different tables over the shards
 
 
 @attrs.frozen
 class Spread:
-    """The shards of an index, and which of them holds what.
+    """The shards of an index, and the placement of pages and buckets on them.
 
     Every shard has its own hash tag, so that its keys lie in one slot of the cluster. A page id is
     ``local id * shards + home shard``; the local id is unique on the home shard.

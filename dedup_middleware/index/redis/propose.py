@@ -50,7 +50,7 @@ from dedup_middleware.model.records import (
 
 TOKEN = 8  # bytes
 _FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
-_ZERO, _PROBE, _TWIN = ord("0"), 16, 32
+_ZERO, _PROBE, _TWIN = ord("0"), 16, 32  # terms of the sizes sent, see propose.lua
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
 _PAGE_ID = np.uint64(PAGE_ID_MASK)
