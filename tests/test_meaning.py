@@ -202,6 +202,17 @@ WORDS: Final = [
     ("ru", "Суд отклонил жалобу порта.", "Суд удовлетворил жалобу порта."),
     ("ru", "Капитан умер после аварии.", "Капитан выздоровел после аварии."),
     ("ru", "Слушание пройдет сегодня.", "Слушание пройдет завтра."),
+    ("ru", "Агентство повысило оценку порта.", "Агентство понизило оценку порта."),
+    ("ru", "Порт продлил договор о паромах.", "Порт расторг договор о паромах."),
+    ("ru", "Суд смягчил приговор капитану.", "Суд ужесточил приговор капитану."),
+    ("ru", "Жалобы паромщиков удовлетворены.", "Жалобы паромщиков отклонены."),
+    ("ru", "Компания возобновила рейсы.", "Компания приостановила рейсы."),
+    ("ru", "Крона укрепилась к утру.", "Крона ослабла к утру."),
+    ("ru", "Яхтсмены одержали победу.", "Яхтсмены потерпели поражение."),
+    ("en", "The port renewed its contract with divers.", "The port terminated its contract with divers."),
+    ("en", "The council signed the ferry bill.", "The council vetoed the ferry bill."),
+    ("en", "The old customs house will be renovated.", "The old customs house will be demolished."),
+    ("en", "The krona strengthened against the pound.", "The krona weakened against the pound."),
 ]  # fmt: skip
 
 NAMES: Final = [
