@@ -25,13 +25,14 @@ BUTTONS: Final = frozenset(word_lists()["buttons"])
 
 _NETWORKS: Final = (
     r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
-    r"|телеграм|вконтакте|дзен"
+    r"|телеграм\w*|вконтакте|дзен\w*|одноклассник\w*"
 )
 _NETWORK: Final = re.compile(_NETWORKS)
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
-_ON_NETWORKS: Final = rf"(?:our |the )?(?:{_NETWORKS})\b"
+_NETWORK_NAMES: Final = rf"(?:{_NETWORKS}|x|max|viber|threads|bluesky)"  # of which some are words
+_ON_NETWORKS: Final = rf"(?:our |the )?[«\"]?{_NETWORK_NAMES}\b"
 #: the words behind the name of the first network in an invitation; the only group of the pattern
 _BEHIND: Final = "(.*)"
 _INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand there
@@ -69,7 +70,8 @@ _COUNTED: Final = (
 )
 _COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
 _COUNTER: Final = re.compile(_COUNTERS)
-_CREDITED: Final = r"[^.!?\d]{1,40}"  # shorter than a caption
+_DOMAIN: Final = re.compile(r"\b[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org)\b", re.IGNORECASE)
+_CREDITED: Final = rf"(?:[^.!?\d]|{_DOMAIN.pattern}){{1,40}}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
 #: patterns of whole lines, each behind the first words by which `suspects` finds the line; _ is a
@@ -85,6 +87,28 @@ _FORMS: Final = (
     (
         "credit crédit foto bild фото",
         rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
+    ),
+    ("©_", rf"© {_CREDITED}"),
+    (
+        "фото",
+        r"фото(?:графии)? предоставлен[оы] (?:пресс-служб|редакци|автор|читател)\w+[^.!?\d]{0,40}",
+    ),
+    # buttons side by side
+    (
+        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники",
+        rf"{_NETWORK_NAMES}(?:[ |/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
+    ),
+    (
+        "подробнее",
+        r"подробнее (?:читайте )?(?:на (?:нашем )?сайте|в (?:нашем )?материале)(?: [«a-zа-яё»-]+){0,4}",
+    ),
+    (
+        "get do_ this",
+        r"(?:get in touch:? )?do you have a story (?:suggestion|idea|tip|to share)\b[^.\d]{0,40}"
+        r"|this (?:story|article) (?:has been|was|will be|is being) updated"
+        r"(?: with (?:additional|more|new|further) (?:details|information))?"
+        r"|this is a (?:breaking|developing)(?: news)? story"
+        r"(?:[ ,.]+(?:and )?(?:it )?will be updated)?",
     ),
     # which page of an article this is
     (
@@ -122,11 +146,13 @@ _FORMS: Final = (
     (
         "больше все_ главн есть_ если заметил нашли",
         r"(?:больше|все|главные) (?:\w+ ){0,2}новост\w+\W{1,3}(?:читайте )?(?:в|на) наш\w+ "
-        rf"(?:{_NETWORKS}|канал)[\w-]*(?: «[^»\d]{{1,40}}»)?(?:\. подпис\w+{_WORDS}{{0,40}})?"
+        rf"(?:\w+ )?(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,40}}»?| (?:в|на) {_ON_NETWORKS})?"
+        rf"(?:\. (?:подпис|читай)\w+{_WORDS}{{0,40}})?"
         r"|(?:есть новость\?|если вы (?:стали (?:свидетел|очевид)\w+|хотите рассказать)"
         r"|(?:если вы )?(?:заметили|нашли) (?:ошибк|опечатк|неточност)\w+)"
         rf"{_WORDS}{{0,60}}\b(?:(?:при|на|со|по)?(?:пиш|шл|сыл|общ|звон)\w*те (?:\w+ ){{0,3}}"
-        rf"(?:нам|в редакцию)|ctrl)\b{_WORDS}{{0,40}}(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
+        rf"(?:нам|в (?:нашу )?редакцию)|ctrl)\b{_WORDS}{{0,40}}"
+        rf"(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
     ),
     (
         "views likes retweets aufrufe vues просмотр 阅读 閱讀 浏览 瀏覽 点击 點擊 点赞 點贊 转发 "
@@ -169,8 +195,8 @@ _ADDRESS: Final = re.compile(
 AGENCIES: Final = word_lists()["picture-agencies"]
 # The credit of a picture names somebody: with other words of five or more letters it is a caption.
 _CREDIT: Final = re.compile(
-    r"(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
-    r"[^:]{0,12}:(.+)",
+    r"(?:(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
+    r"[^:]{0,12}:|© (?!\d))(.+)",
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
@@ -285,7 +311,7 @@ def _is_names(words: str) -> bool:
     """
     return all(
         len(word) < 5 or not word.islower() or word in _NO_NAMES
-        for word in re.findall(r"[^\W\d_]+", words)
+        for word in re.findall(r"[^\W\d_]+", _DOMAIN.sub("", words))
     )
 
 
@@ -302,7 +328,7 @@ def is_page_row(line: str) -> bool:
     """
     label, _, value = line.strip().replace("：", ":").partition(":")
     longest = _LONGEST_VALUE if value != value.lower() else _LONGEST_WITHOUT_CAPITALS
-    is_value = 0 < len(value) <= longest and not any(map(str.isdigit, value))
+    is_value = 0 < len(value) <= longest and not any(map(str.isdigit, _DOMAIN.sub("", value)))
     says = value.endswith((".", "!", "?", *_SENTENCE_ENDS))  # as in an interview
     label = label.rstrip().lower()
     if not is_value or says or label not in PAGE_ROWS:
@@ -318,7 +344,7 @@ def _invites(words: str) -> bool:
     """
     return all(
         word in _INVITING or not word or {"@", ".", "/"} & set(word) or _NETWORK.match(word)
-        for word in (part.strip(".,!…:;()&|-") for part in words.lower().split())
+        for word in (part.strip('.,!…:;()&|-«»"') for part in words.lower().split())
     )
 
 

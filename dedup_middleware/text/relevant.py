@@ -30,7 +30,7 @@ _INITIALS: Final = re.compile(  # U.S. is US
 _POINTED: Final = re.compile(r"\.(?<=\d\.)[0-5]\d")
 _CLOCK: Final = re.compile(r"\.(?<=[0-9]\.)([0-5][0-9]) ?([ap])(?:m\b|\.m\b\.?)")
 _BEFORE_HOURS: Final = (
-    "[ВКСвкс] около после ore alle dalle le las às saat godz\\. godzinie godziny".split()
+    "[ВКСвкс] до около после ore alle dalle le las às saat godz\\. godzinie godziny".split()
 )
 _DIGIT: Final = r"\d"
 
@@ -49,6 +49,20 @@ _HOUR: Final = re.compile(
 # A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
+# Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
+_BEHIND: Final = "behind-"
+_SPELT: Final = {
+    word: name.removeprefix(_BEHIND)
+    for name, words in word_lists().items()
+    if name.startswith(_BEHIND)
+    for word in (*words, name.removeprefix(_BEHIND))
+}
+# A point stays where it may end a sentence.
+_SHORT: Final = r"\b(?:\.(?= ?[^\sА-ЯЁA-Z«\"]))?"
+_WORD: Final = rf"(?:{'|'.join(sorted(_SPELT))}){_SHORT}"
+_MEASURED: Final = re.compile(
+    rf"[0-9] (?=[а-я])(?:(?:{_WORD} )?{_WORD}|(?<=\b[12]\d\d\d )г{_SHORT})"
+)
 _MOST_CHARS: Final = 200_000  # of a text that is examined: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # most times that a text is unescaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
@@ -89,7 +103,18 @@ _WHO: Final = (
     rf"|(?:{_any_of('tellers')})\w*(?:-канал\w*)?|(?:{_any_of('acronyms')})"
     r"|прес{1,2}-?служб\w*(?: [а-яёіїєґ]{4,}){0,2}|в|во|на|со|с|по|у|із|з)(?=[ .,])"
 )
-_SOURCE: Final = rf"{_WHO}(?: {_WHO}){{0,9}}"
+# A region or a town, if the page names it elsewhere, too (see `without_attributions`).
+_PLACE: Final = (
+    r"(?:(?:по )?[А-ЯЁ][а-яё-]{2,}[сц]к(?:ой|ого|ому) "
+    r"(?:област|кра[юя]|район|округ|республик)[а-я]*"
+    r"|по (?:городу )?[А-ЯЁ][а-яё-]{3,}|России)(?=[ .,])"
+)
+# The stem of its name: of Омской Омск, of Пермскому Перм, of Башкирии Башкири.
+_STEM: Final = re.compile(
+    r"(?<= )([А-ЯЁ](?:[а-яё-]{3,}?(?=[сц]ко)|[а-яё-]{1,2}[сц]к(?=о)))\w+ (?=обл|кра|рай|окр|респ)"
+    r"|по (?:городу )?([А-ЯЁ][а-яё-]{2,})[а-яё](?![а-яё-]| (?:обл|кра|рай|окр|респ))"
+)
+_SOURCE: Final = rf"{_WHO}(?: (?:{_WHO}|{_PLACE})){{0,9}}"
 # The group has the negation of a denial.
 _TELLS: Final = (
     rf"(?:(?:(не )?(?:{_any_of('agency-tells')}|{_any_of('telling')}){_TOLD}"
@@ -144,6 +169,7 @@ def relevant(text: str) -> str:
             hours, times = _HOUR.subn(":", text)
             text = hours if times <= _MOST_HOURS else text
     if "о" in text:  # the only cost for texts in other alphabets
+        text = _MEASURED.sub(_spelt, text)
         text = without_attributions(text)
     end = text[-_LONGEST_MORE:]
     if "..." in end or "…" in end:
@@ -153,14 +179,21 @@ def relevant(text: str) -> str:
     return _without_lines(text) if "\n" in text else text
 
 
+def _spelt(match: re.Match[str]) -> str:
+    number, *words = match[0].split()
+    return " ".join((number, *(_SPELT.get(word.strip("."), "года") for word in words)))
+
+
 def without_attributions(text: str) -> str:
     """Remove the clauses on which medium or body reported something, unless they are more than half
-    of the text. A denial (не сообщили в мэрии, опровергли) keeps its negation."""
-    found = text
+    of the text. A denial (не сообщили в мэрии, опровергли) keeps its negation, and a clause that is
+    the only one to name a place stays."""
+    found, places = text, set[str]()
     for cue, form in _ATTRIBUTIONS:
         if cue in found:
-            found = _compiled(form).sub(_what_stays, found)
-    return found if len(found) >= _MOST_SHARE * len(text) else text
+            found = _compiled(form).sub(lambda match: _what_stays(match, places), found)
+    fits = len(found) >= _MOST_SHARE * len(text) and all(place in found for place in places)
+    return found if fits else text
 
 
 @cache
@@ -169,9 +202,14 @@ def _compiled(form: str) -> re.Pattern[str]:
     return re.compile(form)
 
 
-def _what_stays(match: re.Match[str]) -> str:
+def _what_stays(match: re.Match[str], places: set[str]) -> str:
+    said = match[0]
+    named = {found[1] or found[2] for found in _STEM.finditer(said)}
+    if any(match.string.count(place) == said.count(place) for place in named - places):
+        return said
+    places |= named
     denied = match.lastindex is not None
-    return denied * (" не" if match[0][0] in " ," else "не ")
+    return denied * (" не" if said[0] in " ," else "не ")
 
 
 def _without_lines(text: str) -> str:
@@ -188,13 +226,14 @@ def _without_lines(text: str) -> str:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
     if any(is_link(lines[place]) for place in looked_at):
         kept = [line for line in kept if not is_link(line)]
+    links = 0
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         stripped = line.strip()
         if _is_label(stripped.rstrip(":：.… ")):
-            kept = kept[:-count]
+            links = count  # above it may be another list
+        elif line and not _is_headline(stripped):
             break
-        if line and not _is_headline(stripped):
-            break
+    kept = kept[: len(kept) - links]
     if len(kept) == len(lines):
         return text
     found = "\n".join(kept).rstrip()

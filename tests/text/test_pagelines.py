@@ -13,6 +13,23 @@ from dedup_middleware.text.relevant import relevant
 from tests.text.test_relevant import ARTICLE
 
 ABOUT_THE_PAGE = """
+Фото: Анна Озёрская / 12.ru
+Фото: пресс-служба губернатора области
+Фото предоставлено пресс-службой порта
+© РИА Новости / Анна Озёрская
+© Озерск.Ру
+Telegram | Facebook | WhatsApp
+ВКонтакте Одноклассники Telegram
+Читайте нас в «Дзене»
+Все главные новости читайте в нашем канале «Озерск 12»
+Больше новостей — в нашем официальном канале в MAX. Читайте нас в «Дзене».
+Если вы стали очевидцем аварии, присылайте фото и видео в нашу редакцию
+Подробнее читайте на сайте агентства
+Get in touch: Do you have a story suggestion for the lake?
+Follow the Lake on Facebook, X and Instagram.
+This story has been updated with additional details.
+This is a breaking news story and will be updated.
+The BBC is not responsible for the content of external sites.
 Advertisement
 ADVERTISEMENT:
 Share this story
@@ -137,6 +154,17 @@ Updated March 4, 2031 18:58:00
 (Reporting by Ann Shepherd, Bob Stone, with reporting by Carl Field, editing by Dan Marsh.)
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+Фото: взрыв разрушил старый причал
+Фото предоставлено следствию вдовой капитана
+© the village was flooded
+Facebook, Instagram blocked
+Telegram WhatsApp закрыты
+Читайте нас в тюрьме
+Подробнее на сайте порта: паром уйдет к субботе
+Подробнее на сайте 12 марта
+Подробнее на сайте об утечке: 12 домов без воды
+This story has been updated to say that the mayor resigned
+This is a breaking point, the union says
 02:12 - Source: minister resigned
 02:12.4 - Ann Shepherd, Lakeside
 18:58 Source: three ferries sank, 12 dead
