@@ -53,12 +53,12 @@ Payloads = Sequence[bytes]
 class Judgement:
     """A method's judgement of n candidates.
 
-    ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, how much of the new page the candidate
-    holds; ``jaccard`` float64[n]; ``reasons``, n names of the rule that made the page a duplicate
-    of the candidate or kept it. Of the others, which are None if the method does not compute them,
-    ``shared`` int64[n] estimates the number of common shingles; ``figures`` int64[n] counts places
-    with different figures, ``turned`` int64[n] parts with a clause that says the opposite; ``held``
-    bool[n] tells whether the longer new page holds nearly all words of the candidate.
+    ``duplicate`` bool[n]; ``similarity`` float64[n], 0 to 1, as the method defines it; ``jaccard``
+    float64[n], estimated; ``reasons``, n names of the rule that made the page a duplicate of the
+    candidate or kept it. A method that does not compute the following leaves them None: ``shared``
+    int64[n], estimated number of common shingles; ``figures`` int64[n], number of places with
+    different figures; ``turned`` int64[n], number of parts with a clause that says the opposite;
+    ``held`` bool[n], whether the longer new page holds nearly all shingles of the candidate.
     """
 
     duplicate: NDArray[np.bool_]
@@ -95,8 +95,8 @@ class Method(ABC):
         """
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Bucket keys of a page: of its document key, and its exact text if it is short, else its
-        content."""
+        """Bucket keys for a page's document key, and for its exact text if it is short, else for
+        its content."""
         key = hash_bucket_key(KEY_TABLE, page.key_hash)
         if self.is_short(page):
             return (key, hash_bucket_key(EXACT_TABLE, page.exact))
@@ -140,9 +140,9 @@ def probe_bucket_keys(simhash: int, volatile: Iterable[int]) -> tuple[BucketKey,
     >>> [hex(key.bucket) for key in probe_bucket_keys(0, (63, 0))]
     ['0x28000', '0x50001']
     """
-    places = simhash_bucket_keys(simhash)[::-1]  # the table of the lowest block is the last one
+    keys = simhash_bucket_keys(simhash)[::-1]  # the table of the lowest block is the last one
     return tuple(
-        BucketKey(places[bit // 16].bucket ^ 1 << bit % 16, places[bit // 16].suffix)
+        BucketKey(keys[bit // 16].bucket ^ 1 << bit % 16, keys[bit // 16].suffix)
         for bit in volatile
     )
 

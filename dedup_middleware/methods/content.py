@@ -14,7 +14,7 @@ and |A and B| = J (a + b) / (1 + J).
 
 * **containment** = |A and B| / a: the share of the *new* page's shingles that the stored page holds
 * **novelty**: containment, but above 128 shingles the number of new ones allowed no longer grows
-* **jaccard** = J: an excerpt of a stored page is kept too
+* **jaccard** = J: an excerpt of a stored page, which the other two drop, is kept
 
 The standard error of an estimate is subtracted first. Below 128 shingles the share that may be new
 shrinks with the size of the page.
@@ -49,12 +49,12 @@ _OFFSETS: Final = {name: field[1] for name, field in (CONTENT.fields or {}).item
 _FIGURES_AT, _CLAUSES_AT = _OFFSETS["figures"], _OFFSETS["clauses"]
 # Limits for a second headline of the same story: it has at least _HEADLINE words, of which at most
 # one in _NEW is new, or _LONGER_HEADLINE words and one in _NEW_OF_LONGER. The page is a plain
-# excerpt or has at least _FIGURES numerals. A shortened one has at most the share _CUT of the
+# excerpt or has at least _FIGURES numerals. A shortened page has at most the share _CUT of the
 # stored page's shingles.
 _FIGURES, _HEADLINE, _NEW = 8, 6, 4
 _LONGER_HEADLINE, _NEW_OF_LONGER = 8, 3
 _CUT: Final = 0.9
-_DISTINCT: Final = 0.9  # below this share of distinct shingles each distinct one counts once
+_DISTINCT: Final = 0.9  # with a smaller share of distinct shingles, repeats are not counted
 
 
 def is_exact(page: Fingerprint, candidates: Records) -> NDArray[np.bool_]:
@@ -166,19 +166,19 @@ class ContentByEvidence(Content):
             )
             compared = len(distinct)
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
-        places = self._retitled(page, candidates, 2 * found[:, COMMON] > compared)
-        if not len(places):
+        retitled = self._retitled(page, candidates, 2 * found[:, COMMON] > compared)
+        if not len(retitled):
             return self.weigh(page, candidates, found, figures, turned, compared)
-        new = compare_title(wording, [payloads[place] for place in places.tolist()])
+        new = compare_title(wording, [payloads[i] for i in retitled.tolist()])
         candidates = candidates.copy()
-        second = self._are_second(page, candidates["size"][places], new, found[places])
+        second = self._are_second(page, candidates["size"][retitled], new, found[retitled])
         # Neither a title without a new word nor a second headline of the story is another title.
-        candidates["title"][places[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
+        candidates["title"][retitled[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
-        if wording.words < SHORT:  # the words of its title are compared by `examine`
+        if wording.words < SHORT:  # `examine` has compared the words of its title
             return judged
         other = (new[:, NEW_IN_TITLE] > 0) & (new[:, NEW_IN_TEXT] > 0) & ~second
-        return self._keep_other_subject(places[other], judged)
+        return self._keep_other_subject(retitled[other], judged)
 
     @staticmethod
     def _retitled(
@@ -226,9 +226,9 @@ class ContentByEvidence(Content):
     def _keep_other_subject(others: NDArray[np.intp], judged: Judgement) -> Judgement:
         """Keep a page whose text has a word of its title that the candidates at `others` lack."""
         reasons, duplicate = list(judged.reasons), judged.duplicate.copy()
-        for place in others.tolist():
-            if reasons[place] == REASONS[CONTAINED_CODE]:
-                reasons[place], duplicate[place] = REASONS[OTHER_TITLE_CODE], False
+        for i in others.tolist():
+            if reasons[i] == REASONS[CONTAINED_CODE]:
+                reasons[i], duplicate[i] = REASONS[OTHER_TITLE_CODE], False
         return attrs.evolve(judged, duplicate=duplicate, reasons=tuple(reasons))
 
     @staticmethod

@@ -28,15 +28,15 @@ _RECORDS = types.Array(CONTENT, 1, readonly=True)
 
 
 @subkernel
-def _is_sibling(one: Any, host: Any, key: Any) -> Any:
+def _is_sibling(stored: Any, host: Any, key: Any) -> Any:
     """Whether a candidate is another page of the same host."""
-    return host != 0 and one.host == host and one.key != key
+    return host != 0 and stored.host == host and stored.key != key
 
 
 @subkernel
-def _is_other_title(one: Any, host: Any, key: Any, title: Any) -> Any:
+def _is_other_title(stored: Any, host: Any, key: Any, title: Any) -> Any:
     """Whether a candidate is another page of the same host under another title."""
-    return _is_sibling(one, host, key) and title != 0 and one.title not in (0, title)
+    return _is_sibling(stored, host, key) and title != 0 and stored.title not in (0, title)
 
 
 @subkernel
@@ -59,17 +59,17 @@ def _first_code(
 
 @subkernel
 def _leave_out_common(
-    candidates: Any, host: Any, key: Any, need: Any, shares: Any, held: Any, codes: Any
+    candidates: Any, host: Any, key: Any, need: Any, shares: Any, apart: Any, codes: Any
 ) -> None:
-    """Keep a page that shares little with a candidate beyond the text that three siblings hold too.
+    """Keep a page that shares little with a candidate beyond the text that three siblings hold.
 
     :param shares: share of the page that each candidate holds
-    :param held: the same for candidates judged to be other pages, 0 for the others
+    :param apart: this share for candidates judged to be different pages, 0 for the others
     """
     third = second = first = 0.0
     for i in range(np.uint64(candidates.size)):
         if _is_sibling(candidates[i], host, key):
-            value = held[i]
+            value = apart[i]
             first, value = max(first, value), min(first, value)
             second, value = max(second, value), min(second, value)
             third = max(third, value)
@@ -108,8 +108,8 @@ def decide_by_sketch(
     :param estimates: Jaccard indexes of :func:`~dedup_middleware.signature.minhash.jaccards`
     :param figures, turned: counts of
         :func:`~dedup_middleware.signature.comparison.differing_places`
-    :param size, host, title, exact, key: of the page
-    :param need: similarity of a duplicate; ``strict``: the same under another title
+    :param size, host, title, exact, key: number of shingles and hashes of the page
+    :param need: similarity of a duplicate; ``strict``: of one under another title
     :param both_alike: 1 if the measure is the Jaccard index, not containment
     :returns: for each candidate the share of the page that it holds, the Jaccard index (1 if the
         text is equal), the number of common shingles, and the code of the reason
@@ -117,12 +117,12 @@ def decide_by_sketch(
     count = candidates.size
     similarities, jaccards = np.empty(count), np.empty(count)
     shared, codes = np.empty(count, np.int64), np.empty(count, np.int64)
-    sure, held = np.empty(count), np.empty(count)  # the measure less one or two standard errors
+    sure, apart = np.empty(count), np.empty(count)  # the measure less one, or two, standard errors
     whole = max(size, 1)
     for i in range(np.uint64(count)):
-        one = candidates[i]
-        their_size = np.int64(one.size)
-        equal = one.exact == exact and their_size == size
+        stored = candidates[i]
+        their_size = np.int64(stored.size)
+        equal = stored.exact == exact and their_size == size
         jaccard = 1.0 if equal else estimates[i]
         both = np.float64(size + their_size)
         common = jaccard * both / (1.0 + jaccard)
@@ -136,7 +136,7 @@ def decide_by_sketch(
         jaccards[i], similarities[i], sure[i] = jaccard, similarity, compared - error
         shared[i] = np.int64(np.rint(min(common, np.float64(min(size, their_size)))))
         is_short = min(size, their_size) < min_features
-        other_title = _is_other_title(one, host, key, title)
+        other_title = _is_other_title(stored, host, key, title)
         codes[i] = _first_code(
             equal and not (other_title and size < base.LONG),
             is_short,
@@ -146,8 +146,8 @@ def decide_by_sketch(
             other_title and (sure[i] < strict or equal),
         )
         other = is_short or sure[i] < need or figures[i] > 0 or turned[i] > 0
-        held[i] = sure[i] - error if other else 0.0
-    _leave_out_common(candidates, host, key, need, sure, held, codes)
+        apart[i] = sure[i] - error if other else 0.0
+    _leave_out_common(candidates, host, key, need, sure, apart, codes)
     return similarities, jaccards, shared, codes
 
 
@@ -156,13 +156,13 @@ def decide_by_sketch(
 JACCARD, NOVELTY = 1, 2  # codes of measures; 0 is containment
 # Share of a page's shingles that must be common, for a short page and for any other one.
 _SHARE_OF_SHORT, _SHARE = 0.8, 0.7
-_SHORT: Final = 60  # words; on so short a page a false positive covers a large part
+_SHORT: Final = 60  # words; of a shorter page a false positive covers a large part
 _DEFAULT: Final = 0.8  # the threshold at which the limits below hold
-_BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words
-_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # new words
-_FRAME, _FRAME_LEAST = 0.1, 4.0  # the same for lead and tail, without date lines and editors
-# From this many words and numerals on, a page whose numerals are all held is the same report: its
-# limits of shares are a quarter larger, and its longest passage may be longer.
+_BODY, _ALL, _ROW = 0.12, 0.16, 0.04  # shares of new words: between lead and tail; all; in a row
+_ROW_LEAST, _ROW_MOST, _FRAME_MOST = 4.0, 12.0, 16.0  # bounds for numbers of new words
+_FRAME, _FRAME_LEAST = 0.1, 4.0  # share and number in lead and tail, less date lines and editors
+# A report has at least this many words and numerals. As a numeral of its own keeps it in any case,
+# its limits on other words are a quarter larger, and its longest passage may be longer.
 _REPORT, _FIGURES = 250, 8
 _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 # A page of fewer than _TINY words must be held whole by a page of _LONGER or more shingles. The
@@ -170,7 +170,7 @@ _WIDER, _ROW_MOST_OF_REPORT = 1.25, 13.5
 _TINY, _LONGER = 24, 58
 _TITLE: Final = 0.25  # largest share of the title's words that may differ
 _RENAMED: Final = 2  # mentions of a different name that make another page; one may be a slip
-_SUBJECT: Final = 3  # rows of words that say a word in place of others: another subject
+_SUBJECT: Final = 3  # places where a word replaces others, which make it another subject
 _PLACED: Final = 8  # numerals whose places a sketch surely has, see signature/comparison.py
 # A page holds a stored one if the estimated share of the latter's shingles is at least _HELD with
 # one standard deviation added, and at least _SURELY_HELD with two subtracted.
@@ -250,12 +250,12 @@ def decide_by_evidence(
     :param found: counts of :func:`~dedup_middleware.signature.evidence.examine`
     :param figures, turned: counts of
         :func:`~dedup_middleware.signature.comparison.differing_places`
-    :param size, shingles, compared: of the page: distinct shingles, all shingles, and those among
-        which the common ones were counted
+    :param size, shingles, compared: numbers of the page's distinct shingles, of all its shingles,
+        and of those among which the common ones were counted
     :param words, numerals, title_words: numbers of words, numerals and words of the title
     :param host, title, exact, key: hashes of the page
     :returns: for each candidate the similarity, the estimated Jaccard index and number of common
-        shingles, the code of the reason, and whether the page holds nearly all shingles of it
+        shingles, the code of the reason, and whether the page holds nearly all its shingles
     """
     count = candidates.size
     similarities, jaccards, apart = np.empty(count), np.empty(count), np.empty(count)
@@ -265,9 +265,9 @@ def decide_by_evidence(
     counted = min(words, 2 * (size + words - shingles))
     has_title = title != 0
     for i in range(np.uint64(count)):
-        one = candidates[i]
-        their_size = np.int64(one.size)
-        equal = one.exact == exact and their_size == size
+        stored = candidates[i]
+        their_size = np.int64(stored.size)
+        equal = stored.exact == exact and their_size == size
         mistaken = found[i, evidence.FALSE_POSITIVES] / 1e6
         rest = max(1e-6, 1.0 - mistaken)
         share = (found[i, evidence.COMMON] / max(1, compared) - mistaken) / rest
@@ -284,16 +284,17 @@ def decide_by_evidence(
         similarity = 1.0 if equal else similarity
         similarities[i] = similarity
         is_other_title = found[i, evidence.NEW_TITLE] > _TITLE * title_words
-        is_other_subject = has_title and one.title != title and found[i, evidence.NEW_SUBJECT] > 0
-        titled = _is_other_title(one, host, key, title)
+        is_other_subject = has_title and stored.title != title
+        is_other_subject = is_other_subject and found[i, evidence.NEW_SUBJECT] > 0
+        titled = _is_other_title(stored, host, key, title)
         changed = found[i, evidence.NEW_VALUES] > 0 or figures[i] > 0
         changed |= numerals > _PLACED and found[i, evidence.LOOSE_VALUES] > 0
-        # If the stored page is no shorter, a full name replaces as many words (not "the agency").
+        # One full name is enough if it replaces as many words: the stored page is then no shorter.
         is_full = 2 * (size - their_size) <= found[i, evidence.NEW_FRAME]
         changed |= found[i, evidence.RENAMED] + is_full >= 2 * _RENAMED
         changed |= found[i, evidence.OTHER_SUBJECT] >= _SUBJECT
-        # Copies get years and dates, but yearly and weekly pages of one site differ only in them.
-        changed |= _is_sibling(one, host, key) and found[i, evidence.PUT_IN] > 0
+        # Copies have years and dates added, but yearly pages of one site differ only in them.
+        changed |= _is_sibling(stored, host, key) and found[i, evidence.PUT_IN] > 0
         strict = similarity >= base.SAME_HOST and size >= base.LONG and not equal
         code = _first_code(
             equal and not is_other_title and not (titled and size < base.LONG),
@@ -305,7 +306,7 @@ def decide_by_evidence(
         )
         if (
             code == base.CONTAINED_CODE
-            and _is_sibling(one, host, key)
+            and _is_sibling(stored, host, key)
             and _fills_template(found[i], size, their_size, shared[i])
         ):
             code = base.COMMON_CODE
@@ -345,7 +346,7 @@ _S63, _S62 = np.uint64(63), np.uint64(62)
 
 
 @subkernel
-def _band_suffix(words: Any, at: Any, table: Any, value: Any) -> None:
+def _write_key(words: Any, at: Any, table: Any, value: Any) -> None:
     words[at] = table << _PREFIX | value >> _PREFIX_SHIFT
     words[at + _ONE] = value >> _SUFFIX_SHIFT & _SUFFIX
 
@@ -362,7 +363,7 @@ def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
     """
     words = np.empty(2 * (1 + len(SIMHASH_TABLES) + bands.size + anchors.size), np.uint64)
     at = np.uint64(0)
-    _band_suffix(words, at, _KEY, key)
+    _write_key(words, at, _KEY, key)
     for i in range(_TABLES):
         at += _TWO
         turn = _PREFIX * i
@@ -372,11 +373,11 @@ def whole_page(key: Any, simhash: Any, bands: Any, anchors: Any) -> Any:
         words[at + _ONE] = turned & _MASK48
     for i in range(np.uint64(bands.size)):
         at += _TWO
-        _band_suffix(words, at, _FIRST_BAND + i, bands[i])
+        _write_key(words, at, _FIRST_BAND + i, bands[i])
     first = at + _TWO
     for i in range(np.uint64(anchors.size)):
         at += _TWO
-        _band_suffix(words, at, _FIRST_ANCHOR + (anchors[i] >> _S62), anchors[i] << _TWO)
+        _write_key(words, at, _FIRST_ANCHOR + (anchors[i] >> _S62), anchors[i] << _TWO)
         for before in range(first, at, 2):
             if words[before] == words[at]:
                 at -= _TWO

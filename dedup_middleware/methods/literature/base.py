@@ -115,11 +115,11 @@ def signature_bucket_keys(signature: Signature) -> tuple[BucketKey, ...]:
 
     If two keys of a group fall into one bucket by chance, the first is used.
     """
-    places: dict[int, BucketKey] = {}
+    by_bucket: dict[int, BucketKey] = {}
     for group, value in signature.keys:
         bucket_key = hash_bucket_key(FIRST_BAND_TABLE + group, value)
-        places.setdefault(bucket_key.bucket, bucket_key)
-    return tuple(places.values())
+        by_bucket.setdefault(bucket_key.bucket, bucket_key)
+    return tuple(by_bucket.values())
 
 
 @attrs.frozen
@@ -145,7 +145,7 @@ class BySignature(Method):
 
     @property
     def scan_distance(self) -> int:  # type: ignore[override]
-        """SimHash candidates beyond the deciding distance are useless."""
+        """Largest distance of candidates: for SimHashes the one that decides."""
         if self.method.is_simhash:
             return round(_BITS * (1 - self.method.threshold))
         return self.common_distance
@@ -155,7 +155,7 @@ class BySignature(Method):
         return self.method.threshold
 
     def bucket_keys(self, page: Fingerprint) -> tuple[BucketKey, ...]:
-        """Return the document key's bucket, then those of the signature, if there is one."""
+        """Return the bucket key of the document key, then those of the signature, if any."""
         signature = page.signature
         if signature is None:
             return (hash_bucket_key(KEY_TABLE, page.key_hash),)

@@ -106,7 +106,7 @@ def pack(vector: NDArray[np.int64]) -> bytes:
     )
 
 
-WORDS: Final = 59  # of a plane: 3764 positions
+WORDS: Final = 59  # 64-bit words of a plane, enough for 3764 positions
 POSITIONS: Final = 64 * WORDS
 
 _PLANES = types.Tuple((U64, I64, I64))
@@ -136,7 +136,8 @@ class Planes:
         return cls(*_planes(np.frombuffer(b"".join(packed), np.uint8), starts))
 
     def tanimoto(self, others: Planes) -> NDArray[np.float64]:
-        """Return the Tanimoto coefficient of this one vector with each other; 0 if both are 0."""
+        """Return the Tanimoto coefficient of this single vector with each of ``others``, 0 if both
+        are 0, as float64[n]."""
         return _tanimotos(self.words, self.squares, others.words, others.firsts, others.squares)
 
 

@@ -193,8 +193,8 @@ def equal_positions(
 def class_keys(
     values: NDArray[np.uint16], any_position: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    """Return the classes of a fingerprint as keys: pages with a common key are in one class.
-    Equal values at different positions, which the patent allows (``any_position``), are chance."""
+    """Return the classes of a fingerprint as keys: pages with a common key are in one class. With
+    ``any_position``, as in the patent, so are pages that share a value at different positions."""
     pairs = {
         (0 if any_position else j, value << 64 - POSITION_BITS)
         for j, value in enumerate(values.tolist())
@@ -244,19 +244,19 @@ class Csu(KeyedMethod):
         return float(self.similarities(a, self.gather([b.payload]))[0])
 
     def gather(self, payloads: Sequence[bytes]) -> tuple[int, list[int], NDArray[np.void]]:
-        """Return the number of pages, which have fingerprints, and these with their sketches."""
+        """Return the number of pages, the positions of the valid payloads, and these as records."""
         record = np.dtype([("values", "<u2", (self.positions,)), ("sketch", "<u8", (8,))])
-        places = [i for i, payload in enumerate(payloads) if len(payload) == record.itemsize]
-        return len(payloads), places, np.frombuffer(b"".join(payloads[i] for i in places), record)
+        valid = [i for i, payload in enumerate(payloads) if len(payload) == record.itemsize]
+        return len(payloads), valid, np.frombuffer(b"".join(payloads[i] for i in valid), record)
 
     def similarities(
         self, own: Signature, gathered: tuple[int, list[int], NDArray[np.void]]
     ) -> NDArray[np.float64]:
-        pages, places, records = gathered
+        pages, valid, records = gathered
         similarity = np.zeros(pages, np.float64)
         page = self.gather([own.payload])[2]
         if len(page) and len(records):
             equal = equal_positions(records["values"], page["values"][0]) / self.positions
             verified = jaccards(page["sketch"][0], records["sketch"]) >= self.verify
-            similarity[places] = np.where(verified, equal, 0.0)
+            similarity[valid] = np.where(verified, equal, 0.0)
         return similarity

@@ -63,7 +63,7 @@ class TextDigestMethod(DigestMethod):
         """Return the text to hash; "" if the page has nothing to compare."""
 
     def sign(self, page: MethodInput) -> Signature | None:
-        """Return one key in group 0; payload: the MD5."""
+        """Return a signature with one key, in group 0; payload: the MD5."""
         text = self.hashed(page)
         return digest_signature(md5(text), self.hash_key) if text else None
 
@@ -85,7 +85,7 @@ class Md5(TextDigestMethod):
 
 
 def quantum(most: int, rate: float = 0.01) -> int:
-    """QUANT = round(rate * most), at least 2 if the most frequent word occurs more than once.
+    """Return the quantum round(rate * most), at least 1, and 2 if the largest count is above 1.
 
     >>> quantum(1), quantum(2), quantum(249), quantum(250)
     (1, 2, 2, 3)
@@ -245,7 +245,7 @@ class FeatureList(TextDigestMethod):
 # terms (A. Kołcz, A. Chowdhury, J. Alspector: Improved robustness of signature-based near-replica
 # detection via lexicon randomization, KDD 2004).
 
-NO_STRING: Final = bytes(DIGEST_BYTES)  # a lexicon that lacks all terms of the page
+NO_STRING: Final = bytes(DIGEST_BYTES)  # digest if a lexicon lacks all terms of the page
 
 
 def by_rarity(terms: Sequence[str], frequencies: DocumentFrequencies) -> list[str]:
@@ -294,8 +294,8 @@ def lexicon_digests(
 class Idf(DigestMethod):
     """I-Match: similarity 1 if some lexicon gives both pages the same string, else 0.
 
-    Lexicon k is group k. Payload: for each lexicon the MD5 of its string, 16 bytes, which stands
-    for the string in the second comparison; zeros if it has no term of the page.
+    Lexicon k is group k. Payload: for each lexicon the MD5 of its string, 16 bytes; zeros if the
+    lexicon has no term of the page.
 
     :param share: share of terms that are kept, those with the largest IDF
     :param lexicons: K, number of randomised lexicons besides the full one

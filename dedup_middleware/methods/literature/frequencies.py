@@ -26,7 +26,7 @@ def _hash(term: str) -> int:
 
 @attrs.frozen(eq=False)
 class DocumentFrequencies:
-    """The number of documents, and for each term (as a 64-bit hash) of those that have it.
+    """The number of documents, and for each term the number of documents that have it.
 
     :param documents: number N of documents
     :param terms: uint64[n], hashes of the terms, ascending
@@ -60,14 +60,14 @@ class DocumentFrequencies:
     def idf(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """Return the inverse document frequency of each term, ``1 + ln((N + 1) / (df + 1))``.
 
-        It is never 0, so terms of every document still count, and finite for unknown terms.
+        It is never 0, so terms that all documents have still count, and finite for unknown ones.
         """
         counts = self.document_frequencies(terms)
         return np.asarray(1.0 + np.log((self.documents + 1.0) / (counts + 1.0)), np.float64)
 
     @property
     def digest(self) -> str:
-        """Return a short hash of the whole table, where tables must be equal."""
+        """Return a short hash of the whole table, which shows whether two tables are equal."""
         hashed = hashlib.blake2b(np.array(self.documents, "<u8").tobytes(), digest_size=4)
         hashed.update(self.terms.astype("<u8").tobytes())
         hashed.update(self.counts.astype("<u4").tobytes())

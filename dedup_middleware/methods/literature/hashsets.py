@@ -40,7 +40,8 @@ def smallest(hashes: Iterable[int], limit: int = LIMIT) -> NDArray[np.uint64]:
 
 
 def set_signature(hashes: Iterable[int], keys_kept: int = KEYS) -> Signature:
-    """Return a signature: keys: the smallest; payload: the 256 smallest, ``<u8``, ascending."""
+    """Return the signature of a set: its ``keys_kept`` smallest members as keys; payload: the 256
+    smallest, ``<u8``, ascending."""
     kept = smallest(hashes)
     keys = tuple((0, int(value)) for value in kept[:keys_kept])
     return Signature(keys, kept.astype("<u8").tobytes())
@@ -62,7 +63,7 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], limit: int = LIMIT) ->
     both = np.sort(np.concatenate((a, b)))
     if not len(both):
         return 0.0
-    # A set holds a member once, so equal neighbours are a common member.
+    # A set has a member only once, so two equal neighbours are a common member.
     again = both[1:] == both[:-1]
     union = len(both) - int(np.count_nonzero(again))
     if union > limit and (len(a) >= limit or len(b) >= limit):
@@ -174,7 +175,7 @@ class StructureTree(HashSetMethod):
 
 def feature_strings(text: str, radius: int = 5) -> list[str]:
     """Return the letters around each full stop (特征串): ``radius`` before and ``radius`` after it.
-    The end of the text counts as one, so that every text has a feature string (ours).
+    The end of the text counts as a full stop, so that every text has a feature string (ours).
 
     >>> feature_strings("今天天气很好。我们出去走走。", 2)
     ['很好。我们', '走走。']
@@ -209,7 +210,8 @@ class FeatureString(HashSetMethod):
 
 
 # Segment signatures (網頁排重演算法, a survey of fingerprint rules, 2009): a page is cut into n
-# pieces, each is signed, and m equal ones decide. Ours: cuts between sentences, and sets.
+# pieces, and pages with m equal pieces are duplicates. Ours: cuts between sentences, and comparison
+# as sets.
 
 
 def segments(text: str, count: int) -> list[str]:
@@ -239,7 +241,8 @@ def segments(text: str, count: int) -> list[str]:
 class Segments(HashSetMethod):
     """Equal segments of two pages, compared as sets: similarity = equal / n.
 
-    A page with fewer than n different segments is compared by those. All segments are keys.
+    If both pages have fewer than n different segments, the larger number replaces n. All segments
+    are keys.
 
     :param threshold: m / n; the default is 5 of 8
     :param count: n, segments per page

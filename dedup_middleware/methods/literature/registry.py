@@ -142,7 +142,7 @@ class Signer:
 
     @property
     def parameters(self) -> str:
-        """All parameters, and the method, that comparable signatures must share."""
+        """The method and the parameters that comparable signatures must share."""
         return f"{describe(self.method)} {self._segmentation}".rstrip()
 
     def __call__(self, title: str, text: str, description: str = "") -> Signature | None:

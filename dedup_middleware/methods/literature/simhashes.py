@@ -81,7 +81,7 @@ class OneSimHash(KeyedMethod):
 
 
 # SimHash of words with the feature hashes of a lecture (罗刚: 搜索引擎开发实践, lecture 13,
-# 文档排重). Its two hashes bias bits, so a keyed hash is the default. All shifts have 64 bits.
+# 文档排重). The bits of its two hashes are biased, so a keyed hash is the default.
 
 KEYED: Final = "keyed"
 ENUMERATED: Final = "enumerated"
@@ -96,8 +96,8 @@ _MASK: Final = (1 << BITS) - 1
 def enumerated_hash(ordinal: int, features: int) -> int:
     """Return the lecture's hash of feature number ``ordinal`` among ``features``.
 
-    From the ordinal, of b = ceil(log2 n) bits, on the value is shifted left by b and the ordinal
-    added, 64 // b times, modulo 2**64.
+    The value starts as the ordinal, which has b = ceil(log2 features) bits; 64 // b times it is
+    shifted left by b and the ordinal added, modulo 2**64.
 
     :raises ValueError: an ordinal out of range
 
@@ -317,8 +317,8 @@ def block_keys(signs: bytes, count: int) -> tuple[tuple[int, int], ...]:
 class RandomProjection(KeyedMethod):
     """Share of equal signs; by default 372 of 384 make a duplicate.
 
-    Payload: the signs, 48 bytes. Below a threshold of 369 / 384 keys would miss pages, so there are
-    none, and the usual candidates are compared.
+    Payload: the signs, 48 bytes. A threshold below 369 / 384 would need more than 16 blocks, so
+    there are no keys, and the usual candidates are compared.
     """
 
     name: ClassVar[str] = "random-projection"
