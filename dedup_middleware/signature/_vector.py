@@ -24,7 +24,7 @@ MINIMA = 64  # minima of a block, kept in registers: 4 x 512 or 8 x 256 bits
 NEAR = 64  # codes that the scan compares in one block
 RECORD = 11  # bytes of a SimHash record: page id (5), suffix of the SimHash (6), little-endian
 SUFFIX = 48  # bits
-# Codes by which the scan prefetches ahead: the hardware prefetcher alone is too late.
+# How many codes ahead the scan prefetches: the hardware prefetcher alone is too late.
 _AHEAD = 256
 
 
@@ -88,7 +88,7 @@ def load_word(builder: Any, array: Any, byte: Any) -> Any:
 
 @operation("uint64")
 def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, distance: Any) -> Any:
-    """Mask whose bit j tells if ``array[start + j]`` is within the distance; only the ``count`` (1
+    """Mask whose bit j is set if ``array[start + j]`` is within the distance; only the ``count`` (1
     to 8) words are read."""
     codes = _load_some(builder, builder.gep(array.data, [start]), count)
     near = _within(builder, codes, query, distance)
@@ -97,8 +97,8 @@ def near_words(builder: Any, array: Any, start: Any, count: Any, query: Any, dis
 
 @operation("uint64")
 def near_records8(builder: Any, array: Any, byte: Any, query: Any, distance: Any) -> Any:
-    """Mask whose bit j tells if the suffix of record j is within the distance, j in 0..7; the first
-    record begins at ``byte`` of the array."""
+    """Mask whose bit j is set if the suffix of record j is within the distance, j in 0..7; record 0
+    begins at ``byte`` of the array."""
     first = builder.gep(_bytes(builder, array), [byte])
     codes = _suffixes(builder, first, [_I64(RECORD * lane) for lane in range(LANES64)])
     return _within(builder, codes, query, distance)
@@ -120,7 +120,7 @@ def near_records(builder: Any, array: Any, byte: Any, count: Any, query: Any, di
 
 @operation("uint64")
 def near_mask64(builder: Any, array: Any, start: Any, query: Any, distance: Any) -> Any:
-    """Mask whose bit j tells if ``array[start + j]`` is within the distance, j in 0..63.
+    """Mask whose bit j is set if ``array[start + j]`` is within the distance, j in 0..63.
 
     The bits are gathered only if one is set: gathering takes a third of the time, and hits are
     rare.
@@ -254,8 +254,7 @@ def minima64(builder: Any, hashes: Any, factors: Any, offsets: Any, start: Any, 
     highest = ir.Constant(vector, [0xFFFFFFFF] * LANES32)
     minima = [cgutils.alloca_once_value(builder, highest) for _ in parts]
     with cgutils.for_range(builder, hashes.nitems) as loop:
-        one = builder.load(builder.gep(hashes.data, [loop.index]))
-        each = _splat(builder, one, LANES32)
+        each = _splat(builder, builder.load(builder.gep(hashes.data, [loop.index])), LANES32)
         for factor, offset, slot in zip(a, b, minima, strict=True):
             value = builder.add(builder.mul(each, factor), offset)
             least = builder.load(slot)

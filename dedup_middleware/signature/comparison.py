@@ -98,7 +98,8 @@ def _entry(sketch: Word, i: Word) -> Word:
 
 @subkernel
 def _known(sketch: Word) -> Word:
-    """First place of which a sketch may lack entries: a full one may lack some of its last."""
+    """First place of which a sketch may lack entries: the last place of a full one, else
+    2**16."""
     last = _entry(sketch, ENTRIES - 1)
     return (last >> 8) if last != _FREE else np.int64(1 << 16)
 
@@ -113,7 +114,8 @@ def _has(sketch: Word, entry: Word) -> Word:
 
 @subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
-    """Whether a name in entries `first` to `last - 1` of `a`, not of `b`, is elsewhere in both."""
+    """Whether a name that entries `first` to `last - 1` of `a` have, and `b` lacks, is at another
+    place of both."""
     found = False
     for i in range(first, last):
         name = _entry(a, i)
@@ -132,10 +134,10 @@ def conflicts(a: Word, b: Word) -> Word:
     """Number of places in which two sketches have different figures or names.
 
     A place differs if each sketch has a value there that the other lacks. Places are counted up to
-    the last one that both sketches surely have in full. A name counts as a figure does, unless both
-    pages have one of the two names in another place too: then one mention was edited. Each figure
-    has two entries: the first and the second ones are counted apart, and the larger number is
-    returned.
+    the last one that both sketches surely have in full. A place with different names is not counted
+    if both pages have one of them in another place as well: then only one mention was edited. Each
+    figure has two entries: places of first and of second entries are counted apart, and the larger
+    number plus that of names is returned.
     """
     known = min(_known(a), _known(b))
     firsts, names, seconds, i, j = 0, 0, 0, 0, 0

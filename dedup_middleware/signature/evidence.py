@@ -88,14 +88,14 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
 COLUMNS: Final = 15
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
-TAIL: Final = 10  # most words at its end that may do so
+TAIL: Final = 10  # most words at the end of a page that may do so
 TITLED: Final = 24  # words; the title of a page is entered only if its text has fewer
-# A page has few words if the cube of the number of distinct ones is less than `VOCABULARY` times
-# all, and that of equally frequent ones, of which two would be equal as often, less than `FEW`
-# times: shingles of another page with the same words are in it by chance.
+# A page has few words if it holds shingles of another page with the same words by chance: the cube
+# of the number of distinct words is less than `VOCABULARY` times the number of all words, and the
+# cube of their effective number (see `_are_few`) less than `FEW` times that number.
 VOCABULARY: Final = 320
 FEW: Final = 8
-VARIED: Final = 128  # distinct words of a page whose other words may repeat
+VARIED: Final = 128  # distinct words; with fewer, names on a page of repeats are not compared
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
@@ -148,8 +148,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       lead or ends in the tail counts whole, less two words at the very beginning or end
     * ``EXCHANGED``: passages and names that have changed places inside their clauses, and negations
       that only one of the pages has (see :mod:`.exchanged`); one more for a page of few words
-    * ``RENAMED``: how often the page says a name in place of something else, in halves, three for a
-      name next to another one; the maximum over the names that the other page hardly says
+    * ``RENAMED``: how often the page says a name in place of something else, in halves (a name next
+      to another one counts 3); the maximum over the names that the other page hardly says
     * ``PUT_IN``: years behind a day or month, and dates in brackets, that the other page has
       nowhere, between words that are adjacent there; ``NEW_VALUES`` leaves them out
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
@@ -175,7 +175,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
 @kernel(U8(R64, R64, R8, R64))
 def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     """Make the evidence of a page with at most `MOST` values, uint8[bytes]. Words of `title` are
-    entered. More than `MOST` shingles must be distinct, or the sample is smaller than need be."""
+    entered. If there are more than `MOST` shingles, repeated ones would make the sample smaller."""
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
         level += 1
@@ -398,15 +398,16 @@ def _count_new(
             if shingle < end_inner:
                 inside = _follow(inside, is_common, gain, width, off)
     found[NEW], found[NEW_FRAME] = inner, frame
-    # A new last sentence is more than an editor's name.
+    # A passage in the tail may name editors, so it counts less; a new sentence is longer than that.
     found[LONGEST] = max(inside.longest, (2 * behind.longest + 2) // 3)
     found[LONGEST_OF_ALL] = anywhere.longest
 
 
 @allocating_subkernel
 def _are_few(firsts: Any) -> Any:
-    """Whether a page has few words by `FEW`. A table of many labels with "yes" or "no" has, as half
-    of its words are one of two; a bulletin that says one unit again and again has more words."""
+    """Whether the effective number of a page's words, n**2 / sum of squared counts, is small by
+    `FEW`: so it is in a table of many labels with "yes" or "no", as half of the words are one of
+    two, but not in a bulletin that repeats one unit."""
     counts, equal = np.zeros(firsts.size, np.int64), np.int64(0)
     for first in firsts:
         if first >= 0:
@@ -430,7 +431,7 @@ def _examine(
     distinct = 0
     for word in range(words):
         distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint64(NO_NEWS))
-    # On a page of few distinct words the news is in their order.
+    # If most words are repeated, only their order says something new.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
     is_of_few = repeats and distinct**3 < VOCABULARY * words and _are_few(firsts)

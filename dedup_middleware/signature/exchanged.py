@@ -2,10 +2,10 @@
 
 A **joint** is a place inside a clause where the page goes on with other words than the stored page,
 which lacks the shingle across the joint and has the one behind it. For each pair of joints the
-filter is asked whether the stored page has the passage behind one of them after the words before
-the other. A circle of such joints means that passages have changed places: two regions of a
-forecast have exchanged their weather, say. Clauses and lines in another order have no joint inside
-a clause, and inserted or deleted words form no circle.
+filter shows whether the stored page has the passage behind one of them after the words before the
+other. A circle of such joints means that passages have changed places: two regions of a forecast
+have exchanged their weather, say. Clauses and lines in another order have no joint inside a clause,
+and inserted or deleted words form no circle.
 
 New words between common ones replace something. A name that does so twice is another subject:
 another town, firm or person, and so is any word that does so at three places. Two names that
@@ -35,8 +35,8 @@ _JOINTS: Final = 32  # a page with more joints is not examined for exchanged pas
 _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the words between
 _ROW: Final = 8  # most words of a row that names another subject
 # Index of the first negation in `Wording.seeds`, and how many are looked up in the filter: only the
-# commonest, as each is a false positive at one place in 4,096.
-_NEGATIONS, _ASKED = 2, 3
+# commonest, as each is held by mistake at one place in 4,096.
+_NEGATIONS, _LOOKED_UP = 2, 3
 
 
 class Compared(NamedTuple):
@@ -52,8 +52,8 @@ class Compared(NamedTuple):
 
 @subkernel
 def _holds_between(page: Any, before: Any, behind: Any, said: Any) -> Any:
-    """Whether the other page has `said` between the words up to `before` and from `behind` on. Of
-    a page that begins there, with `before` 0 or -1, fewer shingles are looked up."""
+    """Whether the other page has `said` between the words up to `before` and from `behind` on. If
+    fewer than two words precede it (`before` is 0 or -1), fewer shingles are looked up."""
     base, start = page.seeds[0], page.seeds[1]
     two, one = page.words[max(0, before - 1)], page.words[max(0, before)]
     for i in range(said.size + 2):
@@ -84,18 +84,18 @@ def _end_of_row(common: Any, word: Any, most: Any) -> Any:
 
 @subkernel
 def _end_of_new(common: Any, word: Any, most: Any) -> Any:
-    """The last of up to `most` words from `word` on that are in no common shingle and stand between
-    words in common shingles; -1 if there is no such row of words."""
+    """The last of up to `most` words from `word` on that are in no common shingle, between words in
+    common shingles; -1 if there is no such row of words."""
     if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
         return _end_of_row(common, word, most)
     return -1
 
 
 @subkernel
-def _says(word_hashes: Any, one: Any, then: Any) -> Any:
-    """Whether a page has the word `then` directly behind the word `one` anywhere."""
+def _has_pair(word_hashes: Any, first: Any, second: Any) -> Any:
+    """Whether a page has the word `second` directly behind the word `first` anywhere."""
     for i in range(1, word_hashes.size):
-        if word_hashes[i - 1] == one and word_hashes[i] == then:
+        if word_hashes[i - 1] == first and word_hashes[i] == second:
             return True
     return False
 
@@ -104,8 +104,8 @@ def _says(word_hashes: Any, one: Any, then: Any) -> Any:
 def is_put_in(page: Any, first: Any, last: Any) -> Any:
     """Whether the words from `first` to `last`, or up to three new words around them, were
     inserted: the other page has the words before and behind them side by side. If this page has
-    those side by side elsewhere, too, nothing was inserted: the other page may say that, and
-    something else here (`Flower show` above `Flower show 2031`)."""
+    these two words side by side as well, that may be what the other page has, with something else
+    here (`Flower show` above `Flower show 2031`), so nothing counts as inserted."""
     before, behind = first - 1, last
     inside = before > 0 and behind < page.words.size - TRIPLE + 1
     found = inside and _continues(page, before, behind)
@@ -114,7 +114,7 @@ def is_put_in(page: Any, first: Any, last: Any) -> Any:
         if end >= last:
             before, behind = word - 1, end
             found = _continues(page, before, behind)
-    return found and not _says(page.words, page.words[before], page.words[behind + 1])
+    return found and not _has_pair(page.words, page.words[before], page.words[behind + 1])
 
 
 @subkernel
@@ -205,7 +205,7 @@ def count_renamed(page: Any, firsts: Any) -> Any:
 
 @subkernel
 def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> Any:
-    """Count each word of a row of new words once, if they stand in place of others; return the
+    """Count each word of a row of new words once, if the row replaces other words; return the
     largest count."""
     most, inside = np.int64(0), first > 0 and end < page.words.size
     if end - first > _ROW or (inside and _continues(page, first - 1, end - 1)):
@@ -253,10 +253,10 @@ def count_other_subject(page: Any, firsts: Any) -> Any:
 
 @subkernel
 def count_other_persons(page: Any, is_new: Any, firsts: Any, known: Any) -> Any:
-    """Count Chinese names that stand in place of something else, and that the page does not say
-    where the other page has them too.
+    """Count Chinese names of persons that replace something else, and that the page does not say
+    in a common passage.
 
-    :param is_new, known: of the words, as ``examine`` marks them; ``firsts``: where each is first
+    :param is_new, firsts, known: of the words, see ``_mark_new`` in :mod:`.evidence`
     """
     found, first = 0, 1
     for word in range(1, is_new.size - TRIPLE + 1):
@@ -273,9 +273,9 @@ def count_other_persons(page: Any, is_new: Any, firsts: Any, known: Any) -> Any:
 
 @subkernel
 def _are_named(page: Any, first: Any, middle: Any, last: Any, end: Any) -> Any:
-    """Whether names begin at `first` and `last`, and at `middle`, behind a quotation mark, a word
-    that says something of both of them («A» beat «B»), but not of each («A» sings. «B» sings.), nor
-    that one said the other (A said: «B»; «B», said A)."""
+    """Whether names begin at `first` and `last`, and a verb at `middle`, behind a quotation mark,
+    relates them («A» beat «B»). It must not be said of each («A» sings. «B» sings.), so another
+    word is at `end`, nor be one that introduces a quotation (A said: «B»; «B», said A)."""
     begins, verb = page.begins, page.begins[middle]
     are_names = begins[first] & begins[last] & ~verb & CAPITAL != 0
     are_apart = verb & (BEGINS | RESTYLED) == BEGINS
@@ -284,8 +284,8 @@ def _are_named(page: Any, first: Any, middle: Any, last: Any, end: Any) -> Any:
 
 @allocating_subkernel
 def count_swapped(page: Any) -> Any:
-    """Count names and numerals, up to three words long, that have changed places in the other
-    page: with other words between them in one clause (A beat B), or anywhere."""
+    """Count pairs of new passages up to three words long, such as names and numerals, that have
+    changed places: with other words between them in one clause (A beat B), or anywhere."""
     places, count, found = np.empty((_JOINTS, 2), np.int64), 0, 0
     begun, common = True, page.common.copy()
     for i in range(1, common.size - 1):  # a lone common shingle may be a false positive
@@ -301,12 +301,12 @@ def count_swapped(page: Any) -> Any:
         said = np.empty(words.size, np.uint64)
         for i in range(word + 1, end):
             inside &= page.begins[i] & BEGINS == 0
-        for one in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
-            for last in range(words.size - 1, max(one, words.size - 1 - _MOST_SWAPPED), -1):
-                if not inside and not _are_named(page, word, word + one, word + last, end):
+        for middle in range(1, min(_MOST_SWAPPED, words.size - 2) + 1):
+            for last in range(words.size - 1, max(middle, words.size - 1 - _MOST_SWAPPED), -1):
+                if not inside and not _are_named(page, word, word + middle, word + last, end):
                     continue
                 place = 0
-                for first, behind in ((last, words.size), (one, last), (0, one)):
+                for first, behind in ((last, words.size), (middle, last), (0, middle)):
                     for i in range(first, behind):
                         said[place] = words[i]
                         place += 1
@@ -333,8 +333,8 @@ def count_denied(page: Any) -> Any:
             continue
         last, denies = word - 1, False
         if common[word]:
-            asked = _ASKED if begins[word] & BEGINS == 0 else 0
-            for i in range(_NEGATIONS, min(seeds.size, _NEGATIONS + asked)):
+            count = _LOOKED_UP if begins[word] & BEGINS == 0 else 0
+            for i in range(_NEGATIONS, min(seeds.size, _NEGATIONS + count)):
                 denies |= _holds_between(page, last, word, seeds[i : i + 1])
         else:
             last = _end_of_new(common, word, 2)
@@ -355,8 +355,8 @@ def count_of_other_word(page: Any) -> Any:
 
     Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
     word are enough, as one in sixteen is a false positive. A word between words that are adjacent
-    in the other page was inserted. Otherwise the numbers of shingles tell: inserted or deleted
-    words change them, a replaced word does not.
+    in the other page was inserted. In other cases the caller compares the numbers of shingles:
+    inserted or deleted words change them, a replaced word does not.
     """
     common, words, begins = page.common, page.words, page.begins
     begin, end = 0, common.size

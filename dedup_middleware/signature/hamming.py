@@ -84,9 +84,9 @@ _NEAR = np.uint64(NEAR)
 
 @subkernel
 def nearest_records(array: Word, byte: Word, count: Word, query: Word, distance: Word) -> Word:
-    """Mask of those of the first 8 records whose suffix is within a distance of the query.
+    """Mask of the records, at most 8, whose suffix is within a distance of the query.
 
-    :param byte: where the first record begins in it
+    :param byte: where the first record begins in ``array``
     :param count: number of records from there on, at least 1
     :param query: suffix to compare with, 48 bits
     """

@@ -19,8 +19,9 @@ from dedup_middleware.text.hashing import mix
 
 _SAMPLED: Final = 4  # fewer sampled shingles of a page do not represent all of them
 LEVEL: Final = np.uint8(0x1F)  # bits of the head: one shingle in 2 ** level is entered
-TITLE_BEHIND: Final = np.uint8(0x20)  # flag of the head: title words stand behind the filter
-# Bits of the last byte with their number; the upper bits have that of all title words, modulo 8.
+TITLE_BEHIND: Final = np.uint8(0x20)  # flag of the head: title words follow the filter
+# Bits of the last byte with the number of these words; the other bits have the number of all words
+# of the title, modulo 8.
 COUNT: Final = np.uint8(0x1F)
 _LEVEL_SHIFT: Final = np.uint64(58)
 # The hash of a value, or of a word of a title, is XORed with these for its two entries.
@@ -31,7 +32,7 @@ _ONE: Final = np.uint64(1)
 
 @subkernel
 def filter_bytes(data: Any, first: Any, end: Any) -> Any:
-    """Bytes of the filter in evidence that lies from ``first`` to ``end`` in `data`."""
+    """Size in bytes of the filter in the evidence ``data[first:end]``."""
     size = end - first - 1
     if size > 0 and data[first] & TITLE_BEHIND != 0:
         size -= 2 * np.int64(data[end - 1] & COUNT) + 1
@@ -40,7 +41,7 @@ def filter_bytes(data: Any, first: Any, end: Any) -> Any:
 
 @subkernel
 def holds_twice(other: Any, value: Any, places: Any) -> Any:
-    """Whether both entries of a value, which was hashed with each of `places`, are held."""
+    """Whether both entries of a value are held; `places` is `VALUE`, or `TITLE` for title words."""
     return holds(other, mix(value ^ places[0])) & holds(other, mix(value ^ places[1]))
 
 

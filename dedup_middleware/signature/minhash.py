@@ -54,7 +54,7 @@ class MinHasher:
     def of_features(self, features: NDArray[np.uint64]) -> NDArray[np.uint32]:
         """MinHash of a set, shape (K,); all minima of an empty set are ``EMPTY``.
 
-        :param features: uint64 hashes, of which the low halves count; order and repetition don't
+        :param features: uint64 hashes; only the low 32 bits matter, order and repetition do not
         """
         return _minhash(features, self.padded, self.num_perm)
 
@@ -225,7 +225,7 @@ def jaccards(
     :param query: shape (8,)
     :param sketches: shape (n, 8)
     :param bits: b of all sketches: 1, 2, 4 or 8 (``bits_each``)
-    :raises ValueError: another number of words than 8, or another b
+    :raises ValueError: another shape, or another number of bits
     """
     if query.shape != (WORDS,) or sketches.shape[1:] != (WORDS,):
         raise ValueError(f"sketches have {WORDS} words, got {query.shape} and {sketches.shape}")

@@ -24,9 +24,9 @@ from dedup_middleware.text.hashing import mix
 BITS_EACH: Final = 4  # bits of a position, one in each column
 MISTAKEN: Final = 1 / (1 << BITS_EACH)  # rate of false positives
 SLACK: Final = 64  # unused rows behind the last position
-TURNS: Final = 4  # equations that are entered in turns
+TURNS: Final = 4  # equations that are reduced in turns
 PADDING: Final = 8  # bytes that must be readable behind a filter
-_WIDTH: Final = 56  # positions of a hash; shifted by up to seven bits they still fit a word
+_WIDTH: Final = 56  # positions of a window; shifted by up to seven bits it still fits into a word
 #: positions by which windows at both ends are moved inwards at most, to fill the ends
 _CLAMPED: Final = 14
 _LEAST: Final = 64  # positions

@@ -91,7 +91,8 @@ _RESULT = types.Tuple((types.uint64, types.int64, I64))
 
 @subkernel
 def centred(sums: NDArray[np.int64], total: Word) -> Word:
-    """Turn the weights of features with each bit into sums, in place; return the SimHash."""
+    """Turn ``sums[p]``, the weight of the features with bit p, into the sums of :class:`SimHash`,
+    in place; return the value of the SimHash."""
     value = np.uint64(0)
     for p in range(np.uint64(BITS)):
         sums[p] = 2 * sums[p] - total

@@ -1,8 +1,8 @@
-"""Compares the words of a page's title: those that its text says where another page says others.
+"""Finds words of a page's title that its text has where another page has different words.
 
-Pages on one template name their subjects, two products say, in titles and texts. On a page of fewer
-than 60 words :func:`.examine` counts such words; on longer pages, where they are seldom needed,
-:func:`compare_title` does.
+Pages on one template name their subject, a product for example, in title and text. On a page of
+fewer than 60 words :func:`.examine` counts such words; on longer pages, where they are seldom
+needed, :func:`compare_title` does.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def compare_title(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int
 
     * ``NEW_IN_TEXT``: that the text has, but that are not held
     * ``NEW_IN_TITLE``: that are neither held nor in the other title; at least 1 if both titles have
-      equally many words: another word of a list that both pages have, or another order (blue and
-      red, from A to B)
+      equally many words, as they may differ in a word that both texts have, or in the order of
+      their words (from A to B)
     * ``REPLACED``: those of ``NEW_IN_TITLE`` that the text has, at one place at least with fewer
       than two held shingles, so that the other page may say something else there
     * ``AS_LONG``: 1 if both titles have equally many words
