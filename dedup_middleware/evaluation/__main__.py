@@ -91,7 +91,7 @@ def measure(parsed: argparse.Namespace, experiments: Mapping[str, Experiment]) -
 
 
 def exit_code(command: str, work: Callable[[], None]) -> int:
-    """Return 0, or 1 and print the error if an argument or an output can't be used."""
+    """Do the work; return 0, or print the error of an argument or output and return 1."""
     try:
         work()
         flush_output()
@@ -130,7 +130,7 @@ def experiments() -> Mapping[str, Experiment]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 1 if an argument can't be used, else 0."""
+    """Run a command; return its exit code."""
     parsed = parser().parse_args(arguments)
     return exit_code(parsed.command, lambda: measure(parsed, experiments()))
 

@@ -79,7 +79,7 @@ class MethodComparer(Comparer):
         # with a threshold that every page with enough shingles reaches.
         self._others: list[Method]
         if isinstance(method, Content):
-            self._others = [attrs.evolve(method, threshold=one) for one in _THRESHOLDS]
+            self._others = [attrs.evolve(method, threshold=value) for value in _THRESHOLDS]
         elif isinstance(method, SimHashMethod):
             self._others = [attrs.evolve(method, distance=64)]
         else:
@@ -102,7 +102,7 @@ class MethodComparer(Comparer):
             return judged.similarity if judged.duplicate else 0.0
         # Sorted: duplicate at the lower thresholds, not at the higher ones.
         place = bisect_right(
-            self._others, 0, key=lambda one: int(not _judged(one, new, stored).duplicate)
+            self._others, 0, key=lambda other: int(not _judged(other, new, stored).duplicate)
         )
         return _THRESHOLDS[place - 1] if place else 0.0
 
@@ -185,9 +185,9 @@ def options_for(options: Options, name: str) -> Options:
 def methods_available(
     options: Options, names: Iterable[str] = (), given: str = "--methods"
 ) -> dict[str, Comparer]:
-    """Return comparers by name, the default method first.
+    """Return comparers by name, in the order of ``names``.
 
-    :param names: methods as for :func:`options_for`; none: all with default parameters
+    :param names: methods as for :func:`options_for`; if empty, `METHOD_NAMES`
     :param given: the argument with the names, for messages
     """
     return {name: _comparer(options, name, given) for name in tuple(names) or METHOD_NAMES}

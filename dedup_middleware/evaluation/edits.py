@@ -146,7 +146,7 @@ def _sentence_order(text: str, intensity: float, dice: _Dice) -> str:
     # At least two, as a single sentence can't move.
     chosen = [places[i] for i in dice.some(len(places), max(intensity, 2 / max(len(places), 2)))]
     moved = [sentences[i][0] for i in chosen]
-    # Each takes the place of the one before it in a shuffled order, so every distinct one moves.
+    # Each takes the place of the one before it in a shuffled order, so none stays where it was.
     order = dice.order(len(moved))
     for place, source in zip(order, order[1:] + order[:1], strict=True):
         sentences[chosen[place]] = (moved[source], sentences[chosen[place]][1])

@@ -62,19 +62,19 @@ def run(comparer: Comparer, pairs: Sequence[Pair]) -> MethodRun:
     signing = time.process_time() - started
     orders = {B_NEW: [(b, a) for a, b in signed], A_NEW: signed}
     started = time.process_time()
-    found = {order: [comparer.compare(*one) for one in some] for order, some in orders.items()}
+    found = {order: [comparer.compare(*two) for two in every] for order, every in orders.items()}
     comparing = time.process_time() - started
     said, scores = {}, {}
-    for order, some in orders.items():
-        said[order] = np.array([one.duplicate for one in found[order]], np.bool_)
-        scores[order] = np.array([comparer.score(*one) for one in some], np.float64)
+    for order, every in orders.items():
+        said[order] = np.array([verdict.duplicate for verdict in found[order]], np.bool_)
+        scores[order] = np.array([comparer.score(*two) for two in every], np.float64)
     said[EITHER] = said[A_NEW] | said[B_NEW]
     scores[EITHER] = np.maximum(scores[A_NEW], scores[B_NEW])
     nearer = (
-        max(both, key=lambda one: (one.duplicate, one.similarity))
+        max(both, key=lambda verdict: (verdict.duplicate, verdict.similarity))
         for both in zip(found[B_NEW], found[A_NEW], strict=True)
     )
-    reasons, total = tuple(one.reason for one in nearer), max(2 * len(pairs), 1)
+    reasons, total = tuple(verdict.reason for verdict in nearer), max(2 * len(pairs), 1)
     name, threshold = comparer.name, comparer.threshold
     return MethodRun(name, threshold, said, scores, reasons, signing / total, comparing / total)
 
@@ -180,8 +180,7 @@ def wrong_pairs(result: MethodRun, pairs: Sequence[Pair]) -> list[dict[str, Any]
 
 
 # Precision and recall with confidence intervals, and thresholds that are not fitted to the test.
-# Candidate thresholds are hundredths and the midpoints between them, so that none equals a score
-# given in hundredths.
+# Thresholds that are tried, in steps of 0.0025.
 _GRID = np.linspace(0.0525, 1.0, 380)
 _SMOOTHING = 8  # thresholds averaged on each side, 0.02
 _ROUNDS = 1000  # of the bootstrap
@@ -302,8 +301,8 @@ def curve(scores: Scores, labels: Labels) -> list[tuple[float, Counts]]:
 
 
 def best_threshold(scores: Scores, labels: Labels) -> float:
-    """Return the threshold with the largest F1, averaged over those within 0.02: with few pairs F1
-    has narrow peaks by chance. Of several equal maxima in a row the middle is taken."""
+    """Return the threshold with the largest F1, where F1 is averaged over thresholds within 0.02,
+    as it has narrow peaks by chance with few pairs. Of several equal maxima the middle is taken."""
     ordered = np.sort(scores)
     positive = np.sort(scores[labels])
     called = len(ordered) - np.searchsorted(ordered, _GRID)
@@ -317,8 +316,7 @@ def best_threshold(scores: Scores, labels: Labels) -> float:
 
 
 def threshold_at_recall(scores: Scores, labels: Labels, recall: float) -> float:
-    """Return the highest threshold that reaches this recall, which is the most precise one, or else
-    the lowest threshold tried."""
+    """Return the highest of the thresholds tried that reaches this recall, else the lowest one."""
     positive = np.sort(scores[labels])
     right = len(positive) - np.searchsorted(positive, _GRID)
     enough = np.flatnonzero(right >= recall * len(positive))
@@ -352,7 +350,7 @@ def cross_validate(
     seeds: Sequence[int] = (1,),
     choose: Callable[[Scores, Labels], float] = best_threshold,
 ) -> tuple[Counts, list[float]]:
-    """Count over all folds, each judged by a threshold chosen on the others; a fold that holds all
+    """Count over all folds, each judged by a threshold chosen on the others; a fold that has all
     duplicates is left out.
 
     :param groups: pairs of one group stay in one fold

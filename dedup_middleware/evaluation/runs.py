@@ -167,7 +167,7 @@ def _of_crawls(run: Run) -> dict[str, Options]:
     found = {}
     for name, comparer in run.comparers(METHODS).items():
         if comparer.options is None:
-            raise OptionsError("--methods", name, "no crawl decides by it: compare `pairs` by it")
+            raise OptionsError("--methods", name, "no crawl decides by it: use it with `pairs`")
         found[name] = attrs.evolve(comparer.options, index_url="memory:")
     return found
 

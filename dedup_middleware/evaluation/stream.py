@@ -43,7 +43,7 @@ COPIES: Final = (
     ("full-width", 1.0),
     ("truncation", 0.1),
 )
-#: the same for planted documents that are other pages
+#: kind and intensity of edits for planted documents that are different pages
 OTHERS: Final = (("figures-changed", 0.5),)
 
 Progress = Callable[[int], None]
@@ -78,7 +78,7 @@ class StreamResult:
     losses: int
     extras: int
     seconds: float  # of processor time for one worker, by the clock for several
-    lost: tuple[tuple[str, str], ...] = attrs.field(repr=False)  # keys and their matches
+    lost: tuple[tuple[str, str], ...] = attrs.field(repr=False)  # keys of losses and their matches
 
     @property
     def cost(self) -> int:
@@ -87,8 +87,8 @@ class StreamResult:
 
 
 def planted(documents: Sequence[Document], share: float, seed: int) -> list[Arrival]:
-    """Return a stream in which edited copies follow a share of the documents; a quarter of them are
-    other pages on the same template, with other figures."""
+    """Return a stream in which an edited copy follows a share of the documents; a quarter of the
+    copies have other figures, and so are different pages."""
     rng = random.Random(seed)
     later: list[tuple[float, int, Arrival]] = []
     for i, document in enumerate(documents):
@@ -162,8 +162,8 @@ def deduplicate_in_pool(
 
 
 def load(options: Options, arrivals: Sequence[Arrival]) -> None:
-    """De-duplicate a little to load what a method loads on first use, before measuring."""
-    keyed = (attrs.evolve(one.document, key=key) for one in arrivals[:1] for key in ("a", "b"))
+    """De-duplicate one document under two keys: what a method loads first is not to be measured."""
+    keyed = (attrs.evolve(first.document, key=key) for first in arrivals[:1] for key in "ab")
     deduplicate(options, [Arrival(document, "") for document in keyed])
 
 
