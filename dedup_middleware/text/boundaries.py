@@ -60,9 +60,9 @@ def _is_ascii_letter(flags: Flags, i: int) -> bool:
 def join_signs(codes: Codes, flags: Flags) -> bool:
     """Make the signs of names such as C++, C# and A+ parts of words; False if there is no + or #.
 
-    They get the class of marks. They are two plus signs behind a letter or # behind a single
-    letter, unless an ASCII letter follows, and one plus sign unless a letter or a digit follows: it
-    may join words then, AI+健康.
+    Such signs are two plus signs behind a letter, or # behind a single letter, unless an ASCII
+    letter follows; and one plus sign behind a letter, unless a letter or a digit follows, as it may
+    join words then (AI+健康). They get the class of marks.
     """
     some, size = np.uint8(0), codes.size
     for i in range(np.uint64(size)):  # vectorised check: most texts have none

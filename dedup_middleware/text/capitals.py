@@ -10,7 +10,7 @@ letter: after an edit of their first letter they would still be such words. A ru
 skipped, with two exceptions: one word of two or three capitals counts with all its letters (US or
 U.S. is not UK), and so does a single capital that numbers something (type A is not type B).
 
-Where too many words have capitals, as in title case and lists, capitals say nothing: a text in
+Where too many words have capitals, as in title case and lists, capitals mean nothing: a text in
 which more than the share `MOST` of the tokens begin with one has no names. German, which writes
 nouns with capitals, is the exception: up to the share `NOUNS` of its tokens may have one, if at
 least one token in `ARTICLES` (20) is a German article or the like. There a name has several words,
@@ -87,12 +87,12 @@ def _is_capital(raw: Codes, codes: Codes, flags: Flags, i: np.uint64, shift: np.
 
 
 @subkernel
-def _some(raw: Codes) -> bool:
+def _may_have_capitals(raw: Codes) -> bool:
     """Whether there may be a capital letter; most Chinese pages have none."""
     some, i, size = np.uint8(0), np.uint64(0), np.uint64(raw.size)
     while i < size and not some:
         stop = min(i + np.uint64(_STEP), size)
-        for j in range(i, stop):  # many at once
+        for j in range(i, stop):  # vectorised
             code = raw[j]
             some |= np.uint8(code - np.uint32(0x41) < np.uint32(26))
             some |= np.uint8(code - np.uint32(0xC0) < np.uint32(0x1F40))
@@ -103,8 +103,8 @@ def _some(raw: Codes) -> bool:
 
 @subkernel
 def _shift_at(shifts: Places, k: int, i: int) -> tuple[int, np.uint64]:
-    """What to add to place i of the normal form to get its place in the raw text, and the number of
-    rows of `shifts` up to it, which is `k` for an earlier place."""
+    """Number of rows of `shifts` up to place i of the normal form, and what to add to i to get the
+    place in the raw text. `k` is the number of rows up to an earlier place."""
     while k < shifts.shape[0] and shifts[k, 0] <= i:
         k += 1
     return k, np.uint64(shifts[k - 1, 1] if k else 0)
@@ -125,8 +125,8 @@ def mark_capitals(
 
 
 @subkernel
-def _beside(text: CutText, marks: Flags, token: int) -> bool:
-    """Whether the next token is marked too, and close enough to belong to the same name."""
+def _continues(text: CutText, marks: Flags, token: int) -> bool:
+    """Whether the next token is marked as well, and close enough to belong to the same name."""
     if token + 1 >= marks.size or not marks[token + 1]:
         return False
     return text.starts[token + 1] - text.ends[token] <= _GAP
@@ -182,7 +182,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
     :param shifts: aligns the normal form with `raw`, see `characters.fold_and_align`
     :param marks: receives for each token NONE, or ONE or SEVERAL for its number of capital letters
     """
-    if not _some(raw):
+    if not _may_have_capitals(raw):
         return False
     count = marks.size
     total, k = np.uint64(0), 0
@@ -202,7 +202,7 @@ def mark(raw: Codes, shifts: Places, text: CutText, marks: Flags) -> bool:
         if not marks[token]:
             continue
         before = joined
-        joined = _beside(text, marks, token)
+        joined = _continues(text, marks, token)
         if not (alone or joined or before):
             marks[token] = NONE
             continue
@@ -295,14 +295,14 @@ def read_run(
     """
     first, begin = token, np.int64(text.starts[token])
     initial = _begins_sentence(text.codes, text.flags, begin)
-    letters, says = np.uint32(0), np.uint32(0)
+    letters, some = np.uint32(0), np.uint32(0)
     while True:
         last = np.int64(text.ends[token])
         letter = _first_letter(text.codes, np.int64(text.starts[token]), last, marks[token])
         if token == first and initial:
             letter = np.uint32(0)
         letters = letters * np.uint32(_BASE) + letter
-        says |= letter
+        some |= letter
         token += 1
         if token == marks.size or not marks[token]:
             break
@@ -312,11 +312,11 @@ def read_run(
     if token - first == 1:
         if initial:
             return token, False, -1
-        if says == 0:
+        if some == 0:
             letters = _short_form(text.codes, begin, end, marks[first])
-            says = letters
+            some = letters
     # A name at the end of the text may be cut.
-    row[0], row[1], row[2] = begin, end, token - first if says > 0 and end < text.codes.size else 0
+    row[0], row[1], row[2] = begin, end, token - first if some > 0 and end < text.codes.size else 0
     row[3] = np.int32(letters & np.uint32(0x7FFFFFFF))
     if _is_credit(text, first, initial, before):
         row[2] = 0

@@ -1,7 +1,7 @@
 """Recognises headlines of pages that correct another one: "CORRECTED - ...", 更正：...
 
-A correction may differ from what it corrects in one word that no rule knows (imposed, proposed), so
-the editor's mark is what tells them apart.
+A correction may differ from what it corrects in one word that no rule has (imposed, proposed), so
+only the editor's mark shows that it is a different page.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def _marks() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     brackets, colons and dashes: at the beginning, behind a sign, or a Chinese notice at the end.
     Ideographs need no end before the next word: 更正公告. There are three because a search is fast
     only if the pattern begins with a sign or a letter."""
-    said = "|".join(sorted(map(re.escape, word_lists()["corrections"]), key=len, reverse=True))
+    marks = "|".join(sorted(map(re.escape, word_lists()["corrections"]), key=len, reverse=True))
     end = (
         rf"(?=\s*(?:[.!]*$|[{_CLOSES}{_PARTS}]))|(?<=[\u4e00-\u9fff])(?=[后後版稿]|公告|启事|啟事)"
     )
-    part = rf"\s*(?:{said})(?:{end})"
+    part = rf"\s*(?:{marks})(?:{end})"
     return (
         re.compile(part),
         re.compile(rf"[{_OPENS}{_PARTS}]{part}"),

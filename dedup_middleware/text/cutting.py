@@ -256,8 +256,8 @@ def _root(roots: Hashes, code: int) -> np.uint64:
 
 CHAR, WORDS, FMM, JIEBA = 0, 1, 2, 3
 SEGMENTERS: Final = {"char": CHAR, "words": WORDS, "fmm": FMM, "jieba": JIEBA}
-# Characters that are looked up together: few enough for the rows of `found` to stay in the L1
-# cache, and for a Chinese word in an English page to cost little.
+# Characters that are looked up together: so few that the rows of `found` stay in the L1 cache, and
+# that a Chinese word in an English page costs little.
 _CHUNK: Final = 256
 _STEP: Final = 64
 
@@ -326,8 +326,8 @@ def tokenize(
     trie = Trie(roots, hints, nodes, values)
     if mode == FMM:
         return _by_longest_match(codes, flags, trie, tokens)
-    # One array, as to make and free three takes longer. Only its last part is used as a whole, of
-    # the others as much as the longest chunk needs.
+    # One array, as making and freeing three takes longer. Only its last part is used in full, the
+    # others as far as the longest chunk needs.
     row = size + PAD
     room = np.empty((ROWS + 2) * row, np.uint64)
     score, path = room[-2 * row : -row].view(np.float64), room[-row:].view(np.int32)
@@ -339,8 +339,8 @@ def tokenize(
 def _by_best_path(
     codes: Codes, flags: Flags, trie: Trie, search: PathSearch, tokens: Tokens
 ) -> int:
-    """JIEBA for `tokenize`, which makes the arrays: in the function that makes them, numba counts
-    references to them in each iteration."""
+    """Write the tokens of mode JIEBA; return their number. Not in `tokenize`: in the function that
+    makes arrays, numba counts references to them in each iteration."""
     size, count, i, chunk, done = flags.size, 0, 0, 0, 0
     while True:
         if i < size and flags[i] & HAN != HAN:

@@ -3,7 +3,7 @@
 Declarations of East Asian pages are wrong often enough to matter: ``utf-8`` in the header of a GBK
 page, ``gb2312`` over bytes of GB18030, ``iso-8859-1`` because a server adds it to everything.
 Encodings are tried in this order: byte order mark; the pattern of NUL bytes (UTF-16, UTF-32); UTF-8
-if the bytes are valid, which bytes of another encoding never are by chance; then the declared
+if the bytes are valid, which those of another encoding hardly ever are; then the declared
 encodings and the East Asian ones, judged by the share of undecodable bytes and of characters that
 are common in the language; then resiliparse's detector for the single-byte encodings.
 """
@@ -174,7 +174,7 @@ def _score(sample: bytes, codec: str) -> float:
 
 
 def _sample(data: bytes) -> bytes:
-    """The part of the page that tells encodings apart, with long ASCII runs cut to two bytes. The
+    """The part of the page that shows its encoding, with long ASCII runs cut to two bytes. The
     first byte of a run stays: in GBK, Big5 and Shift_JIS it can be the second half of a character.
     """
     first = _HIGH_BYTE.search(data)
@@ -216,7 +216,7 @@ def _loses(data: bytes, codec: str) -> bool:
 
 Family = Literal["simplified", "traditional", "japanese", "korean"]
 
-# The codecs that are told apart, and the script of each.
+# The East Asian codecs that are tried, and the script of each.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gb18030": "simplified",
@@ -269,9 +269,7 @@ def plausibility(foreign: str, family: Family) -> float:
     decoding. Three times the share of undecodable bytes is subtracted. Punctuation is ignored.
     """
     # Private-use characters stay: the gaps of a wrong encoding decode into them.
-    judged = [
-        one for one in foreign if one.isalpha() or one == "\ufffd" or "\ue000" <= one <= "\uf8ff"
-    ]
+    judged = [c for c in foreign if c.isalpha() or c == "\ufffd" or "\ue000" <= c <= "\uf8ff"]
     if not judged:
         return 0.0
     first, frequent = _first_level(family), _frequent(family)

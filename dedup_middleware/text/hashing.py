@@ -41,8 +41,8 @@ TOKEN_START, TOKEN_BASE, SHINGLE_START, SHINGLE_BASE, SHINGLE_DROP = 0, 1, 2, 3,
 TEXT_START, TEXT_BASE, FIGURE_START = 5, 6, 7
 
 
-# By the flags of a character all bits if it is neither white space nor punctuation, else none: a
-# mask, as LLVM makes a choice a part of the chain of steps.
+# Masks by the flags of a character: no bit for white space and punctuation, else all bits. LLVM
+# would make a conditional a part of the chain of dependent steps.
 _FLAGS, _CLASSES = np.arange(256), np.arange(256) & CLASS_MASK
 _IN_WORDS: Final = (_CLASSES >= EXTEND) & (_CLASSES < MID_LETTER)
 _COUNTED: Final = np.where(
@@ -214,9 +214,9 @@ def distinct(values: Hashes, number: int) -> tuple[Hashes, NDArray[np.uint32]]:
 
 
 _MAX_WIDTH: Final = 64
-# If the share of distinct shingles is below _DISTINCT, wider shingles are tried,
-_DISTINCT: Final = 0.6
-_GAIN: Final = 1.6  # and used if this many times more of them are distinct
+# Wider shingles are tried if the share of distinct ones is below _DISTINCT, and used if at least
+# _GAIN times as many of them are distinct.
+_DISTINCT, _GAIN = 0.6, 1.6
 
 
 @subkernel
@@ -245,9 +245,9 @@ def shingle_features(
 ) -> tuple[Hashes, NDArray[np.uint32], Hashes]:
     """Distinct shingles of a text, their counts, and all in order, from its tokens' hashes.
 
-    A text of few distinct tokens has most shingles that can be made of them, and so does any other
-    such text: its shingles are doubled in width until they are rare. A text that is simply repeated
-    keeps its shingles: wider ones are no more distinct.
+    A text of few distinct tokens shares most of its shingles with any other text of these tokens,
+    so their width is doubled until they are rare. A text that is simply repeated keeps its
+    shingles, as wider ones are no more distinct.
     """
     shingles, drop = np.empty(count, np.uint64), keys[SHINGLE_DROP]
     number = _roll(hashes, count, width, drop, keys, shingles)

@@ -1,4 +1,4 @@
-"""Hashes the words of a text that count: kinds of the tokens, the tokens kept, their clauses."""
+"""Hashes the words of a text: looks up kinds, leaves out stop words, and forms the clauses."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _hash_tokens(
     text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
 ) -> None:
     """Write hash and kind of as many tokens as `kinds` has room for, and whether their ends turn a
-    clause round. In the loop that uses them, a mispredicted branch would wait for each look-up.
-    Long tokens are hashed letter by letter."""
+    clause round. A loop of its own, as in the one that uses them mispredicted branches would wait
+    for each look-up. Long tokens are hashed letter by letter."""
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         if last - first < np.uint64(LONG):
@@ -183,8 +183,8 @@ def _write_clause(
 
 @subkernel
 def _part_stems(clauses: NDArray[np.uint64], endings: Hashes, count: np.uint64) -> None:
-    """Add the turns to the words of clauses whose stems equal those of another clause nearby:
-    Петров agreed and Петровский did not, or the other way round."""
+    """Add the endings to the turn of a clause if another one nearby has equal stems, but different
+    endings: Петров agreed and Петровский did not, or the other way round."""
     ended = np.uint64(0)
     for row in range(count):
         ended |= endings[row]
@@ -254,7 +254,7 @@ def keep_words(
             cut = np.uint8(0) if counts else cut
             if ends_clause:
                 written = _write_clause(clauses, endings, written, words, turn, ending)
-                # The turn of a clause that is one word, and no other, is that of the next: "No."
+                # A clause of one word that only has a turn ("No.") passes it on to the next clause.
                 words, turn, ending, spoken = (
                     _ZERO, turn * np.uint64((words == 0) & (spoken == _ONE)), _ZERO, _ZERO,
                 )  # fmt: skip
@@ -305,8 +305,8 @@ def with_rows(codes: Codes, flags: Flags, clauses: Hashes, keys: Hashes) -> Hash
     """The clauses, and those of rows such as `Location: Ludlow`, also with the value on the next
     line: the words are the label, the turn is the value, which has no numeral and ends no sentence.
 
-    The value is a clause as well, whose part of the sketch can't be compared if it is another one.
-    So there are two clauses for each row, in two parts.
+    Another value changes an ordinary clause as well, whose part of the sketch is then not compared.
+    So each row has two clauses, which are nearly always in two parts.
     """
     found, colons, count = find_code(codes, _COLON, 1), 0, clauses.shape[0]
     if found >= codes.size:

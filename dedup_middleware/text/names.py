@@ -85,10 +85,10 @@ def kind_of(word: str, frequency: int, tag: str) -> int:
 
 
 def _kind_of_noun(word: str, tag: str) -> int:
-    """The same for a word of several ideographs that is no person.
+    """As `kind_of`, for a word of several ideographs that is not tagged as a person.
 
-    Bodies (`nt`) and other proper nouns (`nz`) count as places do (`ns`). Sources do not, as copies
-    exchange them, nor do long places, most of which include a shorter one.
+    Bodies (`nt`), places (`ns`) and other proper nouns (`nz`) are PROPER, but not sources, as
+    copies exchange them, nor long places, most of which include a shorter one.
     """
     if tag.startswith("nt"):
         return 0 if word[-1] in _MEDIA else PROPER

@@ -74,7 +74,7 @@ _LETTERS: Final = 12  # most letters of a word that is read
 _SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(
     {pack(word): power for power in (3, 6, 9, 12) for word in word_lists()[f"scale-{power}"]}
 )
-PERCENT_WORDS, PER, CENT = (  # and one of the last behind one of those before it
+PERCENT_WORDS, PER, CENT = (  # words for percent, and the two parts of it: per, cent
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
 OF: Final = pack("of")
@@ -82,7 +82,7 @@ OF: Final = pack("of")
 # a formal unit: 陆 and 伍 are words and names.
 _DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
 _FORMAL: Final = dict(zip("壹贰叁肆伍陆柒捌玖貳參陸", (*range(1, 10), 2, 3, 6), strict=True))
-_METRIC: Final = code_set("米克瓦伏安帕焦卡赫")  # units that it multiplies
+_METRIC: Final = code_set("米克瓦伏安帕焦卡赫")  # units before which 千 is kilo
 _UNITS: Final = {"十": 1, "百": 2, "千": 3, "万": 4, "萬": 4, "亿": 8, "億": 8}
 _FORMAL_UNITS: Final = {"拾": 1, "佰": 2, "仟": 3}
 

@@ -1,9 +1,9 @@
 """Clauses of texts in Vietnamese and in scripts without capitals, where a token is not a word.
 
-Japanese and Thai stand without spaces, Vietnamese words are written in syllables, Korean, Arabic
-and Hebrew words include what other languages write as separate words, and except in Vietnamese no
-capital shows a name. So clauses (see :mod:`dedup_middleware.text.clauses`) are read from the
-letters, with the same list of words and the same two numbers:
+Japanese and Thai have no spaces between words, Vietnamese words are written in syllables, Korean,
+Arabic and Hebrew words include what other languages write as separate words, and except in
+Vietnamese no capital shows a name. So clauses are read from the letters, with the list of words and
+the two numbers, words and turn, of :mod:`dedup_middleware.text.clauses`:
 
 - **Japanese**: the longest listed word at each place. Other hiragana are endings and are ignored,
   so that できる and できない have the same words. A katakana word is a name, known by its first two
@@ -19,8 +19,8 @@ letters, with the same list of words and the same two numbers:
   name.
 - **Hindi, Vietnamese**: listed words, also of several syllables (một số).
 
-A page is read in this way if nearly all of its letters are of one of these scripts; a page with
-another language in it is read as all others are, or that language would lose its words. Tokens,
+A page is read in this way if nearly all of its letters are of one of these scripts. In a page of
+two languages the other one would lose its words, so its clauses are those of its tokens. Tokens,
 shingles and figures are the same either way.
 """
 
@@ -74,7 +74,7 @@ from dedup_middleware.text.hashing import (
 from dedup_middleware.text.numerals import among, is_digit, is_wrap
 
 _KANA: Final = 2  # kana of a katakana word that count
-_FAMILY: Final = 3  # characters of a Japanese name that count, and most of a given name
+_FAMILY: Final = 3  # most characters of a Japanese name that count, and of a given name
 _COMPOUND: Final = 4  # most ideographs before katakana that are a name
 _THAI_NAME: Final = 4  # letters of a Thai name that count
 _THAI_FAMILY: Final = 12  # letters of a family name behind it
@@ -161,8 +161,8 @@ def _compound_end(codes: Codes, i: int, last: int) -> int:
 
 @subkernel
 def read_japanese(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.uint64]:
-    """Read the item at i: its end, and what it adds to the words and to the turn. `last` is the end
-    of the letters from i on."""
+    """Read the word or character at i; return its end, and what it adds to the words and to the
+    turn. `last` is the end of the letters from i on."""
     words, turn = WORDS[NAME], np.uint64(0)
     end, polar = longest_word(text, i, last)
     compound = _compound_end(text.codes, i, last) if end <= i + 1 else i
@@ -221,8 +221,8 @@ def read_thai(text: HashedText, i: int, last: int) -> tuple[int, np.uint64, np.u
 
 
 NONE, JAPANESE, THAI, KOREAN, SEMITIC, INDIC, VIETNAMESE = range(7)
-# Least share (1 / n) of the characters that shows a script: letters that only Vietnamese has, kana
-# for Japanese, letters for all others.
+# A text is of a script if more than one in n of its characters are letters that only Vietnamese has
+# (_FEW), kana for Japanese (_SOME), or letters of the script for all others (_MANY).
 _FEW, _SOME, _MANY = 12, 8, 3
 # At most one letter of another script to _OTHERS of the script, and one ideograph to _HAN; of
 # Japanese letters at least one in _KANA_SHARE is kana.
@@ -242,7 +242,7 @@ _MARK_JA, _MARK_VI = (np.uint64(ord(MARKS[name])) for name in ("ja", "vi"))
 
 @subkernel
 def script_of(codes: Codes) -> int:
-    """The script or language of the above in which a text is written, else NONE."""
+    """The script or language, as numbered above, of nearly all letters of a text, else NONE."""
     some = False
     for i in range(np.uint64(codes.size)):  # most texts have no letter of any of them
         code = codes[i]
@@ -255,7 +255,7 @@ def script_of(codes: Codes) -> int:
     kana, thai, hangul = np.uint32(0), np.uint32(0), np.uint32(0)
     semitic, indic, viet = np.uint32(0), np.uint32(0), np.uint32(0)
     latin, han = np.uint32(0), np.uint32(0)
-    for i in range(np.uint64(codes.size)):  # no branch: many at once
+    for i in range(np.uint64(codes.size)):  # without a branch: vectorised
         code = codes[i]
         kana += np.uint32(code - np.uint32(0x3041) < np.uint32(0xBF))
         thai += np.uint32(code - np.uint32(0x0E00) < np.uint32(0x100))
@@ -307,8 +307,8 @@ def _cuts(codes: Codes, flags: Flags, first: int, last: int, script: int) -> boo
 
 @subkernel
 def _foreign(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint64]:
-    """What a word in other letters adds to the words and to the turn. Up to three letters, or any
-    with a digit, are a name (A型, X2) unless listed; digits alone do not count."""
+    """What a word in other letters adds to the words and to the turn. Unless listed, one of up to
+    three letters or with a digit is a name (A型, X2); a number does not count."""
     digits = 0
     for i in range(first, last):
         digits += 1 if is_digit(text.codes, i) else 0
@@ -357,7 +357,8 @@ def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint
 
 @subkernel
 def _word_behind(text: HashedText, last: int) -> int:
-    """The end of the word behind a space after the one that ends at `last`; `last` if none."""
+    """The end of the next word, if a space separates it from the one that ends at `last`, else
+    `last`."""
     codes, behind = text.codes, last + 1
     if behind < codes.size and codes[last] == np.uint32(SPACE) and is_letter(text.flags, behind):
         return run_end(text.flags, behind)
@@ -397,7 +398,8 @@ def _spaced(
     """As :func:`_read`, for a script with spaces.
 
     :param plain: the text with hashes of words without the mark of their language.
-    :param titled: number of words from i on that are names.
+    :param titled: whether the word at i is a name: 1 behind a title, 2 if the next word is one as
+        well, 3 behind a given name or the first of two names; else 0.
     """
     codes, last = text.codes, i
     while last < codes.size and is_letter(text.flags, last) and not is_digit(codes, last):
@@ -426,8 +428,8 @@ def _spaced(
 def _read(
     text: HashedText, plain: HashedText, script: int, i: int, last: int, titled: int
 ) -> tuple[int, np.uint64, np.uint64, int]:
-    """Read the item at i: its end, what it adds to the words and to the turn, and how many of the
-    next words are names."""
+    """Read the word or character at i; return its end, what it adds to the words and to the turn,
+    and `titled` of the next word (see `_spaced`)."""
     codes = text.codes
     latin = codes[i] < np.uint32(0x250) and script != VIETNAMESE
     if latin or is_digit(codes, i):

@@ -181,10 +181,10 @@ class Shingles:
     :param sorts: sort of each value: a numeral that may be a year, is in a date line or in a time
         stamp (see `stamps`), any other numeral, or a word (see `wording`).
     :param anchors: hashes of some clauses, see `wording`.
-    :param words: hash of each token; 0 for one that says who reported something, and when.
+    :param words: hash of each token; 0 in a date line and in a line that names editors.
     :param begins: marks of each token: it, or a stop word before it, begins a clause or a line (1);
-        it has a capital letter (2); editors put it in place of others (4); it is of a Chinese
-        name (8).
+        it has a capital letter (2); editors put it in place of others (4); it is part of a
+        Chinese name (8).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """
@@ -211,7 +211,7 @@ class Shingler:
     :param segmenter: `jieba`, `fmm`, `words` or `char` (see `cutting`). The first two cut text
         without Han characters as `words` does, so one setting serves every language.
     :param width: tokens in a shingle.
-    :param keeps_stop_words: whether stop words are tokens, too.
+    :param keeps_stop_words: whether stop words are tokens.
     :param user_dictionary: further words, in the format of jieba's user dictionaries; they are
         normalised like the text.
     :param hash_key: 64-bit secret key of all hashes; without it colliding pages can't be crafted.
@@ -266,7 +266,7 @@ class Shingler:
         if max_chars != DEFAULT_MAX_CHARS:
             parts.append(f"{max_chars}c")
         self.fingerprint: str = "-".join([*parts, f"v{FORMAT}"])
-        """Names every parameter, the dictionary by its hash: equal names, equal features."""
+        """Name of all parameters and the dictionary's hash: equal names mean equal features."""
 
     @cached_property
     def _trie(self) -> Trie:

@@ -5,8 +5,8 @@ marked, and the rules that compare pages leave them out.
 
 A **stamp line** says when a page was made or how often it was read, or is a telephone number: `5
 min read`, `24 likes 13 shares`, `Tuesday, 3 November 2031`, `字数：320`, `Tel. 030 5550134`. Either
-all of its words are listed and one of them is `STRONG`, or it is a date with a year, or such a
-number. So no line with an unlisted word is a stamp line, nor one with a currency or a percentage.
+all of its words are listed and one of them is `STRONG`, or it is a date with a year, or a telephone
+number. So a line with an unlisted word, a currency or a percentage is no stamp line.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _THAI: Final = (0xE00, 0xE80)
 # Ranges without letters: punctuation and symbols, and punctuation of Chinese and Japanese.
 _NO_LETTERS: Final = ((0x2000, 0x2C00), (0x3000, 0x3040), (0x1F000, 0x20000))
 _ARABIC_MARKS: Final = code_set("،؛؟×÷")
-#: a line with one of these tells a price or a change
+#: characters of prices and changes, which no stamp line has
 _VALUED: Final = code_set("$£¥€₩₹₽₺₴₪₫฿%‰<>=°★☆")
 _PHONE_BEGINS: Final = code_set("+(0")
 _PHONE_DIGITS: Final = 7
@@ -96,8 +96,8 @@ def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool) -> bool:
-    """Whether the line from `first` to `last`, with a number of figures, is a stamp line; `year`
-    says whether one of them is a year."""
+    """Whether the line from `first` to `last`, is a stamp line; `figures` is the number of its
+    figures, and `year` whether one of them is a year."""
     strong, month, words, digits, i = False, False, 0, 0, first
     while i < last:
         if is_digit(codes, i):

@@ -2,8 +2,8 @@
 
 Lines are judged in Python, a microsecond each, which would take a third of a page's time for all of
 them. So one kernel finds the few suspects. It may find too many, but misses none that `pagelines`
-and `relevant` know, except lines with the kelvin sign in place of a k, and labels with more than a
-hundred blanks: these stay.
+and `relevant` recognise, except lines with the kelvin sign in place of a k, and labels with more
+than a hundred blanks: these stay.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video
 
 
 def _pairs() -> NDArray[np.bool_]:
-    """Hash table of the pairs of characters of which each Chinese line about the page has one."""
+    """Hash table of pairs of characters; each Chinese line about the page has one of them."""
     table = np.zeros(1 << 16, np.bool_)
     for first, second in map(tuple, PAIRS):
         table[(ord(first) << 5 ^ ord(second)) % table.size] = True
@@ -69,21 +69,22 @@ def _hash(codes: Iterable[int], value: int = 0) -> int:
 
 
 def _in_any_case(word: str) -> Iterable[str]:
-    """All words with the lower case of a lower-case word; ASCII letters stay lower case."""
-    letters = ((one,) if one.isascii() else {one, one.upper()} for one in word)
+    """All spellings of a lower-case word in which letters outside ASCII may be capitals."""
+    letters = ((char,) if char.isascii() else {char, char.upper()} for char in word)
     return map("".join, itertools.product(*letters))
 
 
 def _make_table() -> NDArray[np.uint8]:
-    """Table, by hash, of what lines begin and end with, in lower case. Four characters of a word
-    count, _ is a space; labels are whole lines, or the part before a colon."""
+    """Table, by hash, of the kinds of words with which lines begin or end, in lower case. The first
+    four characters count, or the last three of an ending. Labels are whole lines, or the part
+    before a colon."""
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
     table = np.zeros(1 << _BITS, np.uint8)
     for kind, word in kinds:
-        for one in _in_any_case(word[:_LONGEST_BEGINNING]):
-            table[_hash(map(ord, one))] |= kind
+        for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
+            table[_hash(map(ord, spelling))] |= kind
     for ending in AGENCIES:
         table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
     return table

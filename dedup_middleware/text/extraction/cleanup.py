@@ -61,7 +61,7 @@ _NOTE = re.compile(
 )
 _NOTE_SIZE = 80
 _HEADLINE_SIZE = 400
-# Least UTF-8 bytes of a sentence; a line of twice as many may lack its end.
+# Least UTF-8 bytes of a text line, which contains the end of a sentence unless it is twice as long.
 _TEXT = 40
 _TEXT_SHARE = 0.25
 # Lines at either end that are checked for notes.
@@ -124,8 +124,8 @@ def is_headline(line: str, headline: str) -> bool:
 
 
 def vetted(text: str, page: Blocks) -> str:
-    """The body of another extractor without lines that are only links on the page; empty unless a
-    quarter of what is left is sentences and paragraphs.
+    """The body of another extractor without lines that are only links on the page; empty unless
+    more than a quarter of the rest is sentences and paragraphs.
 
     Extractors that find little take the text of the whole page, beginning with its menus.
     """
@@ -141,7 +141,7 @@ def vetted(text: str, page: Blocks) -> str:
 
 
 def is_prose(lines: list[str]) -> bool:
-    """Whether at least a quarter of the lines are sentences and paragraphs."""
+    """Whether more than a quarter of the bytes of lines are in sentences and paragraphs."""
     total = sum(len(line.encode()) for line in lines)
     texts = sum(len(line.encode()) for line in lines if _is_text(line))
     return texts > _TEXT_SHARE * total

@@ -217,7 +217,7 @@ def _raw_end(data: Any, start: int, tag: int) -> int:
 
 @subkernel
 def _open_place(stack: Any, depth: int, tag: int, other: int, wall: int, wall2: int) -> int:
-    """Stack position of the innermost element of two kinds that no wall hides, or -1.
+    """Stack position of the innermost element of either kind that no wall hides, or -1.
 
     Tables and their cells are walls for everything except the parts of tables.
     """

@@ -61,10 +61,9 @@ def _longest(script: str) -> str:
     return found
 
 
-# Metadata is in the head; some pages put long scripts before it.
-_HEAD = 300_000
-# The tag of the root element comes before any of that.
-_ROOT = 20_000
+# First characters that are searched for metadata, before which some pages have long scripts, and
+# for the tag of the root element.
+_HEAD, _ROOT = 300_000, 20_000
 _META = re.compile(r"<meta\s[^<>]{1,4000}>", re.IGNORECASE)
 # Characters of a meta element, and of its part that is searched for a name.
 _META_SIZE = 4_000

@@ -2,8 +2,8 @@
 # ruff: noqa: PLR1714 - compiled comparisons; a set would be built at each of them
 """Remove what the parser does not need for the text of a page; refuse pages that cost too much.
 
-Half of a page is scripts, styles, comments and attributes that are not read: they are left out. So
-is what costs a parser more than its length:
+Half of a page is scripts, styles, comments and attributes that are not read: they are left out.
+What costs a parser more than its length is replaced or limited:
 
 * Formatting (``<b>``, ``<font>``) is reopened in every paragraph until it is closed, so that 37 KB
   can become 2 GB. It is passed on as ``<span>``, which is not reopened.
@@ -125,7 +125,7 @@ def _raw_end(data: Any, start: int, name: int, length: int, is_script: bool) -> 
 
 
 def reference(attributes: bytes) -> int:
-    """The number that stands for attributes in what a parser has written; -1 if it is none.
+    """The number that a parser has written in place of attributes; -1 if there is none.
 
     >>> reference(b' yaa="" zbc=""')
     28
@@ -196,7 +196,7 @@ def trimmed(data: Any) -> Any:
             if after < 0 or after > size:
                 return ENDLESS, nothing, attributes, spans
             if (
-                # Only white space may stand before a declaration.
+                # Only white space may precede a declaration.
                 end == is_space(out[0])
                 and after - position <= _MAX_DOCTYPE
                 and not is_comment
@@ -286,7 +286,7 @@ def trimmed(data: Any) -> Any:
         tags += 1
         work += depth
         if is_orphan:
-            # It would end a span that stands for another element.
+            # It would end a span that replaces another element.
             end = tag
         elif is_end and depth and opened[depth - 1, 2] == kind:
             other = opened[depth - 1, 0]
