@@ -168,7 +168,7 @@ def load(options: Options, arrivals: Sequence[Arrival]) -> None:
 
 
 class Truth:
-    """Tells right drops from losses."""
+    """Counts right drops, losses and extra copies."""
 
     def __init__(self, arrivals: Iterable[Arrival]) -> None:
         self._arrivals = {arrival.document.key: arrival for arrival in arrivals}
@@ -185,7 +185,7 @@ class Truth:
     def score(
         self, decisions: Sequence[Decision], method: str, order: str, workers: int, seconds: float
     ) -> StreamResult:
-        """Count right drops, losses and extra copies."""
+        """Return the counts for the decisions of one method on a stream."""
         kept = [d.arrival.story for d in decisions if d.match is None]
         stories = set(kept)
         dropped = [(d.arrival, d.match) for d in decisions if d.match is not None]

@@ -101,7 +101,7 @@ def _error(jaccard: Any, sketch_bits: Any) -> Any:
 def decide_by_sketch(
     candidates: Any, estimates: Any, figures: Any, turned: Any, size: Any, host: Any, title: Any,
     exact: Any, key: Any, need: Any, strict: Any, min_features: Any, sketch_bits: Any,
-    both_alike: Any,
+    by_jaccard: Any,
 ) -> Any:  # fmt: skip
     """Judge each candidate by its sketch: whether it makes the page a duplicate, and the reason.
 
@@ -110,7 +110,7 @@ def decide_by_sketch(
         :func:`~dedup_middleware.signature.comparison.differing_places`
     :param size, host, title, exact, key: number of shingles and hashes of the page
     :param need: similarity of a duplicate; ``strict``: of one under another title
-    :param both_alike: 1 if the measure is the Jaccard index, not containment
+    :param by_jaccard: 1 if the measure is the Jaccard index, not containment
     :returns: for each candidate the share of the page that it holds, the Jaccard index (1 if the
         text is equal), the number of common shingles, and the code of the reason
     """
@@ -129,7 +129,7 @@ def decide_by_sketch(
         similarity = 1.0 if equal else min(1.0, max(0.0, common / whole))
         error = _error(jaccard, sketch_bits)
         compared = jaccard
-        if not both_alike:
+        if not by_jaccard:
             # Error propagation: times the derivative of containment by the Jaccard index.
             compared = similarity
             error *= both / (whole * ((1.0 + jaccard) * (1.0 + jaccard)))

@@ -110,7 +110,7 @@ _R32I: Final = types.Array(types.int32, 1, readonly=True)
 def make_evidence(wording: Wording) -> bytes:
     """Make the evidence of a page; empty if the page has more than ``MOST`` values.
 
-    Such a page would take too much of an index; only an equal text is then a copy of it.
+    Such a page would take too much space in an index; only an equal text is then a copy of it.
     """
     if len(wording.values) > MOST:
         return b""
@@ -141,7 +141,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       two in a row, with no other new word next to them; not those that the date line has
     * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
     * ``FALSE_POSITIVES``: false positives among a million lacking shingles
-    * ``NEW_SUBJECT``: distinct words of a short page that are in its title too and that the other
+    * ``NEW_SUBJECT``: distinct words of a short page that are also in its title and that the other
       page lacks; if the other page's words are unknown, words no occurrence of which is in two
       common shingles or in common shingles only
     * ``LONGEST_OF_ALL``: as ``LONGEST`` for passages anywhere in the page: one that begins in the
@@ -154,10 +154,9 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       nowhere, between words that are adjacent there; ``NEW_VALUES`` leaves them out
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
       words that both pages have; -1 if editors put that word in place of others without saying
-      more, or if it is a name; 0 where names can't be told by their capitals
+      more, or if it is a name; 0 where capitals do not show names
     * ``OTHER_SUBJECT``: how many rows of new words say one word in place of others, less how often
-      the page says it where the other page does; two less where names can't be told by their
-      capitals
+      the page says it where the other page does; two less where capitals do not show names
 
     If the other page is short its words are known, and a shingle with a word that it lacks is never
     common. If fewer than half of the page's words are distinct, each new word counts whole, and a
@@ -247,7 +246,7 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 @subkernel
 def _is_of_date_line(values: Any, value: Any) -> Any:
-    """Whether the date line has this numeral too: the text may repeat the day of the report."""
+    """Whether the date line has this numeral as well: the text may repeat the day of the report."""
     said = False
     for i in range(values.hashes.size):
         said |= values.sorts[i] == DATED and values.hashes[i] == value
@@ -411,7 +410,7 @@ def _are_few(firsts: Any) -> Any:
     counts, equal = np.zeros(firsts.size, np.int64), np.int64(0)
     for first in firsts:
         if first >= 0:
-            equal += 2 * counts[first] + 1  # pairs, of a word with itself too
+            equal += 2 * counts[first] + 1  # pairs of equal words, a word with itself included
             counts[first] += 1
     frequent = firsts.size * firsts.size / max(equal, np.int64(1))
     return frequent**3 < FEW * firsts.size

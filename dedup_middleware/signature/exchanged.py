@@ -224,8 +224,8 @@ def _count_row(page: Any, firsts: Any, first: Any, end: Any, times: Any) -> Any:
 def count_other_subject(page: Any, firsts: Any) -> Any:
     """How many rows of new words say one word in place of others, less how often the page says it
     where the other page does; the maximum over all words but those that editors put in place of
-    others, 0 if no word is in two rows. Two less where names can't be told by their capitals: in
-    Chinese, names are abridged (人民银行 for 中国人民银行) and spelt in several ways."""
+    others, 0 if no word is in two rows. Two less where capitals do not show names: in Chinese,
+    names are abridged (人民银行 for 中国人民银行) and spelt in several ways."""
     common, words, begins = page.common, page.words, page.begins
     times, most = np.zeros(words.size, np.int64), np.int64(0)
     first, until = 0, 0
@@ -351,7 +351,7 @@ def count_denied(page: Any) -> Any:
 def count_of_other_word(page: Any) -> Any:
     """Number of shingles that the other page lacks, if all of them contain one word that replaces
     another; else 0. It is -1 if editors put that word in place of others, or if it is a name (which
-    may be a slip or a title), and 0 where names can't be told by their capitals.
+    may be a slip or a title), and 0 where capitals do not show names.
 
     Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
     word are enough, as one in sixteen is a false positive. A word between words that are adjacent

@@ -62,7 +62,7 @@ def _vector(values: Any) -> NDArray[np.uint64]:
         raise TypeError(f"fingerprints must be a NumPy array of uint64, got {found}")
     if values.ndim != 1:
         raise ValueError(f"fingerprints must have one dimension, got shape {values.shape}")
-    # np.require would keep a subclass; the kernels know plain arrays only.
+    # np.require would keep a subclass; the kernels accept plain arrays only.
     return np.array(values, order="C", copy=True, subok=False)
 
 
@@ -78,7 +78,7 @@ def _number(value: int | np.integer[Any], name: str, most: int) -> int:
 _ONE = np.uint64(1)
 _EIGHT = np.uint64(LANES64)
 RECORDS = np.uint64(LANES64 * RECORD)  # bytes of the records that are compared at once
-_SHARED = np.uint64(3)
+_SHARED = np.uint64(3)  # codes within this distance share one of four 16-bit words
 _NEAR = np.uint64(NEAR)
 
 

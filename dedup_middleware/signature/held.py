@@ -81,8 +81,8 @@ def mark_common(order: Any, other: Any, level: Any, common: Any) -> Any:
 
 @subkernel
 def mark_sure(common: Any, width: Any, sure: Any) -> None:
-    """Mark in `sure` the common shingles that are hardly false positives: a neighbour is common
-    too, or, as where words were deleted, the one just before or behind their words."""
+    """Mark in `sure` the common shingles that are hardly false positives: a common one is next to
+    them or, as where words were deleted, just before or behind all their words."""
     size, far = np.uint64(common.size), np.uint64(width)
     for i in range(size):
         others = np.uint8(0)

@@ -178,7 +178,7 @@ def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
     room = np.zeros(size + _LINE, np.uint64)
     table = room[-room.ctypes.data // room.itemsize % _LINE :][:size]
     places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
-    while len(entries):  # a free place goes to the first entry that wants it; the others go on
+    while len(entries):  # a free place gets the first of its entries; the others move on
         wanted, first = np.unique(places, return_index=True)
         placed = first[table[wanted] == _ZERO]
         table[places[placed]] = entries[placed]

@@ -109,7 +109,7 @@ def read_text(
     clauses = with_rows(codes, flags, clauses[:written], keys)
     features, counts, order = shingle_features(hashes, kept, width, keys)
     places, figures, spans, kinds, line = hash_figures(NamedText(codes, flags, names[:named], keys))
-    # Figures are hashed too, as punctuation is not: 3.5 is not 35, and -5 is not 5.
+    # Figures are added, as punctuation is not hashed: 3.5 is not 35, and -5 is not 5.
     for figure in figures:
         exact = exact * keys[TEXT_BASE] + figure
     own = places_of_names(codes, flags, names[:named])
@@ -284,8 +284,8 @@ class Shingler:
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
         """The arguments of `read_words` behind `composed`, for a text and for a title."""
-        # The table for titles has stop words only, to stay in the cache, and lacks those that may
-        # tell titles apart (plan A).
+        # The table for titles has stop words only, to stay in the cache, but not those that may be
+        # the difference between two titles (plan A).
         kept = frozenset(word_lists()["of-titles"])
         words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
         kinds = np.full(len(words), STOP, np.uint64)

@@ -1,12 +1,12 @@
 """Wording of a page in text order: numerals with their positions, and anchors of clauses.
 
 An **anchor** is the hash of a clause: the words between two punctuation marks, four at least; from
-the eighth word on a clause ends behind the first word whose hash says so. In every window the
-clause with the smallest hash is an anchor (winnowing: S. Schleimer, D. Wilkerson, A. Aiken, SIGMOD
-2003). A window is an eighth of a page, but at least three and at most eight clauses in a row. The
-windows of an excerpt are no longer than those of its page, so an excerpt that has a whole window of
-the page shares an anchor with it. The first three clauses are anchors too, since leads are often
-sent on their own, and of up to twenty clauses all are.
+the eighth word on a clause ends behind the first word whose hash is a multiple of 8. In every
+window the clause with the smallest hash is an anchor (winnowing: S. Schleimer, D. Wilkerson, A.
+Aiken, SIGMOD 2003). A window is an eighth of a page, but at least three and at most eight clauses
+in a row. The windows of an excerpt are no longer than those of its page, so an excerpt that has a
+whole window of the page shares an anchor with it. The first three clauses are always anchors, since
+leads are often sent on their own, and so are all clauses if there are at most twenty.
 
 A **value** is the hash of a numeral, with the position of its word among the words of the page. A
 numeral written as a word (eight) is its own value, different from 8. On a page of fewer than 60
@@ -37,11 +37,11 @@ WORD: Final = 6  # sort of a value: any other word of a short page
 WINDOWS: Final = 8  # windows of a page, each with one clause that is an anchor
 SHORTEST_WINDOW, LONGEST_WINDOW = 3, 8  # clauses
 FEW_CLAUSES: Final = 20  # clauses; of up to so many each is an anchor
-LEAD: Final = 3  # clauses at the beginning of a page that are anchors too
+LEAD: Final = 3  # clauses at the beginning of a page that are always anchors
 MOST_ANCHORS: Final = 128  # with bands and probes 251 buckets; Redis numbers them in a byte
 _WINNOWED: Final = MOST_ANCHORS - LEAD
 _LEAST: Final = 4  # least words of a clause; a shorter one is joined to the next
-_LONG: Final = 8  # words; a clause of at least so many ends where a hash says so
+_LONG: Final = 8  # words; a clause of so many ends behind a word whose hash has no bit of _END
 _LONGEST: Final = 48
 _END: Final = np.uint64(7)
 _BEFORE_MONTH: Final = 4  # most characters between a day and its month

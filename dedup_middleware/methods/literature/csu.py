@@ -134,8 +134,8 @@ def _equal_lanes(builder: Any, array: Any, start: Any, query: Any, offset: Any) 
     """Count the elements of ``array[start:start + 8]`` equal to those of ``query[offset:]``."""
     lanes = ir.VectorType(ir.IntType(16), LANES)
     loaded = []
-    for one, first in ((array, start), (query, offset)):
-        pointer = builder.gep(one.data, [first])
+    for values, first in ((array, start), (query, offset)):
+        pointer = builder.gep(values.data, [first])
         register = builder.load(builder.bitcast(pointer, lanes.as_pointer()))
         register.align = 2
         loaded.append(register)

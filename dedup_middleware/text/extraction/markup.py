@@ -2,8 +2,8 @@
 # ruff: noqa: PLR1714, SIM109 - compiled comparisons; a set would be built at each of them
 """One pass over the bytes of a page: its text in blocks, and the boxes that contain them.
 
-It reads trees that a parser has serialised (see `blocks.well_formed`), and pages that a parser must
-not see. For the latter a stack of the open elements follows the rules of HTML that decide where
+It reads trees that a parser has serialised (see `blocks.well_formed`), and pages that no parser may
+get. For the latter a stack of the open elements follows the rules of HTML that decide where
 text belongs: what a start tag closes, what an end tag may close, what hides its content. The work
 is linear in the page, and the stack has `MAX_DEPTH` entries as in browsers; deeper elements count
 as part of the last one.

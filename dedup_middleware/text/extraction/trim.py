@@ -142,9 +142,9 @@ def reference(attributes: bytes) -> int:
 
 @kernel(Tuple((int64, U8, I32_2, I64_2))(R8))
 def trimmed(data: Any) -> Any:
-    """Leave out what a parser need not see: ``data`` is a page, uint8[n] of UTF-8.
+    """Leave out what a parser does not need: ``data`` is a page, uint8[n] of UTF-8.
 
-    Returns ``verdict`` (`FINE`, or why no parser may see the page), ``page`` uint8 (the rest of the
+    Returns ``verdict`` (`FINE`, or why no parser may get the page), ``page`` uint8 (the rest of the
     page, empty if it is refused), ``attributes`` int32[a, 2] (begin and end of the attributes of
     boxes, by their number; see `reference`) and ``spans`` int64[2, 2], begin and end of the title
     and of the attributes of the body element.
