@@ -2,7 +2,7 @@
 
 The rule of a crawl is not symmetric, and labels rarely say which page came first. So each pair is
 judged in both orders: ``b`` new after ``a`` was stored, and ``a`` new after ``b``. ``either`` calls
-a pair near-duplicates if one order does; compare this with symmetric methods.
+a pair near-duplicates if one order does; symmetric methods are compared with this.
 """
 
 from __future__ import annotations

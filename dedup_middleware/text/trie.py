@@ -198,7 +198,7 @@ class Trie(NamedTuple):
     :param roots: uint64, by code point; see the head of the module.
     :param hints: uint8, by slot: the lowest byte of the label.
     :param nodes: uint64, by slot.
-    :param values: log(frequency) - log(total) of words; first -inf, last an unknown character's.
+    :param values: -inf, log(frequency) - log(total) of words, and that of an unknown character.
     """
 
     roots: Hashes
