@@ -98,8 +98,7 @@ def _entry(sketch: Word, i: Word) -> Word:
 
 @subkernel
 def _known(sketch: Word) -> Word:
-    """First place of which a sketch may lack entries: the last place of a full one, else
-    2**16."""
+    """First place of which a sketch may lack entries: its last place if it is full, else 2**16."""
     last = _entry(sketch, ENTRIES - 1)
     return (last >> 8) if last != _FREE else np.int64(1 << 16)
 
@@ -114,8 +113,7 @@ def _has(sketch: Word, entry: Word) -> Word:
 
 @subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
-    """Whether a name that entries `first` to `last - 1` of `a` have, and `b` lacks, is at another
-    place of both."""
+    """Whether a name in entries `first` to `last - 1` of `a`, not of `b`, is elsewhere in both."""
     found = False
     for i in range(first, last):
         name = _entry(a, i)

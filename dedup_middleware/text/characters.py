@@ -311,8 +311,7 @@ def _fold_into(
     flags: Flags,
     shifts: Places,
 ) -> tuple[int, int]:
-    """Write the normal form; return its length, or NEIGHBOURS or NO_ROOM, and the number of rows
-    written to `shifts`."""
+    """Write the normal form; return its length, NEIGHBOURS or NO_ROOM, and the rows of `shifts`."""
     shifted = 0
     size, capacity = np.uint64(0), np.uint64(codes.size - STEP - LONGEST)
     i, end = np.uint64(0), np.uint64(raw.size)

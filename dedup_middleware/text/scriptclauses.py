@@ -357,8 +357,7 @@ def _korean(text: HashedText, first: int, last: int) -> tuple[np.uint64, np.uint
 
 @subkernel
 def _word_behind(text: HashedText, last: int) -> int:
-    """The end of the next word, if a space separates it from the one that ends at `last`, else
-    `last`."""
+    """The end of the next word if only a space is between it and `last`; else `last`."""
     codes, behind = text.codes, last + 1
     if behind < codes.size and codes[last] == np.uint32(SPACE) and is_letter(text.flags, behind):
         return run_end(text.flags, behind)

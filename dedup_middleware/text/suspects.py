@@ -75,9 +75,8 @@ def _in_any_case(word: str) -> Iterable[str]:
 
 
 def _make_table() -> NDArray[np.uint8]:
-    """Table, by hash, of the kinds of words with which lines begin or end, in lower case. The first
-    four characters count, or the last three of an ending. Labels are whole lines, or the part
-    before a colon."""
+    """Table, by hash, of the kinds of words with which lines begin or end: of their first four
+    characters, or the last three of an ending. Labels are whole lines or precede a colon."""
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]

@@ -136,8 +136,7 @@ class Planes:
         return cls(*_planes(np.frombuffer(b"".join(packed), np.uint8), starts))
 
     def tanimoto(self, others: Planes) -> NDArray[np.float64]:
-        """Return the Tanimoto coefficient of this single vector with each of ``others``, 0 if both
-        are 0, as float64[n]."""
+        """Return the Tanimoto coefficient of this single vector and each other; 0 if both are 0."""
         return _tanimotos(self.words, self.squares, others.words, others.firsts, others.squares)
 
 

@@ -210,8 +210,7 @@ class FeatureString(HashSetMethod):
 
 
 # Segment signatures (網頁排重演算法, a survey of fingerprint rules, 2009): a page is cut into n
-# pieces, and pages with m equal pieces are duplicates. Ours: cuts between sentences, and comparison
-# as sets.
+# pieces, and m equal pieces make a duplicate. Ours: cuts between sentences, comparison as sets.
 
 
 def segments(text: str, count: int) -> list[str]:
@@ -241,8 +240,7 @@ def segments(text: str, count: int) -> list[str]:
 class Segments(HashSetMethod):
     """Equal segments of two pages, compared as sets: similarity = equal / n.
 
-    If both pages have fewer than n different segments, the larger number replaces n. All segments
-    are keys.
+    If both pages have fewer different segments, n is the larger number. All segments are keys.
 
     :param threshold: m / n; the default is 5 of 8
     :param count: n, segments per page
