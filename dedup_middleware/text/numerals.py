@@ -74,7 +74,7 @@ _LETTERS: Final = 12  # most letters of a word that is read
 _SCALE_WORDS, _SCALE_EXPONENTS = sorted_table(
     {pack(word): power for power in (3, 6, 9, 12) for word in word_lists()[f"scale-{power}"]}
 )
-PERCENT_WORDS, PER, CENT = (  # words for percent, and the two parts of it: per, cent
+PERCENT_WORDS, PER, CENT = (  # words for percent, and its parts where it is two words: per cent
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
 OF: Final = pack("of")

@@ -96,7 +96,7 @@ def _read_word(codes: Codes, i: int, last: int) -> tuple[int, int]:
 
 @subkernel
 def is_stamp_line(codes: Codes, first: int, last: int, figures: int, year: bool) -> bool:
-    """Whether the line from `first` to `last`, is a stamp line; `figures` is the number of its
+    """Whether the line from `first` to `last` is a stamp line; `figures` is the number of its
     figures, and `year` whether one of them is a year."""
     strong, month, words, digits, i = False, False, 0, 0, first
     while i < last:

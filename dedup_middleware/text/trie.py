@@ -317,7 +317,7 @@ def _double_array(
     ends: NDArray[np.int64],
     labels: NDArray[np.int64],
 ) -> tuple[Hashes, Hashes]:
-    """Pack roots and nodes, from parent, code point, and kind and index of the value of each."""
+    """Pack roots and nodes, given parent, code point, kind and value's index of each node."""
     own = labels[edges]
     # Children of node p: order[first[p + 1] : first[p + 2]], by label; the root is node -1.
     order = np.lexsort((own, parents))
@@ -346,7 +346,7 @@ def _nodes(
     lengths: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Parent, last code point, and kind and index of the value, of each prefix of sorted words."""
+    """Parent, last code point, kind and value's index of each prefix of the sorted words."""
     parents = np.empty(codes.size, np.int32)
     edges = np.empty(codes.size, np.int64)
     ends = np.zeros(codes.size, np.int64)
