@@ -245,7 +245,9 @@ async def test_policy_for_empty_pages(policy: str, passes: bool) -> None:
     await crawl.pipeline.close_spider()
 
 
-@pytest.mark.parametrize("content", [{"text": b"bytes"}, {"text": ["a", 5]}, {"html": ["<p>a"]}])
+@pytest.mark.parametrize(
+    "content", [{"text": b"bytes"}, {"text": ["a", 5]}, {"html": ["<p>a", "<p>b"]}]
+)
 async def test_content_that_cant_be_read_is_not_dropped_as_empty(content: dict[str, Any]) -> None:
     """A field of another type may hold a text, so DEDUP_ON_EMPTY=drop does not apply."""
     crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
