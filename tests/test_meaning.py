@@ -213,6 +213,10 @@ WORDS: Final = [
     ("en", "The council signed the ferry bill.", "The council vetoed the ferry bill."),
     ("en", "The old customs house will be renovated.", "The old customs house will be demolished."),
     ("en", "The krona strengthened against the pound.", "The krona weakened against the pound."),
+    ("en", "The ban on anchors was lifted at noon.", "The ban on anchors was extended at noon."),
+    ("en", "A judge blocked the ferry tax.", "A judge allowed the ferry tax."),
+    ("en", "The high court stayed the ferry order.", "The high court upheld the ferry order."),
+    ("en", "Most islanders backed the bridge.", "Most islanders opposed the bridge."),
 ]  # fmt: skip
 
 NAMES: Final = [
