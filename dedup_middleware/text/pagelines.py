@@ -12,6 +12,8 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
+from dedup_middleware.text.englishlines import BEGINNINGS as ENGLISH
+from dedup_middleware.text.englishlines import is_contact, is_english_line
 
 _LONGEST: Final = 160  # most characters of such a line, and of one that is a Chinese sentence
 _LONGEST_SENTENCE: Final = 40
@@ -21,6 +23,7 @@ _MOST_CREDIT: Final = 8  # most words of a picture's credit
 # Characters that may stand before such a line.
 OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
+_AROUND_ENGLISH: Final = AROUND + "—–_"
 BUTTONS: Final = frozenset(word_lists()["buttons"])
 
 _NETWORKS: Final = (
@@ -173,12 +176,12 @@ _FORMS: Final = (
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
         r"(?:copyright|[©ⓒ](?=[ 12])|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
-        r"(?:\. all rights reserved)?",
+        r"(?:\. all rights reserved)?|© (?:[a-z]{2,12} ){1,4}(?:19|20)\d\d",
     ),
     # the day on which a page was made
     (
         "published posted updated last first",
-        rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on|:)? {_DAY}"
+        rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on)?:? {_DAY}"
         r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
         rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}}))?",
     ),
@@ -186,7 +189,11 @@ _FORMS: Final = (
     ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
     ("love", r"love \d+ funny \d+ wow \d+ sad \d+ angry \d+"),
     # a byline with the day, the signature of a quoted message
-    ("by_ written", rf"(?:written )?by [^.!?\d]{{3,60}}(?: ?[—–|,-]| on) ?{_DAY}"),
+    (
+        "by_ written edited reported curated",
+        r"(?:(?:written|edited|reported|curated) )?by [^.!?\d]{3,60}"
+        rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on) ?{_DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
+    ),
     ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
 )
@@ -207,30 +214,27 @@ _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
-_AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?"
+_AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
 
 
 def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
     # Only one way to match a line: with two for each comma the time would double with each.
-    return rf"{_NAME}(?:,?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
+    return rf"{_NAME}(?:[,;]?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
 
 
 _NAMES: Final = _names(9)
 _WROTE: Final = (
     r"(?:[Aa]dditional )?"
-    r"(?:[Rr]eporting|[Ww]riting|[Ee]diting|[Cc]ompiled|[Tt]ranslated|[Pp]hotographs) by"
+    r"(?:[Rr]eport(?:ing|ed)|[Ww]riting|[Ee]dit(?:ing|ed)|[Cc]ompiled|[Cc]urated|[Tt]ranslated"
+    r"|[Pp]hotographs) by"
 )
 _AUTHORS: Final = re.compile(
     rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
     rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}"
     rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
-    rf"|(?:The )?{_NAMES} contributed (?:reporting|to this (?:report|story|article))"
+    rf"|(?:The )?{_names(24)},? contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"
 )
-# How to contact an author: behind the names nothing else may stand.
-_CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*")
-_MOST_CONTACT: Final = 12  # most words of such a line
-_CONTACTING: Final = frozenset(word_lists()["contacting"])
 # A line that reserves rights, without numerals other than years.
 _RIGHTS: Final = re.compile(
     r"(?:this (?:\w+ ){0,2}(?:document|article|material|story|content|work) "
@@ -281,8 +285,8 @@ _NOTICES: Final = (
     "citation"
 )
 _BYLINES: Final = (
-    "by_ story written posted words text von автор текст additional reporting writing editing "
-    "compiled translated photographs"
+    "by_ story written posted words text von автор текст additional report writing edit "
+    "compiled curated translated photographs"
 )
 # The first two characters rule out most patterns for most lines, which saves a microsecond each.
 _BEGINNING: Final = 2
@@ -299,7 +303,7 @@ _NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
 _CHINESE_NOTICES: Final = _beginnings(NOTICES)
 #: beginnings of all forms except buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = " ".join(
-    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES)
+    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES, ENGLISH)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 
@@ -364,20 +368,6 @@ def _reserves(lower: str) -> bool:
     return not rest or _PERMITTED.search(rest) is not None
 
 
-def _addresses(text: str) -> bool:
-    """Whether a line consists of names, addresses, and words that say how to write to somebody.
-
-    >>> _addresses("Email Ann Shepherd at ann@lake.example or follow her @annshepherd.")
-    True
-    >>> _addresses("Contact ann@lake.example before the vote")
-    False
-    """
-    words = [part.strip(".,!;:()") for part in text.split()]
-    return len(words) <= _MOST_CONTACT and all(
-        word[:1].isupper() or "@" in word or word.lower() in _CONTACTING for word in words if word
-    )
-
-
 def _is_by(text: str) -> bool:
     """Whether a line says only who wrote the page, or how to write to them.
 
@@ -388,7 +378,7 @@ def _is_by(text: str) -> bool:
     """
     if _AUTHORS.fullmatch(text.rstrip(AROUND)):
         return True
-    return "@" in text and _CONTACT.fullmatch(text) is not None and _addresses(text)
+    return "@" in text and is_contact(text)
 
 
 def _has_form(text: str) -> bool:
@@ -410,6 +400,15 @@ def reserves_rights(line: str) -> bool:
     """
     text = line.strip().lower()
     return len(line) <= LONGEST and (_reserves(text) or _is_chinese_notice(text))
+
+
+def says_source(line: str) -> bool:
+    """Whether a line says where an English report is from (see `englishlines`).
+
+    >>> says_source("(With inputs from agencies)"), says_source("With inputs from agencies it grew")
+    (True, False)
+    """
+    return len(line) <= LONGEST and is_english_line(line.strip(_AROUND_ENGLISH))
 
 
 def is_counter(line: str) -> bool:
@@ -479,6 +478,7 @@ def is_page_line(line: str) -> bool:
         or (credited and _is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
+        or says_source(text)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

@@ -15,7 +15,13 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import is_row, maker_of
-from dedup_middleware.text.pagelines import is_counter, is_page_line, is_page_row, reserves_rights
+from dedup_middleware.text.pagelines import (
+    is_counter,
+    is_page_line,
+    is_page_row,
+    reserves_rights,
+    says_source,
+)
 from dedup_middleware.text.suspects import LABELS, LONGEST_LABEL, suspects
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -267,7 +273,7 @@ def _kind_of(line: str) -> int:
     """`_OF_SUBJECT` for a line about the subject, else what it is."""
     if not is_page_line(line):
         return _ROW if is_page_row(line) else _OF_SUBJECT
-    uncounted = reserves_rights(line) or is_row(line.lower())
+    uncounted = reserves_rights(line) or says_source(line) or is_row(line.lower())
     if is_counter(line):
         return _UNCOUNTED_COUNTER if uncounted else _COUNTER
     return _UNCOUNTED if uncounted else _COUNTED
@@ -341,10 +347,10 @@ def _is_fact(line: str) -> bool:
 
 
 def is_link(line: str) -> bool:
-    """Whether a line is a label and a headline: `Read also: Ferry is late again`."""
-    if len(line) > LONGEST_LABEL + _LONGEST_HEADLINE or (":" not in line and "：" not in line):
+    """Whether a line is a label and a headline: `Read also: Ferry is late again`, or with a bar."""
+    if len(line) > LONGEST_LABEL + _LONGEST_HEADLINE:
         return False
-    line = line.strip()
+    line = line.strip().replace(" | ", ": ", 1)
     colon = max(line.find(":", 0, LONGEST_LABEL + 1), line.find("：", 0, LONGEST_LABEL + 1))
     return (
         colon > 0 and _is_label(line[:colon].rstrip()) and _is_headline(line[colon + 1 :].strip())

@@ -20,6 +20,7 @@ from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, find_code, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
+from dedup_middleware.text.englishlines import ENDINGS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AGENCIES,
@@ -39,7 +40,8 @@ _BITS: Final = 16  # bits of an index into the table
 _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
-_LINE, _SPACE, _AT, _POINT, _SLASH, _COLON, _WIDE_COLON, _CLOSED = map(ord, "\n @./:：)")
+_LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
+_COLON, _WIDE_COLON, _BAR = map(ord, ":：|")
 _I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
@@ -84,7 +86,7 @@ def _make_table() -> NDArray[np.uint8]:
     for kind, word in kinds:
         for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
             table[_hash(map(ord, spelling))] |= kind
-    for ending in AGENCIES:
+    for ending in (*AGENCIES, *ENDINGS):
         table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
     return table
 
@@ -164,8 +166,8 @@ def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
 
 @subkernel
 def _colon(raw: Codes, first: int, last: int) -> int:
-    """Index of the first colon, or the end."""
-    while first < last and raw[first] != _COLON and raw[first] != _WIDE_COLON:
+    """Index of the first colon or bar, or the end."""
+    while first < last and raw[first] not in (_COLON, _WIDE_COLON, _BAR):
         first += 1
     return first
 
