@@ -43,6 +43,7 @@ _DAY: Final = (
     r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
     r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
 )
+_WEEKDAY: Final = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
 # such lines where they are data. Shares, visits and the like are missing: alone on a line they may
@@ -181,9 +182,10 @@ _FORMS: Final = (
     # the day on which a page was made
     (
         "published posted updated last first",
-        rf"(?:published|posted|updated|last (?:updated|modified)|first published)(?: on)?:? {_DAY}"
+        r"(?:published|posted|updated|last (?:updated|modified)|first published)"
+        rf"(?: on)?:? {_WEEKDAY}{_DAY}"
         r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
-        rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}}))?",
+        rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}})|, updated (?:on )?{_WEEKDAY}{_DAY})?",
     ),
     # how long it takes to read, and what readers clicked
     ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
@@ -230,7 +232,7 @@ _WROTE: Final = (
 )
 _AUTHORS: Final = re.compile(
     rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
-    rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}"
+    rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
     rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
     rf"|(?:The )?{_names(24)},? contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"

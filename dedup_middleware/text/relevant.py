@@ -25,10 +25,12 @@ from dedup_middleware.text.pagelines import (
 from dedup_middleware.text.suspects import LABELS, LONGEST_LABEL, suspects
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# Spellings of numerals that are made equal: 5 per cent is 5%, 6.30am is 6:30 a.m., в 16.40 is в
-# 16:40 and 16.40 Uhr 16:40 Uhr.
+# Spellings of numerals that are made equal: 5 per cent is 5%, 5pm is 5 p.m., 6.30am is
+# 6:30 a.m., в 16.40 is в 16:40 and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 _HAS_PER_CENT: Final = re.compile(r"per(?<=\d per) ?cent\b")  # a letter is looked for faster
+_NOON: Final = re.compile(r"(?<=\d)([ap])m\b")  # 5pm is 5 p.m.
+_HAS_NOON: Final = re.compile(r"m(?<=\d[ap]m)\b")
 # They begin with the point, which is found faster than a digit or a letter.
 _INITIALS: Final = re.compile(  # U.S. is US
     r"\.(?<=[A-Z]\.)(?:(?=[A-Z]\.)(?<=\b[A-Z]\.)|(?<=\b[A-Z]\.[A-Z]\.))"
@@ -166,6 +168,8 @@ def relevant(text: str) -> str:
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
     if _HAS_PER_CENT.search(text):
         text = _PER_CENT.sub("%", text)
+    if _HAS_NOON.search(text):
+        text = _NOON.sub(r" \1.m.", text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
     if "." in text:  # many Chinese texts have none

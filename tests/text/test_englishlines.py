@@ -35,6 +35,8 @@ Edited by Ann Shepherd
 Edited by Ann Shepherd | Updated Mar 3, 2031, 18:42 IST
 Published 5:41 PM PDT, September 5, 2031
 Published On: Mar 3, 2031
+Posted Mon 3 Mar 2031, updated Tuesday, 4 Mar 2031
+By Business staff
 Agence France-Presse in Lima
 BBC News, East Lakeside
 Ann Shepherd, The Canadian Press
@@ -76,6 +78,8 @@ Ann Shepherd is a reporter who was freed. She was held at the lake @ann writes
 Contact Ann Shepherd, whom 3 men took at the lake, @ann
 Published 5 books in September 2031
 Edited by three children
+By Monday staff had left the port
+Posted Monday 3 Mar 2031, updated rules for ferries
 """.strip().split("\n")
 
 

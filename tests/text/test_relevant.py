@@ -81,6 +81,10 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
         ("Fares rise by 4 percent.", "Fares rise by 4%."),
         ("It leaves at 6.30am.", "It leaves at 6:30 a.m.."),
         ("It leaves at 6.30am, and at 7.45pm.", "It leaves at 6:30 a.m., and at 7:45 p.m.."),
+        (
+            "It leaves at 6am and 11pm, not at A5pm.",
+            "It leaves at 6 a.m. and 11 p.m., not at A5 p.m..",
+        ),
         ("At 6.31am, not at 7.30am", "At 6:31 a.m., not at 7:30 a.m."),
         ("At 6.31 a.m. or 12.07 pm", "At 6:31 a.m. or 12:07 p.m."),
         ("At 6.3 am, 6.75 pm or 1.204 am", "At 6.3 am, 6.75 pm or 1.204 am"),
