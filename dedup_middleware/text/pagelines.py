@@ -74,13 +74,70 @@ _COUNTED: Final = (
 )
 _COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
 _COUNTER: Final = re.compile(_COUNTERS)
-_DOMAIN: Final = re.compile(r"\b[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org)\b", re.IGNORECASE)
+# A site, its page in a network, or a name such as РИА56: of the source of a page or a picture.
+_DOMAIN: Final = re.compile(
+    r"\b(?i:[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org|io|me|info)\b(?:/[\w.-]{1,30})?)"
+    r"|\b[А-ЯЁ]{2,6}\d{1,3}\b"
+)
+_QUOTED: Final = re.compile(r"«[^«»]{1,30}(?:»|$)")
 _CREDITED: Final = rf"(?:[^.!?\d]|{_DOMAIN.pattern}){{1,40}}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
+_TO_NETWORKS: Final = rf"\b(?:{_NETWORKS}|max|соц(?:иальных )?сет\w+|мессенджер\w*)"
 #: patterns of whole lines, each behind the first words by which `suspects` finds the line; _ is a
-#: space
+#: space. The first are invitations and buttons.
+_INVITATIONS: Final = (
+    # buttons side by side
+    (
+        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники",
+        rf"{_NETWORK_NAMES}(?:[ |/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
+    ),
+    # invitations to follow a network, or to subscribe to a newsletter
+    (
+        "follow like find join",
+        rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
+        rf"|follow (?:[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
+        rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
+    ),
+    (
+        "sign subscribe get join",
+        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}",
+    ),
+    (
+        "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
+        "siga inscreva assine подпис читайте хотите",
+        r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
+        r"|iscriviti|siga|inscreva|assine"
+        r"|(?:хотите [^\d:?]{4,60}\? )?(?:подпиш|подписывай|читайте))\w*\b"
+        rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
+        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
+        rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
+    ),
+    (
+        "больше все_ главн есть_ если заметил нашли самые самое важн",
+        r"(?:больше|все|(?:самые )?(?:главные|важные|интересные)) (?:\w+ ){0,2}новост\w+\W{1,3}"
+        r"(?:читайте )?(?:в|на) наш\w+ "
+        rf"(?:\w+ )?(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,40}}»?| (?:в|на) {_ON_NETWORKS})?"
+        rf"(?: и (?:в )?{_ON_NETWORKS})?"
+        rf"(?:\. (?:подпис|читай)\w+{_WORDS}{{0,40}})?"
+        rf"|самое (?:важное|интересное|главное)(?: и \w+)?\W{{1,3}}(?:в|на) (?:наш\w+ )?"
+        rf"(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,30}}»?)?(?: (?:в|на) {_ON_NETWORKS})?"
+        r"|(?:есть (?:новость|тема|что рассказать)\?"
+        r"|если вы (?:стали (?:свидетел|очевид)\w+|хотите рассказать)"
+        r"|(?:если вы )?(?:заметили|нашли) (?:ошибк|опечатк|неточност)\w+)"
+        rf"{_WORDS}{{0,60}}\b(?:(?:при|на|со|по)?(?:пиш|шл|сыл|общ|звон)\w*те (?:\w+ ){{0,3}}"
+        rf"(?:нам|в (?:нашу )?редакцию)|ctrl)\b{_WORDS}{{0,40}}"
+        rf"(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
+    ),
+    (
+        "присоедин вступай мы_ обсуд следите",
+        rf"(?:(?:присоединяйтесь|вступайте|следите|обсудить новость)\b[^\d:.]{{0,60}}?"
+        rf"{_TO_NETWORKS}|мы (?:в|на) {_TO_NETWORKS}){_BEHIND}",
+    ),
+    ("комментари 0_ком", r"комментари(?:и|ев)\W{1,3}0|0 комментариев"),
+)
 _FORMS: Final = (
+    *_INVITATIONS,
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
         "image photo picture video main featured cover",
@@ -96,11 +153,6 @@ _FORMS: Final = (
     (
         "фото",
         r"фото(?:графии)? предоставлен[оы] (?:пресс-служб|редакци|автор|читател)\w+[^.!?\d]{0,40}",
-    ),
-    # buttons side by side
-    (
-        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники",
-        rf"{_NETWORK_NAMES}(?:[ |/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
     ),
     (
         "подробнее",
@@ -127,38 +179,7 @@ _FORMS: Final = (
         r"[^\d。，！？；,!?;了被将將在已称稱说說是与與]{1,24}",
     ),
     ("图片 视频 网络 来自", r"(?:图片(?:均?来(?:自|源于?))?|来自)?(?:视频截图|网络截图|网络)"),
-    # invitations to follow a network, or to subscribe to a newsletter
-    (
-        "follow like find join",
-        rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
-        rf"|follow (?:[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
-        rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
-    ),
-    (
-        "sign subscribe get join",
-        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}",
-    ),
     ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
-    (
-        "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
-        "siga inscreva assine подпис читайте",
-        r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
-        r"|iscriviti|siga|inscreva|assine|подпиш|подписывай|читайте)\w*\b"
-        rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
-        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
-        rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
-    ),
-    (
-        "больше все_ главн есть_ если заметил нашли",
-        r"(?:больше|все|главные) (?:\w+ ){0,2}новост\w+\W{1,3}(?:читайте )?(?:в|на) наш\w+ "
-        rf"(?:\w+ )?(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,40}}»?| (?:в|на) {_ON_NETWORKS})?"
-        rf"(?:\. (?:подпис|читай)\w+{_WORDS}{{0,40}})?"
-        r"|(?:есть новость\?|если вы (?:стали (?:свидетел|очевид)\w+|хотите рассказать)"
-        r"|(?:если вы )?(?:заметили|нашли) (?:ошибк|опечатк|неточност)\w+)"
-        rf"{_WORDS}{{0,60}}\b(?:(?:при|на|со|по)?(?:пиш|шл|сыл|общ|звон)\w*те (?:\w+ ){{0,3}}"
-        rf"(?:нам|в (?:нашу )?редакцию)|ctrl)\b{_WORDS}{{0,40}}"
-        rf"(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
-    ),
     (
         "views likes retweets aufrufe vues просмотр 阅读 閱讀 浏览 瀏覽 点击 點擊 点赞 點贊 转发 "
         "收藏 閲覧 조회 vor_ il_y hace",
@@ -212,6 +233,7 @@ _CREDIT: Final = re.compile(
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 _LINKS: Final = frozenset(word_lists()["page-links"])
 PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS
+_TOPICS: Final = frozenset(("теги", "метки", "ключевые слова"))  # of several, also without names
 _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # Bylines: names behind a word for authors, or before "contributed".
@@ -246,8 +268,8 @@ _RIGHTS: Final = re.compile(
     r"|no part of this \w+ may be|reproduction (?:in whole or in part|without permission)"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
-    r"|(?:перепечатка|при (?:использовании|цитировании|перепечатке)) (?:\w+ ){0,3}"
-    r"(?:материалов|материала)\b)"
+    r"|(?:[©ⓒ] ?[^!?]{1,60}?\. )?(?:перепечатка|при (?:использовании|цитировании|перепечатке)) "
+    r"(?:\w+ ){0,3}(?:материалов|материала)\b)"
 )
 # How to cite a page; and the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
@@ -308,6 +330,7 @@ BEGINNINGS: Final = " ".join(
     (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES, ENGLISH)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
+_INVITATION: Final = re.compile("|".join(form for _, form in _INVITATIONS))
 
 
 def _is_names(words: str) -> bool:
@@ -318,7 +341,7 @@ def _is_names(words: str) -> bool:
     """
     return all(
         len(word) < 5 or not word.islower() or word in _NO_NAMES
-        for word in re.findall(r"[^\W\d_]+", _DOMAIN.sub("", words))
+        for word in re.findall(r"[^\W\d_]+", _QUOTED.sub("", _DOMAIN.sub("", words)))
     )
 
 
@@ -334,13 +357,16 @@ def is_page_row(line: str) -> bool:
     [False, False, False, False]
     """
     label, _, value = line.strip().replace("：", ":").partition(":")
-    longest = _LONGEST_VALUE if value != value.lower() else _LONGEST_WITHOUT_CAPITALS
+    label = label.rstrip().lower()
+    lists = label in _TOPICS and "," in value
+    longest = _LONGEST_VALUE if lists or value != value.lower() else _LONGEST_WITHOUT_CAPITALS
     is_value = 0 < len(value) <= longest and not any(map(str.isdigit, _DOMAIN.sub("", value)))
     says = value.endswith((".", "!", "?", *_SENTENCE_ENDS))  # as in an interview
-    label = label.rstrip().lower()
     if not is_value or says or label not in PAGE_ROWS:
         return False
-    return len(value.split()) >= _LEAST_HEADLINE if label in _LINKS else _is_names(value)
+    if label in _LINKS:
+        return len(value.split()) >= _LEAST_HEADLINE
+    return lists or _is_names(value)
 
 
 def _invites(words: str) -> bool:
@@ -411,6 +437,16 @@ def says_source(line: str) -> bool:
     (True, False)
     """
     return len(line) <= LONGEST and is_english_line(line.strip(_AROUND_ENGLISH))
+
+
+def is_button(line: str) -> bool:
+    """Whether a line about the page is a button or an invitation: no subject of any page.
+
+    >>> [is_button(line) for line in ("Share this story", "Photo: Ann Shepherd")]
+    [True, False]
+    """
+    text = line.strip().strip(AROUND).lower()
+    return text in BUTTONS or _INVITATION.fullmatch(text) is not None
 
 
 def is_counter(line: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import is_row, maker_of
 from dedup_middleware.text.pagelines import (
+    is_button,
     is_counter,
     is_page_line,
     is_page_row,
@@ -69,7 +70,7 @@ _SPELT: Final = {
 _SHORT: Final = r"\b(?:\.(?= ?[^\sА-ЯЁA-Z«\"]))?"
 _WORD: Final = rf"(?:{'|'.join(sorted(_SPELT))}){_SHORT}"
 _MEASURED: Final = re.compile(
-    rf"[0-9] (?=[а-я])(?:(?:{_WORD} )?{_WORD}|(?<=\b[12]\d\d\d )г{_SHORT})"
+    rf"[0-9] (?=[а-я])(?:(?:{_WORD} ){{0,2}}{_WORD}|(?<=\b[12]\d\d\d )г{_SHORT})"
 )
 _MOST_CHARS: Final = 200_000  # of a text that is examined: a tenth of a second at worst
 _MOST_ESCAPED: Final = 2  # most times that a text is unescaped
@@ -265,7 +266,7 @@ def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
     rows = {place for place in found if kinds[place] == _ROW}
     if rows:
         found -= rows if _are_data(lines, found, rows) else _among_facts(lines, found, rows)
-    # Neither a long notice of rights nor rows of buttons make a short page a gallery.
+    # Neither a long notice of rights nor buttons and invitations make a short page a gallery.
     sizes = {place: len(lines[place]) for place in found}
     counted = sum(n for p, n in sizes.items() if kinds[p] not in (_UNCOUNTED, _UNCOUNTED_COUNTER))
     size = sum(map(len, lines)) - sum(sizes.values())
@@ -277,7 +278,8 @@ def _kind_of(line: str) -> int:
     """`_OF_SUBJECT` for a line about the subject, else what it is."""
     if not is_page_line(line):
         return _ROW if is_page_row(line) else _OF_SUBJECT
-    uncounted = reserves_rights(line) or says_source(line) or is_row(line.lower())
+    from_site = reserves_rights(line) or is_button(line) or says_source(line)
+    uncounted = from_site or is_row(line.lower())
     if is_counter(line):
         return _UNCOUNTED_COUNTER if uncounted else _COUNTER
     return _UNCOUNTED if uncounted else _COUNTED

@@ -13,6 +13,22 @@ from dedup_middleware.text.relevant import relevant
 from tests.text.test_relevant import ARTICLE
 
 ABOUT_THE_PAGE = """
+Фото: Telegram-канал «Озерск сегодня»
+Фото: архив редакции
+Фото: Озерская лента новостей
+Фото: vk.com/ozersk_port
+© 2031 ОЛН. При использовании материалов ссылка на сайт обязательна
+Присоединяйтесь к нам во «ВКонтакте»
+Вступайте в нашу группу в Одноклассниках
+Обсудить новость в нашей группе ВКонтакте
+Мы в соцсетях: ВКонтакте, Одноклассники, Telegram
+Самые важные новости - в нашем канале в MAX и Telegram
+Самое интересное — в канале «Озерск» в Telegram
+Хотите узнавать новости первыми? Подписывайтесь на наш Telegram-канал!
+Есть что рассказать? Пишите нам: 8-800-555-01-02
+Поделиться в соцсетях
+Версия для печати
+Комментарии (0)
 Фото: Анна Озёрская / 12.ru
 Фото: пресс-служба губернатора области
 Фото предоставлено пресс-службой порта
@@ -154,6 +170,13 @@ Updated March 4, 2031 18:58:00
 (Reporting by Ann Shepherd, Bob Stone, with reporting by Carl Field, editing by Dan Marsh.)
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+Фото: канал размыло у причала
+Присоединяйтесь к шествию во вторник
+Вступайте в клуб: ВКонтакте закрыла 12 групп
+Мы в соцсетях нашли хозяина лодки
+Самое интересное — в канале нашли якорь
+Комментарии (12)
+Фото: «взрыв» разрушил старый причал
 Фото: взрыв разрушил старый причал
 Фото предоставлено следствию вдовой капитана
 © the village was flooded
@@ -305,6 +328,14 @@ def test_a_line_with_many_commas_is_read_in_one_way() -> None:
     started = time.process_time()
     assert not any(is_page_line(line) for _ in range(1000))
     assert time.process_time() - started < 10  # with two readings for each comma it was a minute
+
+
+def test_invitations_and_buttons_make_no_gallery() -> None:
+    """Below a short note they are left out, however many they are."""
+    note = "Паром до Озерска отменен до пятницы из-за льда. Людей повезут в обход на автобусах."
+    lines = "Поделиться\nЧитайте нас в Telegram\nПрисоединяйтесь к нам во ВКонтакте"
+    assert len(lines) > len(note) / 3
+    assert relevant(f"{note}\n{lines}") == note
 
 
 def test_a_notice_of_rights_is_no_gallery() -> None:
