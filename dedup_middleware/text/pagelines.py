@@ -430,10 +430,10 @@ def reserves_rights(line: str) -> bool:
     return len(line) <= LONGEST and (_reserves(text) or _is_chinese_notice(text))
 
 
-def says_source(line: str) -> bool:
+def is_english_source(line: str) -> bool:
     """Whether a line says where an English report is from (see `englishlines`).
 
-    >>> says_source("(With inputs from agencies)"), says_source("With inputs from agencies it grew")
+    >>> is_english_source("(With inputs from agencies)"), is_english_source("With inputs from agencies it grew")
     (True, False)
     """
     return len(line) <= LONGEST and is_english_line(line.strip(_AROUND_ENGLISH))
@@ -516,7 +516,7 @@ def is_page_line(line: str) -> bool:
         or (credited and _is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
-        or says_source(text)
+        or is_english_source(text)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

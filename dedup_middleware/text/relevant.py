@@ -18,10 +18,10 @@ from dedup_middleware.text.chineselines import is_row, maker_of
 from dedup_middleware.text.pagelines import (
     is_button,
     is_counter,
+    is_english_source,
     is_page_line,
     is_page_row,
     reserves_rights,
-    says_source,
 )
 from dedup_middleware.text.suspects import LABELS, LONGEST_LABEL, suspects
 
@@ -278,7 +278,7 @@ def _kind_of(line: str) -> int:
     """`_OF_SUBJECT` for a line about the subject, else what it is."""
     if not is_page_line(line):
         return _ROW if is_page_row(line) else _OF_SUBJECT
-    from_site = reserves_rights(line) or is_button(line) or says_source(line)
+    from_site = reserves_rights(line) or is_button(line) or is_english_source(line)
     uncounted = from_site or is_row(line.lower())
     if is_counter(line):
         return _UNCOUNTED_COUNTER if uncounted else _COUNTER
