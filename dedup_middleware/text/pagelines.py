@@ -433,8 +433,10 @@ def reserves_rights(line: str) -> bool:
 def is_english_source(line: str) -> bool:
     """Whether a line says where an English report is from (see `englishlines`).
 
-    >>> is_english_source("(With inputs from agencies)"), is_english_source("With inputs from agencies it grew")
-    (True, False)
+    >>> is_english_source("(With inputs from agencies)")
+    True
+    >>> is_english_source("With inputs from agencies it grew")
+    False
     """
     return len(line) <= LONGEST and is_english_line(line.strip(_AROUND_ENGLISH))
 
