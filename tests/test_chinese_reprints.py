@@ -46,6 +46,7 @@ def test_words_that_editors_exchange(word: str) -> None:
     ("word", "other"),
     [
         ("净利润", "营业额"),
+        ("净利润", "净亏损"),
         ("乘客", "船员"),
         ("司机", "医生"),
         ("三成", "五成"),
@@ -57,6 +58,38 @@ def test_words_that_editors_exchange(word: str) -> None:
 def test_other_words_make_another_page(word: str, other: str) -> None:
     """Words of two names still exclude each other."""
     assert _are_dropped(REPORT, REPORT.replace(word, other)) == {False}
+
+
+NUMBERS = """
+消防部门8月2日23时接到报警，调集5辆消防车和32名队员赶到现场，大火于3日0时10分被扑灭，当地%s的人随后赶来。
+起火的房屋位于该楼的6层，火势一度蔓延，队员从楼道和云梯两路灭火，并且疏散了楼内的40余名居民。
+这栋楼建于1998年，共有120户人家，近3年已经发生过2起类似的事情，物业为此投入了2000万元更换线路。
+受损的房屋约占全楼的15%%，其中有8家需要重新装修，街道方面安排他们在附近的旅馆住10天左右。
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("中国足协", "足协", True),
+        ("工商银行", "工行", True),
+        ("清华大学", "清华", True),
+        ("大客车", "大巴", True),
+        ("住宅楼", "居民楼", True),
+        ("中国足协", "中国篮协", False),
+        ("工行", "建行", False),
+        ("清华", "北大", False),
+        ("大客车", "出租车", False),
+        ("停课", "复课", False),
+        ("裁员", "招聘", False),
+        ("夭折", "存活", False),
+        ("入境", "出境", False),
+    ],
+)
+def test_full_and_short_names(one: str, other: str, same: bool) -> None:
+    """A full name and its short form are one word, and exclude other names and opposites."""
+    assert _are_dropped(NUMBERS % one, NUMBERS % other) == {same}
+    assert _are_dropped(NUMBERS % other, NUMBERS % one) == {same}
 
 
 @pytest.mark.parametrize(
