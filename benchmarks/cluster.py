@@ -48,6 +48,7 @@ from dedup_middleware.index.base import Index
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, joined
+from tests.index.claiming import missing
 from tests.servers import RedisServer, redis_binary, running_cluster, running_redis
 
 _PARAMETERS = {"bands": "8"}
@@ -140,9 +141,9 @@ async def decide(index: Index, entry: Entry) -> bool:
         known = Known(judged) if len(judged) else NOTHING_KNOWN
         made = await index.propose(entry, _DISTANCE, _LEASE, known=known)
         found = made.candidates if isinstance(made, Claimed) else made
-        pages = found.pages
-        if len(found.missing):
-            pages = joined([pages, await index.fetch(found.missing)])
+        pages, unread = found.pages, missing(found)
+        if len(unread):
+            pages = joined([pages, await index.fetch(unread)])
         is_copy = bool((pages.content["sketch"] == own).all(axis=1).any())
         if isinstance(made, Claimed):
             await (index.release if is_copy else index.commit)(made.claim)

@@ -30,6 +30,7 @@ from benchmarks.fingerprints import BANDS, PERMUTATIONS, ROWS, Fingerprints
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import NOTHING_KNOWN, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT, NO_PAGES, PageRecords, State, joined
+from tests.index.claiming import missing
 
 IN_FLIGHT = 100  # pages that a process decides at once: Scrapy's CONCURRENT_ITEMS
 SCAN_DISTANCE = 12
@@ -47,9 +48,9 @@ async def decide(index: Index, entry: Entry) -> bool:
         made = await index.propose(entry, SCAN_DISTANCE, _LEASE, known=known)
         found = made.candidates if isinstance(made, Claimed) else made
         if len(found.near):
-            pages = found.pages
-            if len(found.missing):
-                pages = joined([pages, await index.fetch(found.missing)])
+            pages, unread = found.pages, missing(found)
+            if len(unread):
+                pages = joined([pages, await index.fetch(unread)])
             if _has_copy(pages, entry.content):
                 if isinstance(made, Claimed):
                     await index.release(made.claim)
