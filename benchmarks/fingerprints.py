@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.pages import Pages, packed_simhash_keys, starts_of
 from dedup_middleware.model.buckets import (
+    FIRST_BAND_TABLE,
     SIMHASH_TABLES,
     BucketKeys,
     band_bucket_keys,
@@ -35,7 +36,6 @@ BANDS, ROWS = 8, 3
 PERMUTATIONS = BANDS * ROWS
 LOWEST = 0.85  # least Jaccard index of a copy with its original
 _SKETCH = 512
-_FIRST_BAND = SIMHASH_TABLES[-1] + 1
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 Words = NDArray[np.uint64]
 
@@ -96,7 +96,7 @@ class Fingerprints:
             for table in SIMHASH_TABLES
         ]
         columns += [
-            np.uint64(_FIRST_BAND + i << 40) | band >> np.uint64(24)
+            np.uint64(FIRST_BAND_TABLE + i << 40) | band >> np.uint64(24)
             for i, band in enumerate(self.bands.T)
         ]
         return Pages(

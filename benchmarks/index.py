@@ -1,8 +1,8 @@
 """Decisions per second of every index, against datasketch, rensa and FAISS in the same run.
 
-    python -m benchmarks.index # small: about 3 minutes
-    python -m benchmarks.index --full # to 1,000,000 pages, growth to 10,000,000: about an hour
-    python -m benchmarks.index --only redis
+    python -m benchmarks.index # small: half an hour and more
+    python -m benchmarks.index --full # to 1,000,000 pages, growth to 10,000,000: hours
+    python -m benchmarks.index --only redis --pages 100000 --rounds 1 --decisions 20000 # 3 minutes
 
 All figures are medians over the rounds. Client and server run on this machine. With a server on
 another machine, a page takes two round trips (propose, commit), which up to 64 pages share.
