@@ -26,7 +26,7 @@ BEGINNINGS: Final = (
     "source ap_ more for_m bbc reuters agence associated"
 )
 _LINES: Final = re.compile(
-    # a feed that nobody edited
+    # an unedited feed
     rf"(?:Except for the headline, )?[Tt]his {_PIECE} (?:has|is|was) (?:not )?(?:been )?{_MADE}\b"
     rf"[^\d]{{0,90}}\b{_FEED}\b(?: without [^\d.]{{1,60}})?(?:\. Only [^\d.]{{1,60}})?"
     rf"|Only the headline [^\d;]{{1,120}}; the rest of the content is [^\d]{{1,30}} {_FEED}"

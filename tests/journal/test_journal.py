@@ -331,7 +331,7 @@ def test_batch_is_written_once_or_not(tmp_path: Path, fault: str) -> None:
 def test_a_file_that_is_removed_while_it_is_written_to(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, left: str
 ) -> None:
-    """What comes next is in the new file, and not in one that nobody can open any more."""
+    """What comes next is in the new file, and not in the one that was removed."""
     folder = tmp_path / "of-the-journal"
     journal = SQLiteJournal(folder / "j.db", max_bytes=10**6)
     with journal, contextlib.ExitStack() as stack:

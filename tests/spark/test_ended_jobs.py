@@ -74,7 +74,7 @@ def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any]:
-    """Pages in a file, and which of them a job drops that nobody kills, on this machine."""
+    """Pages in a file, and which of them a job drops that is not killed, on this machine."""
     folder = tmp_path_factory.mktemp("whole")
     path, output = str(written(folder, 150)), folder / "out"
     assert main([path, *WORDS, "-o", str(output), "--master", "local[2]"]) == 0
