@@ -35,7 +35,9 @@ _LINES: Final = re.compile(
     rf"|This {_PIECE}(?: (?:by|from) {_NAMES})? (?:(?:was|is|has been) )?"
     r"(?:(?:first|originally) (?:published|appeared)|re-?published)"
     rf"(?: (?:by|in|on|at|from|with permission from) {_NAMES})?(?: under an? [A-Z][^.\d]{{1,40}})?"
-    rf"(?:,?(?: on)? {_DAY}(?:,? (?:at )?{_TIME})?)?(?:: [^\n]{{1,140}}|{_ORIGINAL})"
+    rf"(?:,?(?: on)? {_DAY}(?:,? (?:at )?{_TIME})?)?(?:: {_URL}|{_ORIGINAL})"
+    # with the title of the original
+    rf"|This {_PIECE} originally appeared on {_NAMES}: [A-Z][^\n]{{1,140}}"
     r"|This is a (?:breaking|developing)(?: news)? story\b[^.\d]{0,30}[.,;] (?:[Pp]lease )?"
     r"(?:[Cc]heck|[Cc]ome) back (?:\w+ )?for (?:\w+ )?(?:updates|details|information)"
     # agencies and news rooms

@@ -60,6 +60,7 @@ OF_THE_SUBJECT = """
 This story was first published in 1931 and still sells
 This report was edited by the minister, who removed the feed prices
 This article was originally published by the lake and nobody read it
+This story was first published by the Lakeside Gazette: the mayor resigned on Friday
 This story has not been told before: the ferry left without its captain
 With inputs from farmers rising, the mill closed
 With files from the court the lawyer left
