@@ -1,4 +1,4 @@
-"""Lines of a page that say nothing of its subject: adverts, buttons, addresses, picture credits.
+"""Recognises lines that say nothing of a page's subject: adverts, buttons, addresses, credits.
 
 An extractor leaves some of them between the paragraphs of an article, and they differ from site to
 site, so they are left out of the comparison. Only whole lines of a few forms are meant; other
@@ -12,6 +12,18 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
+from dedup_middleware.text.credits import (
+    AGENCIES,
+    CREDIT,
+    CREDIT_ENDS,
+    CREDITED,
+    DAY,
+    DOMAIN,
+    is_agency_credit,
+    is_byline,
+    is_caption,
+    is_names,
+)
 from dedup_middleware.text.englishlines import BEGINNINGS as ENGLISH
 from dedup_middleware.text.englishlines import is_contact, is_english_line
 
@@ -19,7 +31,6 @@ _LONGEST: Final = 160  # most characters of such a line, and of one that is a Ch
 _LONGEST_SENTENCE: Final = 40
 LONGEST: Final = 320  # most characters of a line that reserves rights
 _SENTENCE_ENDS: Final = ("。", "。”")
-_MOST_CREDIT: Final = 8  # most words of a picture's credit
 # Characters that may stand before such a line.
 OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
@@ -39,10 +50,6 @@ _ON_NETWORKS: Final = rf"(?:our |the )?[«\"]?{_NETWORK_NAMES}\b"
 #: the words behind the name of the first network in an invitation; the only group of the pattern
 _BEHIND: Final = "(.*)"
 _INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand there
-_DAY: Final = (
-    r"(?:\w+\.? \d{1,2}, \d{4}|\d{1,2}\.? (?:de )?\w+\.? (?:de )?\d{4}"
-    r"|\d{1,4}[-./]\d{1,2}[-./]\d{1,4})"
-)
 _WEEKDAY: Final = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
@@ -74,13 +81,6 @@ _COUNTED: Final = (
 )
 _COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
 _COUNTER: Final = re.compile(_COUNTERS)
-# A site, its page in a network, or a name such as РИА56: of the source of a page or a picture.
-_DOMAIN: Final = re.compile(
-    r"\b(?i:[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org|io|me|info)\b(?:/[\w.-]{1,30})?)"
-    r"|\b[А-ЯЁ]{2,6}\d{1,3}\b"
-)
-_QUOTED: Final = re.compile(r"«[^«»]{1,30}(?:»|$)")
-_CREDITED: Final = rf"(?:[^.!?\d]|{_DOMAIN.pattern}){{1,40}}"  # shorter than a caption
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
 _TO_NETWORKS: Final = rf"\b(?:{_NETWORKS}|max|соц(?:иальных )?сет\w+|мессенджер\w*)"
@@ -142,14 +142,14 @@ _FORMS: Final = (
     (
         "image photo picture video main featured cover",
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
-        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){_CREDITED}",
+        rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){CREDITED}",
     ),
     (NUMBERED, rf"(?:{'|'.join(NUMBERED.split())})\w* \d{{1,3}} (?:of|von|de|di|из) \d{{1,3}}"),
     (
         "credit crédit foto bild фото",
-        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{_CREDITED}",
+        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{CREDITED}",
     ),
-    ("©_", rf"© {_CREDITED}"),
+    ("©_", rf"© {CREDITED}"),
     (
         "фото",
         r"фото(?:графии)? предоставлен[оы] (?:пресс-служб|редакци|автор|читател)\w+[^.!?\d]{0,40}",
@@ -204,9 +204,9 @@ _FORMS: Final = (
     (
         "published posted updated last first",
         r"(?:published|posted|updated|last (?:updated|modified)|first published)"
-        rf"(?: on)?:? {_WEEKDAY}{_DAY}"
+        rf"(?: on)?:? {_WEEKDAY}{DAY}"
         r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
-        rf"(?: ?\| ?updated: (?:{_AGO}|{_DAY}.{{0,24}})|, updated (?:on )?{_WEEKDAY}{_DAY})?",
+        rf"(?: ?\| ?updated: (?:{_AGO}|{DAY}.{{0,24}})|, updated (?:on )?{_WEEKDAY}{DAY})?",
     ),
     # how long it takes to read, and what readers clicked
     ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
@@ -215,50 +215,19 @@ _FORMS: Final = (
     (
         "by_ written edited reported curated",
         r"(?:(?:written|edited|reported|curated) )?by [^.!?\d]{3,60}"
-        rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on) ?{_DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
+        rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on) ?{DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
     ),
-    ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{_DAY}"),
-    ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {_DAY}"),
+    ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{DAY}"),
+    ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {DAY}"),
 )
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
 )
-AGENCIES: Final = word_lists()["picture-agencies"]
-# The credit of a picture names somebody: with other words of five or more letters it is a caption.
-_CREDIT: Final = re.compile(
-    r"(?:(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
-    r"[^:]{0,12}:|© (?!\d))(.+)",
-    re.IGNORECASE,
-)
-_NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 _LINKS: Final = frozenset(word_lists()["page-links"])
 PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS
 _TOPICS: Final = frozenset(("теги", "метки", "ключевые слова"))  # of several, also without names
 _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
-# Bylines: names behind a word for authors, or before "contributed".
-_NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
-_AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
-
-
-def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
-    # Only one way to match a line: with two for each comma the time would double with each.
-    return rf"{_NAME}(?:[,;]?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
-
-
-_NAMES: Final = _names(9)
-_WROTE: Final = (
-    r"(?:[Aa]dditional )?"
-    r"(?:[Rr]eport(?:ing|ed)|[Ww]riting|[Ee]dit(?:ing|ed)|[Cc]ompiled|[Cc]urated|[Tt]ranslated"
-    r"|[Pp]hotographs) by"
-)
-_AUTHORS: Final = re.compile(
-    rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
-    rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
-    rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
-    rf"|(?:The )?{_names(24)},? contributed (?:reporting|to this (?:report|story|article))"
-    rf"(?: from {_NAMES})?"
-)
 # A line that reserves rights, without numerals other than years.
 _RIGHTS: Final = re.compile(
     r"(?:this (?:\w+ ){0,2}(?:document|article|material|story|content|work) "
@@ -273,22 +242,6 @@ _RIGHTS: Final = re.compile(
 )
 # How to cite a page; and the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
-_LONGEST_CAPTION: Final = 80  # most characters of a caption without a day
-_CAPTION: Final = re.compile(
-    rf"\D{{0,{_LONGEST_CAPTION}}}"
-    r"\((?:image|photo|picture|pic|foto|bild|фото|credit)s?(?: credit)?\s*:[^()\d]{1,60}\)\W{0,3}"
-)
-# A longer caption must have a day and the credit of an agency: without a day "(AFP/Reuters)" is
-# also the source of a report. Any numeral but the day is news.
-_WIRES: Final = rf"(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
-_WIRE: Final = rf"[^().\d]{{1,60}}{_WIRES}"
-_WIRE_CAPTION: Final = re.compile(
-    r"(?P<said>[^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )(?P<by>[^()\d]{1,60})"
-    rf"|(?P<brackets>{_WIRE}))\)\W{{0,3}}"
-    r"|(?P<told>.{1,280}[.!?”\"’)]) ?(?:photo )?credit: (?P<credit>[^.!?\d]{2,60})"
-    # Check the end first, or each quotation mark of a line would be tried.
-    rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
-)
 # Lines that begin with a number, in digits that `suspects` knows: that of a picture in a series,
 # the length of a video with its source, and counters.
 _NUMBERS: Final = re.compile(
@@ -301,9 +254,7 @@ _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
     r"|forbidden|non-?commercial|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
-CREDIT_ENDS: Final = 4  # most characters from the bracket behind a caption's credit on
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 _NOTICES: Final = (
     "this all_ copyright ©_ ©2 ™_ no_part reproduction alle tous todos tutti все_ перепечатка при_ "
     "citation"
@@ -333,18 +284,6 @@ _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 _INVITATION: Final = re.compile("|".join(form for _, form in _INVITATIONS))
 
 
-def _is_names(words: str) -> bool:
-    """Whether all longer words are capitalised, or belong to names of agencies.
-
-    >>> _is_names(" Ann Shepherd/picture alliance"), _is_names(" explosion destroys the quay")
-    (True, False)
-    """
-    return all(
-        len(word) < 5 or not word.islower() or word in _NO_NAMES
-        for word in re.findall(r"[^\W\d_]+", _QUOTED.sub("", _DOMAIN.sub("", words)))
-    )
-
-
 def is_page_row(line: str) -> bool:
     """Whether a line is the label of who made the page, or of where it is from, with names; or of
     another page, with a headline.
@@ -360,13 +299,13 @@ def is_page_row(line: str) -> bool:
     label = label.rstrip().lower()
     lists = label in _TOPICS and "," in value
     longest = _LONGEST_VALUE if lists or value != value.lower() else _LONGEST_WITHOUT_CAPITALS
-    is_value = 0 < len(value) <= longest and not any(map(str.isdigit, _DOMAIN.sub("", value)))
+    is_value = 0 < len(value) <= longest and not any(map(str.isdigit, DOMAIN.sub("", value)))
     says = value.endswith((".", "!", "?", *_SENTENCE_ENDS))  # as in an interview
     if not is_value or says or label not in PAGE_ROWS:
         return False
     if label in _LINKS:
         return len(value.split()) >= _LEAST_HEADLINE
-    return lists or _is_names(value)
+    return lists or is_names(value)
 
 
 def _invites(words: str) -> bool:
@@ -397,16 +336,8 @@ def _reserves(lower: str) -> bool:
 
 
 def _is_by(text: str) -> bool:
-    """Whether a line says only who wrote the page, or how to write to them.
-
-    >>> _is_by("Reporting by Ann Shepherd; editing by Bob Stone")
-    True
-    >>> _is_by("By then it was over")
-    False
-    """
-    if _AUTHORS.fullmatch(text.rstrip(AROUND)):
-        return True
-    return "@" in text and is_contact(text)
+    """Whether a line says only who wrote the page, or how to write to them."""
+    return is_byline(text.rstrip(AROUND)) or ("@" in text and is_contact(text))
 
 
 def _has_form(text: str) -> bool:
@@ -415,8 +346,8 @@ def _has_form(text: str) -> bool:
     match = _FORM.fullmatch(lower)
     if match is None:
         return lower in BUTTONS
-    credit = _CREDIT.match(text)
-    named = credit is None or _is_names(credit[1])
+    credit = CREDIT.match(text)
+    named = credit is None or is_names(credit[1])
     return lower in BUTTONS or (named and all(map(_invites, filter(None, match.groups()))))
 
 
@@ -477,28 +408,6 @@ def _is_notice(lower: str) -> bool:
     return _reserves(lower) or _CITATION.fullmatch(lower) is not None
 
 
-def _is_caption(text: str, lower: str) -> bool:
-    """Whether a line is a caption that ends with its credit; `lower` is the line in lower case.
-
-    >>> lines = "On March 4, 2031 (Ann/Reuters)", "He left. (AP)", "He left. Credit: a spy there"
-    >>> [_is_caption(line, line.lower()) for line in lines]
-    [True, False, False]
-    """
-    if _CAPTION.fullmatch(lower):
-        return True
-    found = _WIRE_CAPTION.fullmatch(lower)
-    # In a line of capitals names can't be recognised.
-    if found is None or len(text) != len(lower) or text.isupper():
-        return False
-    named = (text[slice(*found.span(name))] for name in ("by", "credit") if found[name])
-    if not all(map(_is_names, named)):
-        return False
-    said = found["said"] or found["told"] or found["dated"]
-    rest, days = re.subn(_DAY, "", said)
-    needs_day = found["brackets"] or found["dated"] or len(said) > _LONGEST_CAPTION
-    return bool(days or not needs_day) and not any(map(str.isdigit, rest))
-
-
 def is_page_line(line: str) -> bool:
     """Whether a line says nothing of what a page is about.
 
@@ -515,7 +424,7 @@ def is_page_line(line: str) -> bool:
     credited = ")" in text[-CREDIT_ENDS:] or "credit: " in lower or lower.endswith(AGENCIES)
     if (
         (begins in _NOTICES_BEGIN and _is_notice(lower))
-        or (credited and _is_caption(text, lower))
+        or (credited and is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
         or is_english_source(text)
@@ -531,5 +440,5 @@ def is_page_line(line: str) -> bool:
     ):
         return True
     if text.lower().endswith(AGENCIES):
-        return len(text.split()) <= _MOST_CREDIT and _JOINED.search(text) is not None
+        return is_agency_credit(text)
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

@@ -20,14 +20,13 @@ from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, find_code, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
+from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
 from dedup_middleware.text.englishlines import ENDINGS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
-    AGENCIES,
     AROUND,
     BEGINNINGS,
     BUTTONS,
-    CREDIT_ENDS,
     LONGEST,
     LONGEST_NUMBERS,
     NUMBERED,
