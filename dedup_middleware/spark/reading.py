@@ -243,7 +243,9 @@ def _csv_names(
         except BatchError as error:
             raise SparkError(str(error)) from None
         except UnicodeEncodeError:
-            raise SparkError(f"{file}: its line of names is not UTF-8: {names!r:.200}") from None
+            raise SparkError(
+                f"{file}: its line of names is not UTF-8: {names!r:.200}; save the file as UTF-8"
+            ) from None
         if first[1] and names != first[1]:
             raise SparkError(
                 f"the columns of {file} ({', '.join(names)}) are not those of {first[0]} "

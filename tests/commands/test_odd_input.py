@@ -201,6 +201,7 @@ def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     done, kept = files(tmp_path, "latin.csv", "url,text,été\n1,2,3\n".encode("latin-1"))
     assert (done.code, kept) == (1, [])
     assert "the line of names is not UTF-8" in done.err
+    assert "save the file as UTF-8" in done.err
     rows = b"url,text,,\nhttps://a/1,one,more,\n"
     done, kept = files(tmp_path, "sheet.csv", rows)
     assert done.code == 0

@@ -281,7 +281,9 @@ def _check_names(path: Path, names: list[str]) -> None:
         if count > 1:
             raise BatchError(f"{path}: the column {name!r} is there {count} times: rename one")
         if _NO_UTF8.search(name):
-            raise BatchError(f"{path}: the line of names is not UTF-8: {name!r}")
+            raise BatchError(
+                f"{path}: the line of names is not UTF-8: {name!r}; save the file as UTF-8"
+            )
 
 
 _ROWS: Final = 1024  # in memory at once
