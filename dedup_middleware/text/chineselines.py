@@ -18,6 +18,7 @@ from dedup_middleware.text.characters import word_lists
 #: most characters of such a line, except notices; and characters that it never ends with
 LONGEST: Final = 100
 SENTENCE_ENDS: Final = "。！？!?；，"
+_LAST: Final = "。！？”"  # ends of a text's last sentence
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
 # Reviews have results, and courts and juries have stages: only a name may stand behind these words.
@@ -28,7 +29,9 @@ _NO_LABEL: Final = rf"(?!{_MAKERS}|{_STAGES}|{_FROM}|{_REPORTERS})"
 _NAME: Final = rf"{_NO_LABEL}{_HAN}{{1,4}}(?!{_HAN}|[:：])"
 _NAMES: Final = rf"{_NAME}(?:[ 、,，/]{{1,2}}{_NAME}){{0,5}}"
 # Without a colon before it, a name must begin with a surname: headlines are about reporters, too.
-_PERSON: Final = rf"{_NO_LABEL}[{''.join(word_lists()['surnames'])}]{_HAN}{{1,2}}(?!{_HAN}|[:：])"
+_WROTE: Final = "(?:摄影)?(?:报道|報道|报导|報導)|(?:参与)?采写|供图|供稿"  # may follow a name
+_SURNAME: Final = f"[{''.join(word_lists()['surnames'])}]"
+_PERSON: Final = rf"{_NO_LABEL}{_SURNAME}{_HAN}{{1,2}}(?:(?!{_HAN}|[:：])|(?={_WROTE}))"
 _PERSONS: Final = rf"{_PERSON}(?:[ 、,，/]{{1,2}}{_PERSON}){{0,5}}"
 # Diseases and funds have a source (来源), too. So it must end like the name of a paper, but not
 # like a forecast, a co-operative, a publisher, a stage, or a fishing net.
@@ -63,21 +66,23 @@ _PART: Final = (
     rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
     rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
     rf"|(?:责任编辑|責任編輯|(?:实习|见习)?编辑|责编|校对|审校) {_PERSONS}"
-    rf"|(?:发布|发表|更新)(?:时间|日期) ?[:：] ?{_DAY}"
+    rf"|(?:发布|发表|更新|發布|發表)(?:时间|日期|時間) ?[:：] ?{_DAY}"
     rf"|分享(?:到|至)? ?[:：]?(?: ?(?:{_NETWORKS})){{1,12}}(?!{_HAN})"
     rf"|(?:编译|翻译|制图) ?[:：/] ?{_PERSONS}"
     rf"|{_TOLD}|{_NAMED} {_PERSONS}|[文图](?:[/／][文图])?[/／:：] ?{_PERSONS}"
     r"|(?:新闻|爆料|报料)热线 ?[:：] ?[\d、 -]{5,30}"
     rf"|(?:新闻)?线索(?:提供者?|报料) ?[:：] ?{_NAME}(?: ?(?:奖励?|奖金|稿费|线索费) ?\d{{1,4}}元)?"
     rf"|(?:{_FROM})(?:\Z| ?[:：《|丨] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
+    rf"|采写 ?[:：] ?{_HAN}{{0,6}}?(?:{_REPORTERS}) ?{_PERSONS}"
     rf"|(?:[文图](?:[/／][文图])?[/／ ])?{_OFFICE}(?:{_REPORTERS})"
     rf"[ :：/]{{0,2}}{_PERSONS}"
-    rf"(?:[ /]{{0,2}}(?:摄影?|文(?:[/／]图)?|图(?:[/／]文)?|(?:{_HAN}{{2}} ?)?(?:摄影)?报道)"
+    rf"(?:[ /]{{0,2}}(?:摄影?|文(?:[/／]图)?|图(?:[/／]文)?|(?:{_HAN}{{2}} ?)?(?:{_WROTE}))"
     rf"(?! ?{_HAN}))?"
-    r"|(?:阅读|点击|浏览|评论)(?:次数|数|量)? ?[:：] ?\d{1,8}次?"
-    r"|(?:共有|已有)(?:评论\d{1,7}|\d{1,7}[条人](?:评论|参与|留言))[条人]?"
+    r"|(?:阅读|点击|浏览|评论)(?:次数|人数|数|量)? ?[:：] ?\d{1,8}次?"
+    r"|(?:共有|已有) ?(?:评论 ?\d{1,7}"
+    r"|\d{1,7} ?[条人位](?:网友)? ?(?:评论|参与|留言|发表了?(?:看法|评论)))[条人]?"
     rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
-    rf"|(?P<day>{_DAY})|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?!\d))"
+    rf"|(?P<day>(?:(?:日期|时间) ?[:：] ?)?{_DAY})|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?!\d))"
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
     rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
@@ -90,19 +95,23 @@ PAIRS: Final = frozenset(
         "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
         "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
         "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下 本报 "
-        "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 编译 翻译 制图 文/ 图/ 文／ 图／"
+        "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 采写 好友 能进 编译 翻译 "
+        "制图 文/ 图/ 文／ 图／ 位置"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
     + [f"{word}{digit}" for word in "共第" for digit in range(10)]
 )
+_STEP: Final = rf"\d{{0,4}}{_HAN}{{2,10}}"
+#: the group says that it is a path
 _PATH: Final = re.compile(
-    rf"(?:[您你]?(?:当前|现在|所在)的?位置 ?[:：] ?)?"
-    rf"{_HAN}{{2,10}}(?: ?[>›»＞]{{1,2}} ?{_HAN}{{2,10}}){{1,5}}"
+    r"([您你]?(?:当前|當前|现在|現在|所在)的?位置 ?[:：] ?)?"
+    rf"{_STEP}(?: ?[>›»＞]{{1,2}} ?{_STEP}){{1,5}}"
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = re.compile(
-    r"原标题 ?[:：].{1,60}|[上下]一[条篇页] ?[:：].{1,60}"
+    r"(?:原标题|正在阅读) ?[:：].{1,60}|[上下]一[条篇页] ?[:：].{1,60}"
+    r"|点击右上角(?:微信)?(?:好友|分享)|请使用浏览器(?:的?分享)?功能进行分享"
     # Behind these verbs headlines go on: 点击链接下载软件被骗.
     rf"|点击{_HAN}{{0,6}}[，,]?(?:关注|查看|进入)\D{{0,8}}"
     r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
@@ -166,7 +175,24 @@ def is_chinese_line(lower: str) -> bool:
         return False
     if _is_row(text) or _WHOLE.fullmatch(text):
         return True
-    return _PATH.fullmatch(text) is not None and any(word in text for word in _PATH_WORDS)
+    path = _PATH.match(text)
+    if path is None or not (path[1] or any(word in path[0] for word in _PATH_WORDS)):
+        return False
+    return path.end() == len(text) or _is_row(text[path.end() :].strip())
+
+
+def without_maker(text: str) -> str:
+    """Remove a row behind the last sentence of a text.
+
+    >>> without_maker("渡轮停航。（湖畔晚报记者 王川）"), without_maker("渡轮停航。（共三天）")
+    ('渡轮停航。', '渡轮停航。（共三天）')
+    """
+    if text.isascii() or text[-1] in _LAST:  # most texts
+        return text
+    end = max(text.rfind(last, -LONGEST) for last in _LAST) + 1
+    behind = text[end:]
+    has_row = end and "\n" not in behind and not behind.isascii() and is_row(behind.lower())
+    return text[:end] if has_row else text
 
 
 def maker_of(line: str) -> str | None:

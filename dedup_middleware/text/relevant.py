@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
-from dedup_middleware.text.chineselines import is_row, maker_of
+from dedup_middleware.text.chineselines import is_row, maker_of, without_maker
 from dedup_middleware.text.pagelines import (
     is_button,
     is_counter,
@@ -187,7 +187,9 @@ def relevant(text: str) -> str:
         more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
         if more is not None and more.start() >= _MOST_SHARE * len(text):
             text = text[: more.start()]
-    return _without_lines(text) if "\n" in text else text
+    if "\n" in text:
+        text = _without_lines(text)
+    return without_maker(text)
 
 
 def _spelt(match: re.Match[str]) -> str:
