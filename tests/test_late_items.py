@@ -353,7 +353,7 @@ async def test_an_item_that_takes_longer_than_closing_waits_passes(
 ) -> None:
     """It is counted with those that came too late; the log reports neither a changed object nor an
     outage of the index."""
-    monkeypatch.setattr(pipeline, "_LATE_ITEMS", 0.2)
+    monkeypatch.setattr(pipeline, "_LATE_ITEMS", 0.02)
     crawl = await opened(DEDUP_INDEX_URL=f"sqlite:{tmp_path / 'i.db'}")
     deduplicator = crawl.pipeline._deduplicator
     assert deduplicator is not None

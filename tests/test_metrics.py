@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import socketserver
 import sys
 import time
 from collections import defaultdict
@@ -22,6 +23,12 @@ from dedup_middleware.plugin.reports import Histogram
 from tests.metricscrawl import COUNTS, scrape, three_crawls
 from tests.servers import free_port
 from tests.test_pipeline import Crawl, item, make_crawler
+
+
+@pytest.fixture(autouse=True)
+def closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose port is closed looks for that every half second otherwise."""
+    monkeypatch.setattr(socketserver.BaseServer.serve_forever, "__defaults__", (0.01,))
 
 
 def ask(port: int) -> dict[tuple[str, ...], float]:

@@ -47,7 +47,7 @@ DAMAGES = {
 async def test_values_of_another_type(table: str, tmp_path: Path) -> None:
     """SQLite keeps any type in any column: the pages concerned pass, and nothing is raised."""
     path = tmp_path / "index.db"
-    options = Options(index_url=f"sqlite:{path}", pending_wait=0.1)
+    options = Options(index_url=f"sqlite:{path}", pending_wait=0.01)
     for change in DAMAGES[table]:
         path.unlink(missing_ok=True)
         async with Deduplicator(options) as dedup:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, Document
+from dedup_middleware.core import settlement
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.model.documents import Verdict
 from dedup_middleware.model.keys import content_key
@@ -44,6 +46,24 @@ async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
     with closing(Rows(tmp_path / "rows.db")) as rows:
         async with Deduplicator(OPTIONS, index=harness.connect()) as observer:
             yield World(rows, harness, observer)
+
+
+@pytest.fixture
+def brief_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that waits for another one looks for it often."""
+    monkeypatch.setattr(settlement, "_POLL", 0.01)
+
+
+def waits(dedup: Deduplicator) -> asyncio.Event:
+    """Set as soon as a page of this process waits for another one."""
+    begun, wait = asyncio.Event(), dedup._claims.wait
+
+    async def noted(page_ids: AbstractSet[int], seconds: float) -> None:
+        begun.set()
+        await wait(page_ids, seconds)
+
+    dedup._claims.wait = noted  # type: ignore[method-assign]
+    return begun
 
 
 @pytest.mark.slow
@@ -209,6 +229,7 @@ async def test_a_renewed_page_is_forgotten_with_its_second_entry(harness: Harnes
 @pytest.mark.parametrize("text", [OTHER, ""], ids=["marked duplicate", "empty"])
 @pytest.mark.parametrize("claimed", ["before", "while it was on its way"])
 @pytest.mark.parametrize("committed", ["before", "after"])
+@pytest.mark.usefixtures("brief_polls")
 async def test_what_was_written_last_is_what_the_row_holds(
     text: str, claimed: str, committed: str, world: World
 ) -> None:
@@ -227,15 +248,17 @@ async def test_what_was_written_last_is_what_the_row_holds(
         if committed == "before":
             await one.dedup.commit(fresh)
         world.rows.put(KEY, text)
+        is_waiting = waits(two.dedup)
         ended = asyncio.ensure_future(two.dedup.commit(kept))
-        await asyncio.sleep(0.05)
         if committed == "after":
+            await asyncio.wait_for(is_waiting.wait(), 20)
             await one.dedup.commit(fresh)
         await asyncio.wait_for(ended, 20)
     await world.check()
     await world.visit(NEW, OTHER)
 
 
+@pytest.mark.usefixtures("brief_polls")
 async def test_a_revisit_whose_stored_text_is_forgotten_before_it_goes_on(world: World) -> None:
     """A new text has the claim of its key and is written first: the revisit, which is kept, waits
     and claims its place. Without a claim it took the row, and copies of the new text were dropped
@@ -246,8 +269,9 @@ async def test_a_revisit_whose_stored_text_is_forgotten_before_it_goes_on(world:
         kept = await two.dedup.decide(Document(KEY, text=OLD))
         fresh = await one.dedup.decide(Document(KEY, text=NEW))
         assert (kept.outcome, fresh.outcome) == ("revisit", "new")
+        is_waiting = waits(two.dedup)
         going_on = asyncio.ensure_future(two.dedup.supersede(kept))
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(is_waiting.wait(), 20)
         world.rows.put(KEY, NEW)
         await one.dedup.commit(fresh)
         kept = await asyncio.wait_for(going_on, 20)
