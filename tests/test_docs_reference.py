@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import attrs
 
@@ -29,6 +31,14 @@ OF_THE_PROJECT = {"crawler", "dev", "bench", "docs"}  # extras that only a check
 def text_of(page: str) -> str:
     """The text of a page of the documentation."""
     return (DOCS / page).read_text(encoding="utf-8")
+
+
+def nodes(word: str) -> Iterator[tuple[Path, ast.AST]]:
+    """The syntax of each file of the package that has a word somewhere, with the file."""
+    for path in PACKAGE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if word in source:
+            yield from ((path, node) for node in ast.walk(ast.parse(source)))
 
 
 def test_settings_reference_is_up_to_date() -> None:
@@ -93,10 +103,12 @@ def test_request_meta_is_documented() -> None:
     """docs/items.md lists the keys that are read; one module alone reads the meta of a request."""
     section = text_of("items.md").split("## Request meta")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == {requestmeta.SKIP, requestmeta.KEY}
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and node.attr == "meta":
-                assert path.name == "requestmeta.py"
+    readers = {
+        path.name
+        for path, node in nodes("meta")
+        if isinstance(node, ast.Attribute) and node.attr == "meta"
+    }
+    assert readers == {"requestmeta.py"}
 
 
 def test_signals_are_documented() -> None:
@@ -104,12 +116,10 @@ def test_signals_are_documented() -> None:
     rows = re.findall(r"^\| `(dedup_\w+)` \|[^|]*\| (.*) \|$", text_of("signals.md"), re.M)
     listed = {name: set(re.findall(r"`(\w+)`", arguments)) for name, arguments in rows}
     sent: dict[str, set[str | None]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-                "send_catch_log_async"
-            ):
-                sent[ast.unparse(node.args[0])] = {word.arg for word in node.keywords}
+    send = "send_catch_log_async"
+    for _, node in nodes(send):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(send):
+            sent[ast.unparse(node.args[0])] = {word.arg for word in node.keywords}
     assert listed == sent
     assert set(sent) == {name for name in vars(signals) if name.startswith("dedup_")}
     explained = set(re.findall(r"^\| `(\w+)` \| [^|]*\|$", text_of("signals.md"), re.M))

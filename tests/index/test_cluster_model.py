@@ -7,7 +7,7 @@ from functools import cache
 import attrs
 import pytest
 
-from tests.index.cluster_interleavings import explore, walk
+from tests.index.cluster_interleavings import Explored, explore, walk
 from tests.index.cluster_model import PROTOCOL, BrokenError, Crawl, Rules
 from tests.index.cluster_states import Phase
 
@@ -16,12 +16,17 @@ LIKE_PAIR = Crawl((BOTH,) * 2, (0, 0), (0, 1))
 LIKE_THREE = Crawl((BOTH,) * 3, (0, 0, 0), (0, 1))
 
 
+@cache
+def explored(crawl: Crawl) -> Explored:
+    """Every interleaving without faults."""
+    return explore(crawl, crawl.start())
+
+
 @pytest.mark.parametrize("order", range(3))
 def test_a_pair_of_like_pages_is_stored_once_in_every_interleaving(order: int) -> None:
     """Of two like pages one is stored, in whatever order their messages arrive and their ids
     follow."""
-    crawl = attrs.evolve(LIKE_PAIR, order=order)
-    found = explore(crawl, crawl.start())
+    found = explored(attrs.evolve(LIKE_PAIR, order=order))
     assert found.states > 100
     assert found.ends >= 2
 
@@ -44,8 +49,7 @@ def test_a_pair_that_reads_different_buckets_first() -> None:
 
 def test_a_sweeper_beside_a_pair() -> None:
     """A sweeper takes no record of a page that is still on its way."""
-    crawl = attrs.evolve(LIKE_PAIR, sweeps=True)
-    assert explore(crawl, crawl.start()).states > 10_000
+    assert explored(attrs.evolve(LIKE_PAIR, sweeps=True)).states > 10_000
 
 
 @pytest.mark.slow
@@ -88,7 +92,7 @@ def _is_caught(rules: Rules) -> bool:
     """Whether a search that the protocol passes finds a fault in a mutant of it."""
     for crawl in (LIKE_PAIR, attrs.evolve(LIKE_PAIR, sweeps=True)):
         try:
-            explore(attrs.evolve(crawl, rules=rules), crawl.start())
+            explored(attrs.evolve(crawl, rules=rules))
         except BrokenError:
             return True
     return False

@@ -315,9 +315,10 @@ def test_one_hash_in_sixteen_is_held_by_mistake(size: int) -> None:
     rng = np.random.default_rng(size)
     shares = []
     for _ in range(30):
-        stored, other = rng.integers(0, 1 << 64, (2, 8_192), np.uint64, endpoint=False)
-        raw = make_evidence(page_of(stored[:size]))
-        assert examine(page_of(stored[:size]), [raw])[0, COMMON] == size
+        stored = page_of(rng.integers(0, 1 << 64, size, np.uint64, endpoint=False))
+        other = rng.integers(0, 1 << 64, 2_048, np.uint64, endpoint=False)
+        raw = make_evidence(stored)
+        assert examine(stored, [raw])[0, COMMON] == size
         shares.append(examine(page_of(other), [raw])[0, COMMON] / len(other))
     assert np.mean(shares) == pytest.approx(1 / 16, rel=0.06)
     assert np.median(shares) < 0.08
