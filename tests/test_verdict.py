@@ -189,11 +189,10 @@ def _long(middle: str, behind: int) -> str:
 @pytest.mark.parametrize(
     "middle",
     [
-        f"<script>x = '{'s' * MAX_SIZE}'</script>",
-        f"<img src='data:image/png;base64,{'A' * MAX_SIZE}'>",
-        "<br>cell" * MAX_BLOCKS,
+        pytest.param(f"<script>x = '{'s' * MAX_SIZE}'</script>", id="script"),
+        pytest.param(f"<img src='data:image/png;base64,{'A' * MAX_SIZE}'>", id="picture"),
+        pytest.param("<br>cell" * MAX_BLOCKS, id="blocks", marks=pytest.mark.slow),
     ],
-    ids=["script", "picture", "blocks"],
 )
 async def test_what_is_not_read_of_a_long_page_is_not_taken_for_stored(middle: str) -> None:
     """Of what is beyond the limits of the extraction only an equal page is a copy."""

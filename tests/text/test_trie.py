@@ -186,13 +186,14 @@ def test_malformed_dictionary(tmp_path: Path, line: str) -> None:
 
 def test_user_dictionary_errors(tmp_path: Path) -> None:
     """A missing or mis-encoded user dictionary is named."""
-    missing = tmp_path / "missing.txt"
+    main, missing = tmp_path / "dict.txt", tmp_path / "missing.txt"
+    main.write_text("ab 3\n")
     with pytest.raises(FileNotFoundError, match=r"missing\.txt can't be read"):
-        load_trie(user=missing)
+        load_trie(main=main, user=missing)
     wrong = tmp_path / "gbk.txt"
     wrong.write_bytes("云计算".encode("gbk"))
     with pytest.raises(ValueError, match=r"gbk\.txt is not UTF-8"):
-        load_trie(user=wrong)
+        load_trie(main=main, user=wrong)
 
 
 def test_no_words() -> None:
