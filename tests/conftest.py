@@ -129,6 +129,7 @@ KINDS = {"redis", "cluster"}
 # A test that uses these starts other processes, each of which imports numba and Scrapy.
 PROCESSES = {
     "Popen",
+    "fork_context",
     "Probes",
     "create_subprocess_exec",
     "Forked",
@@ -149,6 +150,7 @@ BROWSER = (
 )
 FORKS = (
     "tests/crawler/test_news.py",
+    "tests/index/test_processes.py",
     "tests/methods/test_crawl.py",
     "tests/test_commands.py",
     "tests/test_compose.py",

@@ -308,7 +308,8 @@ def test_load_beside_claims_of_other_processes(
     url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
     log = tmp_path / "stored"
     log.touch()
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.index.workers"])
     own, loaded = 40, 3000
 
     def start(target: Callable[..., None], *arguments: object):

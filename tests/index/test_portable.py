@@ -285,7 +285,8 @@ def test_import_killed_and_repeated(kind: str, tmp_path: Path, workers_server: R
         writer.finish()
     url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
     options = options_of(url)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.index.workers"])
     for delay in (0.0, 0.1, 0.3):
         process = context.Process(target=import_file, args=(url, path))
         process.start()

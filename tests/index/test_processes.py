@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from dedup_middleware.model.records import State
 from tests.index.harness import PARAMETERS
 from tests.index.workers import store_articles
 from tests.servers import RedisServer, namespace_for
+from tests.torture.start import fork_context
 
 ARTICLES = 60
 PROCESSES = 3
@@ -30,9 +31,9 @@ async def test_killed_processes(kind: str, tmp_path: Path, workers_server: Redis
     url = f"sqlite:{tmp_path / 'index.db'}" if kind == "sqlite" else workers_server.url
     log = tmp_path / "stored"
     log.touch()
-    context = multiprocessing.get_context("spawn")
+    context = fork_context()
 
-    def start(seed: int) -> multiprocessing.process.BaseProcess:
+    def start(seed: int) -> BaseProcess:
         process = context.Process(target=store_articles, args=(url, log, ARTICLES, seed, LEASE))
         process.start()
         return process
