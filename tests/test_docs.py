@@ -416,14 +416,15 @@ def test_commands_of_the_plugin_do_what_they_say(page: Path, desk: Path, redis_a
 
 
 def evaluations() -> list[Command]:
-    """The commands of the evaluation that are quick."""
-    return [
-        command
+    """The commands of the evaluation that are quick, each once, whatever Python they name."""
+    found = {
+        EVALUATION.sub("", command.text): command
         for page in pages()
         if not elsewhere(page)
         for command in shown(page)
         if EVALUATION.match(command.text) and command.text not in RUN_BY
-    ]
+    }
+    return list(found.values())
 
 
 @pytest.mark.slow
