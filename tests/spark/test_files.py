@@ -221,7 +221,7 @@ def test_legal_csv_is_not_refused(
     chosen = job(str(tmp_path / "result"))
     source = read_files(spark, [str(tmp_path / "*.csv*")], OPTIONS, chosen)
     monkeypatch.delattr(reading, "opened")
-    with changed(spark, {"spark.sql.files.maxPartitionBytes": "1000"}):
+    with changed(spark, {"spark.sql.files.maxPartitionBytes": "2000"}):
         numbers = run(source, OPTIONS, chosen).numbers
     expected = sum(1 for path in tmp_path.glob("*.csv*") for _ in read_csv(path))
     assert (numbers["read"], numbers["rejects"]) == (expected, 0)

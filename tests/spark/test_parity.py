@@ -168,11 +168,9 @@ async def test_clusters_are_those_of_the_crawl(
         )
 
 
-@pytest.mark.parametrize("alone", [0, 10**6])
-def test_hosts_of_addresses_are_those_of_the_journal(
-    spark: SparkSession, output: str, alone: int
-) -> None:
-    """Also of keys that are no proper addresses, whether Spark or one process makes the table."""
+def test_hosts_of_addresses_are_those_of_the_journal(spark: SparkSession, output: str) -> None:
+    """Also of keys that are no proper addresses. Here one process makes the table; Spark calls the
+    same function, and test_alone.py compares the two."""
     keys = [
         "https://www.News.example:8080/a?b#c", "http://u:p@news.example/", "isbn 1",
         "http://[2001:DB8::1]:8080/a", "http://u@[::1]/", "text:00ff", "http://u@p@news.example/",
@@ -180,7 +178,7 @@ def test_hosts_of_addresses_are_those_of_the_journal(
     ]  # fmt: skip
     text = article(7, 10)
     rows = spark.createDataFrame([(key, text) for key in keys], "url string, text string")
-    clusters = deduplicate(rows, OPTIONS, Job(output=output, alone=alone)).clusters.collect()
+    clusters = deduplicate(rows, OPTIONS, Job(output=output)).clusters.collect()
     assert {row["key"]: row["host"] for row in clusters} == {key: host_of(key) for key in keys}
     assert {row["stored_host"] for row in clusters} == {"www.news.example"}
 
