@@ -93,6 +93,14 @@ def jieba() -> ModuleType:
     return module
 
 
+def tokenizer() -> Any:
+    """A tokenizer of jieba's with words of its own to come; jieba's dictionary is read once."""
+    own, made = jieba().dt, jieba().Tokenizer()
+    own.initialize()
+    made.FREQ, made.total, made.initialized = dict(own.FREQ), own.total, True
+    return made
+
+
 @functools.cache
 def frequencies() -> dict[str, int]:
     """The words of jieba's dictionary."""
@@ -102,18 +110,17 @@ def frequencies() -> dict[str, int]:
 @functools.cache
 def folded_jieba() -> Any:
     """A jieba tokenizer whose words are in normal form."""
-    tokenizer = jieba().Tokenizer()
-    tokenizer.initialize()
+    made = tokenizer()
     known: dict[str, int] = {}
-    for word, count in tokenizer.FREQ.items():
+    for word, count in made.FREQ.items():
         if count:  # else it only begins words
             normal = normalize(word)
             known[normal] = max(count, known.get(normal, 0))
     for word in list(known):
         for end in range(1, len(word)):
             known.setdefault(word[:end], 0)
-    tokenizer.FREQ = known
-    return tokenizer
+    made.FREQ = known
+    return made
 
 
 def is_alnum(character: str) -> bool:

@@ -15,6 +15,7 @@ from tests.text.oracles import (
     joined_signs,
     same_class,
     texts,
+    tokenizer,
     uax29,
     words_and_fmm,
     words_and_jieba,
@@ -149,10 +150,10 @@ def test_user_dictionary_is_jiebas(tmp_path: Path) -> None:
         "研究生命\nABC公司\n中 0\n",
         encoding="utf-8",
     )
-    tokenizer = jieba().Tokenizer()
+    jiebas = tokenizer()
     with path.open("rb") as file:
-        tokenizer.load_userdict(file)
+        jiebas.load_userdict(file)
     text = "李小福是创新办主任也是云计算方面的专家，石墨烯和凱特琳在台中"
     text += "研究生命起源，ABC公司easy_install"
-    assert cut("jieba", text, user_dictionary=path) == list(words_and_jieba(text, tokenizer))
+    assert cut("jieba", text, user_dictionary=path) == list(words_and_jieba(text, jiebas))
     assert "石墨烯" in cut("jieba", text, user_dictionary=path)
