@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import importlib.metadata
@@ -242,19 +241,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 chosen, max_examples=min(chosen.max_examples, FEWER_EXAMPLES)
             )
     items.sort(key=_turn)
-    _copy_settings_fast()
-
-
-def _copy_settings_fast() -> None:
-    """Scrapy copies all settings twice for each crawler: a third of the time, as here."""
-    from scrapy.settings import SettingsAttribute
-
-    def copied(self: SettingsAttribute, memo: dict[int, Any]) -> SettingsAttribute:
-        made = SettingsAttribute.__new__(SettingsAttribute)
-        made.value, made.priority = copy.deepcopy(self.value, memo), self.priority
-        return made
-
-    SettingsAttribute.__deepcopy__ = copied
 
 
 def _is_for_a_server(item: pytest.Function) -> bool:
