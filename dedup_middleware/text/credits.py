@@ -65,11 +65,13 @@ _CAPTION: Final = re.compile(
 # A longer caption must have a day and the credit of an agency: without a day "(AFP/Reuters)" is
 # also the source of a report. Any numeral but the day is news.
 _WIRES: Final = rf"(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
+#: pattern of what stands before who is credited behind a caption
+CREDITING: Final = re.compile(r"(?:(?:photo )?credit|photo|foto|фото): ")
 _WIRE: Final = rf"[^().\d]{{1,60}}{_WIRES}"
 _WIRE_CAPTION: Final = re.compile(
     r"(?P<said>[^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )(?P<by>[^()\d]{1,60})"
     rf"|(?P<brackets>{_WIRE}))\)\W{{0,3}}"
-    r"|(?P<told>.{1,280}[.!?”\"’)]) ?(?:photo )?credit: (?P<credit>[^.!?\d]{2,60})"
+    rf"|(?P<told>.{{1,280}}[.!?”\"’)]) ?{CREDITING.pattern}(?P<credit>[^.!?\d]{{2,60}})"
     # Check the end first, or each quotation mark of a line would be tried.
     rf"|(?=.*{_WIRES}\Z)(?P<dated>.{{1,280}}[.!?”\"’)]) ?{_WIRE}"
 )

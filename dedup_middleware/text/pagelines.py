@@ -17,6 +17,7 @@ from dedup_middleware.text.credits import (
     CREDIT,
     CREDIT_ENDS,
     CREDITED,
+    CREDITING,
     DAY,
     DOMAIN,
     is_agency_credit,
@@ -42,7 +43,7 @@ _NETWORKS: Final = (
     r"|телеграм\w*|вконтакте|дзен\w*|одноклассник\w*"
 )
 _NETWORK: Final = re.compile(_NETWORKS)
-_LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|канал\w*"
+_LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|розсилк\w+|канал\w*"
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
 _NETWORK_NAMES: Final = rf"(?:{_NETWORKS}|x|max|viber|threads|bluesky)"  # of which some are words
@@ -56,14 +57,14 @@ _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # such lines where they are data. Shares, visits and the like are missing: alone on a line they may
 # be what a page is about (500 shares). Comments and replies are missing too: another number of them
 # tells that a thread has grown.
-_NUMBER: Final = r"\d[\d.,]*(?: ?[km万萬])?\+?"
+_NUMBER: Final = r"\d[\d.,]*(?: \d{3}\b)*(?: ?[km万萬])?\+?"
 _BEHIND_NUMBER: Final = (
     r"(?:views?|likes?|retweets?|followers?|reactions?|aufrufe?|vues?|partages?|visualizzazion[ei]"
-    r"|condivision[ei]|visualizaç(?:ão|ões)|compartilhamentos?|просмотр(?:а|ов)?|лайк(?:а|ов)?"
+    r"|condivision[ei]|visualizaç(?:ão|ões)|compartilhamentos?|просмотр(?:а|ов)?|перегляд(?:и|ів)?|лайк(?:а|ов)?"
     r"|репост(?:а|ов)?|[次人]?(?:阅读|閱讀|浏览|瀏覽|点赞|點贊|转发|轉發|收藏)|赞|いいね|좋아요)"
 )
 _BEFORE_NUMBER: Final = (
-    r"(?:views|likes|retweets|aufrufe|vues|просмотр(?:ы|ов)"
+    r"(?:views|likes|retweets|aufrufe|vues|просмотр(?:ы|ов)|перегляд(?:и|ів)"
     r"|(?:阅读|閱讀|浏览|瀏覽|点击|點擊|点赞|點贊|转发|收藏)[量数數]?(?:次[数數])?|閲覧数|조회수?)"
 )
 _LONG_AGO: Final = (
@@ -77,7 +78,8 @@ _LONG_AGO: Final = (
 )
 _COUNTED: Final = (
     rf"(?:{_NUMBER} ?{_BEHIND_NUMBER}|{_BEFORE_NUMBER} ?[:：]? ?[(（]?{_NUMBER}[次人]?[)）]?"
-    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read)"
+    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read"
+    r"|(?:время чтения|читать|час читання):? \d{1,2} (?:мин|хв)[а-я]*)"
 )
 _COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
 _COUNTER: Final = re.compile(_COUNTERS)
@@ -89,8 +91,11 @@ _TO_NETWORKS: Final = rf"\b(?:{_NETWORKS}|max|соц(?:иальных )?сет\w
 _INVITATIONS: Final = (
     # buttons side by side
     (
-        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники",
-        rf"{_NETWORK_NAMES}(?:[ |/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
+        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники share "
+        "поделиться поділитися",
+        r"(?:(?:share|поделиться|поділитися)"
+        r"(?: (?:this|on|via|в|у|соцсетях|новостью|новиною)){0,3}:? )?"
+        rf"{_NETWORK_NAMES}(?:[ ,|/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
     ),
     # invitations to follow a network, or to subscribe to a newsletter
     (
@@ -105,28 +110,32 @@ _INVITATIONS: Final = (
     ),
     (
         "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
-        "siga inscreva assine подпис читайте хотите",
+        "siga inscreva assine подпис читайте хотите чтобы будьте не_про підпис слідку стежте щоб_",
         r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
         r"|iscriviti|siga|inscreva|assine"
-        r"|(?:хотите [^\d:?]{4,60}\? )?(?:подпиш|подписывай|читайте))\w*\b"
+        r"|(?:(?:хотите|чтобы|щоб|будьте|не пропуст\w+)\b[^\d:?.!]{3,60}[?:,.!—–] )?"
+        r"(?:подпиш|подписывай|читайте|підпиш|підписуй|слідкуй|стежте))\w*\b"
         rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
-        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во"
+        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+|в|во|у"
         rf"|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
     (
-        "больше все_ главн есть_ если заметил нашли самые самое важн",
-        r"(?:больше|все|(?:самые )?(?:главные|важные|интересные)) (?:\w+ ){0,2}новост\w+\W{1,3}"
-        r"(?:читайте )?(?:в|на) наш\w+ "
+        "больше більше все_ главн есть_ если заметил нашли самые самое важн стали якщо помітили "
+        "знайшли присылайте пришлите",
+        r"(?:больше|більше|все|(?:самые )?(?:главные|важные|интересные)) (?:\w+ ){0,2}"
+        r"нов(?:ост|ин)\w*\W{1,3}"
+        r"(?:читайте )?(?:в|на|у) наш\w+ "
         rf"(?:\w+ )?(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,40}}»?| (?:в|на) {_ON_NETWORKS})?"
         rf"(?: и (?:в )?{_ON_NETWORKS})?"
         rf"(?:\. (?:подпис|читай)\w+{_WORDS}{{0,40}})?"
         rf"|самое (?:важное|интересное|главное)(?: и \w+)?\W{{1,3}}(?:в|на) (?:наш\w+ )?"
         rf"(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,30}}»?)?(?: (?:в|на) {_ON_NETWORKS})?"
         r"|(?:есть (?:новость|тема|что рассказать)\?"
-        r"|если вы (?:стали (?:свидетел|очевид)\w+|хотите рассказать)"
-        r"|(?:если вы )?(?:заметили|нашли) (?:ошибк|опечатк|неточност)\w+)"
+        r"|(?:если вы )?стали (?:свидетел|очевид)\w+|если вы хотите рассказать"
+        r"|(?:если вы |якщо ви )?(?:заметили|нашли|помітили|знайшли) "
+        r"(?:ошибк|опечатк|неточност|помилк)\w+|(?=присылайте|пришлите))"
         rf"{_WORDS}{{0,60}}\b(?:(?:при|на|со|по)?(?:пиш|шл|сыл|общ|звон)\w*те (?:\w+ ){{0,3}}"
-        rf"(?:нам|в (?:нашу )?редакцию)|ctrl)\b{_WORDS}{{0,40}}"
+        rf"(?:нам|(?:в|на) (?:наш\w*|почту редакции|редакцию))|ctrl)\b{_WORDS}{{0,40}}"
         rf"(?:\d[\d() -]{{8,16}}{_WORDS}{{0,30}})?",
     ),
     (
@@ -135,9 +144,26 @@ _INVITATIONS: Final = (
         rf"{_TO_NETWORKS}|мы (?:в|на) {_TO_NETWORKS}){_BEHIND}",
     ),
     ("комментари 0_ком", r"комментари(?:и|ев)\W{1,3}0|0 комментариев"),
+    ("добав", r"добав(?:ить|ьте) [^\d.]{1,40} в (?:избранное|источники)\b[^\d]{0,40}"),
+    # an advert with the signs that Russian law requires of it
+    ("реклама", r"реклама\b.{1,100}\b(?:erid: ?|инн ?\d).{1,40}"),
+    (
+        "мнени точка редакци",
+        r"(?:мнени[ея]|точка зрения) автор\w* мо(?:жет|гут) не совпадать с [^\d.]{1,40}"
+        r"|редакция (?:\w+ )?(?:может не разделять|не нес[её]т ответственности)[^\d.]{1,110}",
+    ),
 )
+_BODIES: Final = "|".join(word_lists()["bodies"])
 _FORMS: Final = (
     *_INVITATIONS,
+    # the press office of a body at the end of its report
+    (
+        "пресс прес",
+        rf"прес{{1,2}}-(?:служба|центр)(?: (?:(?:{_BODIES}|г?умвд|мвд|мчс|гу|су|ску?|рф|росси"
+        r"|област|кра[йюя]|республик|район|округ|город|губернатор|глав[ыи]|мэр|росгварди)[а-яіїєґ]*|по|и"
+        r"|та|в|г\.?|[а-яёіїєґ-]+[сц]к(?:ой|ого|ому|их)|[а-яё]+н(?:ого|ой)"
+        r"|(?:города?|городу|міст[ау]) [\w-]+)){1,8}",
+    ),
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
         "image photo picture video main featured cover",
@@ -181,8 +207,8 @@ _FORMS: Final = (
     ("图片 视频 网络 来自", r"(?:图片(?:均?来(?:自|源于?))?|来自)?(?:视频截图|网络截图|网络)"),
     ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
     (
-        "views likes retweets aufrufe vues просмотр 阅读 閱讀 浏览 瀏覽 点击 點擊 点赞 點贊 转发 "
-        "收藏 閲覧 조회 vor_ il_y hace",
+        "views likes retweets aufrufe vues просмотр перегляд время_ читать час_чит 阅读 閱讀 "
+        "浏览 瀏覽 点击 點擊 点赞 點贊 转发 收藏 閲覧 조회 vor_ il_y hace",
         _COUNTERS,
     ),
     (
@@ -281,6 +307,8 @@ BEGINNINGS: Final = " ".join(
     (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES, ENGLISH)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
+_PARTS: Final = re.compile(r"(?<=[.!]) +| *[|•·] *")
+_MOST_PARTS: Final = 4
 _INVITATION: Final = re.compile("|".join(form for _, form in _INVITATIONS))
 
 
@@ -378,8 +406,10 @@ def is_button(line: str) -> bool:
     >>> [is_button(line) for line in ("Share this story", "Photo: Ann Shepherd")]
     [True, False]
     """
-    text = line.strip().strip(AROUND).lower()
-    return text in BUTTONS or _INVITATION.fullmatch(text) is not None
+    parts = _PARTS.split(line.strip().strip(AROUND).lower())
+    return all(
+        part.strip(AROUND) in BUTTONS or _INVITATION.fullmatch(part.strip(AROUND)) for part in parts
+    )
 
 
 def is_counter(line: str) -> bool:
@@ -409,7 +439,7 @@ def _is_notice(lower: str) -> bool:
 
 
 def is_page_line(line: str) -> bool:
-    """Whether a line says nothing of what a page is about.
+    """Whether a line, or each of its sentences and parts, says nothing of what a page is about.
 
     Callers check only the lines that `suspects` finds: a new form must be added there too.
 
@@ -418,10 +448,17 @@ def is_page_line(line: str) -> bool:
     """
     if len(line) > LONGEST:
         return False
+    if _says_nothing(line):
+        return True
+    parts = _PARTS.split(line.strip())
+    return 1 < len(parts) <= _MOST_PARTS and all(map(_says_nothing, parts))
+
+
+def _says_nothing(line: str) -> bool:
     text = line.strip()
     begins = text[:_BEGINNING].lower()
     lower = text.lower()
-    credited = ")" in text[-CREDIT_ENDS:] or "credit: " in lower or lower.endswith(AGENCIES)
+    credited = ")" in text[-CREDIT_ENDS:] or CREDITING.search(lower) or lower.endswith(AGENCIES)
     if (
         (begins in _NOTICES_BEGIN and _is_notice(lower))
         or (credited and is_caption(text, lower))

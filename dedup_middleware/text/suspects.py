@@ -41,7 +41,7 @@ _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart fr
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
 _COLON, _WIDE_COLON, _BAR = map(ord, ":：|")
-_I, _B, _U, _T = map(ord, "ibut")  # of "contributed" and "credit:"
+_I, _B, _U, _T, _O, _RUSSIAN_O = map(ord, "ibutoо")  # of "contributed", "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
@@ -212,7 +212,9 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
         for k in range(begin, end):  # vectorised, as the next two
             names |= raw[k] == _AT
         for k in range(begin + one, end):  # a capital letter and its small one differ in a bit
-            names |= (raw[k] == _COLON) & (raw[k - one] | np.uint32(32) == _T)
+            before = raw[k - one] | np.uint32(32)
+            credit = (before == _T) | (before == _O) | (before == _RUSSIAN_O)
+            names |= (raw[k] == _COLON) & credit
         for k in range(begin + two, end):
             names |= (raw[k] == _U) & (raw[k - one] == _B) & (raw[k - two] == _I)
         if names or _is_suspect(raw, first, i):
