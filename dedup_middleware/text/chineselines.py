@@ -41,11 +41,11 @@ _OF_A_PAPER: Final = (
 _PAPER: Final = (
     r"[^\d\s，：,:()（）【】\[\]|丨]{0,14}?"
     rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志"
-    rf"|(?:新浪|搜狐|网易|腾讯|凤凰){_HAN}{{2}})》?"
+    rf"|(?:新浪|搜狐|网易|腾讯|凤凰)(?:{_HAN}{{2}})?|央视|百家号|综合|网络|本站)》?"
     rf"(?!{_HAN})"
 )
 # A source without a label is short and of fewer kinds: a programme has a day and a time, too.
-_NAMED: Final = rf"[^\W\d_]{{1,10}}?{_OF_A_PAPER}|在线)(?!{_HAN})"
+_NAMED: Final = rf"(?:[^\W\d_]{{1,10}}?{_OF_A_PAPER}|在线)|(?:新浪|搜狐|网易){_HAN}{{2}})(?!{_HAN})"
 _NETWORKS: Final = "|".join(
     "(?:新浪|腾讯|搜狐)?微博 微信(?:好友)? 朋友圈 qq(?:空间|好友)? 人人网 开心网 豆瓣网?".split()
 )
@@ -57,25 +57,30 @@ _TOLD: Final = (
 )
 # Who sent a reporter: a paper, not a prize or an accident.
 _OFFICE: Final = (
-    rf"(?:{_HAN}{{0,6}}?(?:[报報网網社台臺视刊本]|新闻|在线|客户端))?(?:驻{_HAN}{{2,4}}?)?"
+    rf"(?:{_HAN}{{2,6}}[-—]|)(?:{_HAN}{{0,8}}?(?:[报報网網社台臺视刊本]|新闻|在线|客户端))?(?:驻{_HAN}{{2,4}}?)?"
     r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
 )
 _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
 _PART: Final = (
-    rf"(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
-    rf"|(?:{_STAGES}) ?[:：/|丨] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
+    # Another number of comments tells that a thread has grown: only next to buttons.
+    r"(?P<count>(?:我来说两句|(?:网友)?评论|跟[贴帖]|点赞|收藏|分享|转发|顶|踩)[ (（\[]{0,2}\d{1,7}"
+    r"|\d{1,7} ?条(?:评论|跟贴))"
+    rf"|(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨｜|] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
+    rf"|(?:{_STAGES}) ?[:：/|丨｜] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
     rf"|(?:责任编辑|責任編輯|(?:实习|见习)?编辑|责编|校对|审校) {_PERSONS}"
     rf"|(?:发布|发表|更新|發布|發表)(?:时间|日期|時間) ?[:：] ?{_DAY}"
     rf"|分享(?:到|至)? ?[:：]?(?: ?(?:{_NETWORKS})){{1,12}}(?!{_HAN})"
-    rf"|(?:编译|翻译|制图) ?[:：/] ?{_PERSONS}"
-    rf"|{_TOLD}|{_NAMED} {_PERSONS}|[文图](?:[/／][文图])?[/／:：] ?{_PERSONS}"
-    r"|(?:新闻|爆料|报料)热线 ?[:：] ?[\d、 -]{5,30}"
+    rf"|(?:编译|翻译|制图|撰稿|供稿|签发|审核人) ?[:：/丨｜|] ?{_PERSONS}"
+    rf"|(?:发布于|ip属地) ?[:：]? ?{_HAN}{{2,3}}(?!{_HAN})|{_HAN}{{2,12}}官方[账帐]号"
+    r"|图(?:片|源)?[/／:：丨｜|据]? ?(?:视觉中国|网络|东方ic|ic ?photo)(?:供图)?"
+    rf"|{_TOLD}|{_NAMED} {_PERSONS}|[文图](?:[/／][文图])?[/／:：丨｜|] ?{_PERSONS}"
+    rf"|(?:新闻热线|{_HAN}{{0,6}}[爆报]料(?:热线|电话)?) ?[:： ] ?[\d、 -]{{5,30}}"
     rf"|(?:新闻)?线索(?:提供者?|报料) ?[:：] ?{_NAME}(?: ?(?:奖励?|奖金|稿费|线索费) ?\d{{1,4}}元)?"
-    rf"|(?:{_FROM})(?:\Z| ?[:：《|丨] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
+    rf"|(?:{_FROM})(?:\Z| ?[:：《|丨｜] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
     rf"|采写 ?[:：] ?{_HAN}{{0,6}}?(?:{_REPORTERS}) ?{_PERSONS}"
     rf"|(?:[文图](?:[/／][文图])?[/／ ])?{_OFFICE}(?:{_REPORTERS})"
-    rf"[ :：/]{{0,2}}{_PERSONS}"
+    rf"[ :：/丨｜|]{{0,2}}{_PERSONS}"
     rf"(?:[ /]{{0,2}}(?:摄影?|文(?:[/／]图)?|图(?:[/／]文)?|(?:{_HAN}{{2}} ?)?(?:{_WROTE}))"
     rf"(?! ?{_HAN}))?"
     r"|(?:阅读|点击|浏览|评论)(?:次数|人数|数|量)? ?[:：] ?\d{1,8}次?"
@@ -86,8 +91,8 @@ _PART: Final = (
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
     rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
-_MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨]")
-_BETWEEN: Final = " \t\u3000\xa0|丨[]【】()（）,，、/·•:：→>＞»›*■□◎◆-—"
+_MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨｜|]")
+_BETWEEN: Final = " \t\u3000\xa0|丨｜[]【】()（）,，、/·•:：→>＞»›*■□◎◆-—"
 #: each such line has one of these pairs of characters
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
@@ -95,6 +100,8 @@ PAIRS: Final = frozenset(
         "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
         "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
         "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下 本报 "
+        "众号 账号 帐号 布于 属地 报料 爆料 供稿 撰稿 签发 核人 跟贴 跟帖 条评 不得 微信 扫一 "
+        "图片 图源 图据 视觉 文丨 图丨 文｜ 图｜ 文| 图| "
         "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 采写 好友 能进 编译 翻译 "
         "制图 文/ 图/ 文／ 图／ 位置"
     ).split()
@@ -105,7 +112,7 @@ PAIRS: Final = frozenset(
 _STEP: Final = rf"\d{{0,4}}{_HAN}{{2,10}}"
 #: the group says that it is a path
 _PATH: Final = re.compile(
-    r"([您你]?(?:当前|當前|现在|現在|所在)的?位置 ?[:：] ?)?"
+    r"([您你]?的?(?:(?:当前|當前|现在|現在|所在)的?)?位置 ?[:：] ?)?"
     rf"{_STEP}(?: ?[>›»＞]{{1,2}} ?{_STEP}){{1,5}}"
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
@@ -130,12 +137,16 @@ _WHOLE: Final = re.compile(
     rf"|欢迎(?:到|进入){_HAN}{{2,8}}论坛(?:参与)?(?:讨论|发言)|欢迎您?发表(?:您的)?评论"
     rf"|返回{_HAN}{{2,6}}[网網]首页"
     r"|本[版组](?:稿件|文图|图片|撰文|报道)[^\d。，,]{2,24}"
-    r"|(?:点击|點擊)(?:图片|圖片)(?:放大|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
+    r"|(?:本文|文章)(?:来自|来源于?|首发于?|转[载自]自?|原载于?)[:：]?(?:微信)?公众号[^。]{1,50}"
+    rf"|{_HAN}{{2,8}}[，,]未经授权[，,]?不得转载"
+    r"|(?:打开|使?用)?微信[“\"]?扫(?:一扫|描二维码)[^\d。骗]{0,24}|扫一扫[^\d。]{0,12}分享[^\d。]{0,12}"
+    r"|(?:点击|點擊)(?:图片|圖片)(?:放大|进入下一页|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
 )
-TAKEN: Final = "摄攝影"  #: ends of captions, the only ones of these lines with sentences
+TAKEN: Final = "摄攝影页张"  #: ends of captions, the only ones of these lines with sentences
 # A caption is short, and its only numerals are those of a day.
 _CAPTION: Final = re.compile(
-    rf"(?:资料图片?|图为|圖為)(?:\D|\d{{1,4}}[年月日]){{0,30}}[ 。]{_HAN}{{2,3}} ?[摄攝]影?|"
+    rf"(?:资料图片?|图为|圖為)(?:\D|\d{{1,4}}[年月日]){{0,30}}[ 。]"
+    rf"(?:{_HAN}{{2,3}} ?[摄攝]影?|点击(?:图片)?(?:进入|查看)下一[页張张])|"
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
     rf"(?:记者|記者)? ?{_HAN}{{1,3}} ?{_HAN}{{1,3}} ?[摄攝]影?"
 )
@@ -146,7 +157,7 @@ NOTICES: Final = (
 )
 # A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
-    r"转载|轉載|登载|摘编|镜像|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件|不构成投资"
+    r"转载|轉載|登载|摘编|镜像|传播更多|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件|不构成投资"
 )
 _LEGAL: Final = re.compile(
     r"授权|授權|版权|版權|侵权|著作权|观点|立场|联系|法律责任|注明|出处|删除|权益|书面|禁止|不得"
