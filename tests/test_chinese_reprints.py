@@ -84,6 +84,8 @@ NUMBERS = """
         ("裁员", "招聘", False),
         ("夭折", "存活", False),
         ("入境", "出境", False),
+        ("二○○六年", "二〇〇六年", True),
+        ("二○○六年", "二○○九年", False),
     ],
 )
 def test_full_and_short_names(one: str, other: str, same: bool) -> None:
@@ -108,9 +110,50 @@ def test_a_date_line_of_a_portal(line: str) -> None:
     assert _are_dropped(REPORT, line + REPORT.replace("公司因此", "公司29日因此")) == {True}
 
 
+def test_a_date_line_of_a_paper() -> None:
+    """The town of a paper's own report says nothing new, nor do two reporters."""
+    assert _are_dropped(NUMBERS, f"本报南岸市讯（特派记者 王川 李文 周兰 赵明）{NUMBERS}") == {True}
+
+
 @pytest.mark.parametrize(
     "line", ["10月29日消息人士说，", "10月29日上午，", "到10月29日为止，", "29日消息闭塞，"]
 )
 def test_another_day_is_no_date_line(line: str) -> None:
     """A day on which something happened is news."""
     assert _are_dropped(REPORT, line + REPORT) == {False}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("加息", "降息"),
+        ("涨价", "降价"),
+        ("揭幕", "闭幕"),
+        ("冻结", "解冻"),
+        ("停電", "送電"),
+        ("实施", "废止"),
+        ("表彰", "处罚"),
+        ("入职", "离职"),
+        ("任命", "免去"),
+        ("参赛", "退赛"),
+        ("抓获", "逃脱"),
+        ("入狱", "出狱"),
+        ("停火", "交火"),
+        ("看多", "看空"),
+        ("履约", "违约"),
+        ("曝光", "隐瞒"),
+        ("扑灭", "点燃"),
+        ("正点", "晚点"),
+        ("上诉", "抗诉"),
+        ("同比", "环比"),
+        ("去年", "前年"),
+        ("年初", "年底"),
+        ("槐花巷", "柳叶巷"),
+        ("东风渠", "红星渠"),
+    ],
+)
+def test_what_happened_and_its_opposite(one: str, other: str) -> None:
+    """One verb for its opposite, in a clause that is the same otherwise, makes another page."""
+    page = REPORT + "\n有关人士说，港口方面%s的消息在湖边的县城里传开了，许多人半信半疑。"
+    assert _are_dropped(page % one, page % other) == {False}
+    assert _are_dropped(page % one, page % one) == {True}

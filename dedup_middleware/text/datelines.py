@@ -61,6 +61,7 @@ _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
 _PAPERS: Final = code_set("报報网網育乐技经车闻线")  # 新浪体育讯
+_OUR: Final = ord("本")
 _NO_REPORTER: Final = code_set("0123456789,。;\0")
 _DASHES: Final = code_set("-–—−")
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
@@ -201,8 +202,9 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
         if i + 1 < codes.size and not among(at(codes, i + 1), _BEHIND_WIRE):
             continue
         before = at(codes, i - 2) if at(codes, i - 1) == 32 else at(codes, i - 1)
-        paper = news and among(before, _PAPERS)
         first = _line_begin(codes, i, _LONGEST_HEAD if before == _DAY else _LONGEST_PAPER)
+        ours = first >= 0 and at(codes, first) == _OUR and among(at(codes, first + 1), _PAPERS)
+        paper = news and (ours or among(before, _PAPERS))  # 本报北京讯, 湖畔晚报讯
         if (before == _DAY or paper) and first >= 0:
             end, begin = i + 1, _clause_begin(codes, i)
             break

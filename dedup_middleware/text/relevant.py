@@ -57,6 +57,7 @@ _HOUR: Final = re.compile(
 )
 # A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
+_CIRCLES: Final = re.compile("(?<=[一二三四五六七八九])○+")  # for zeros: 二○○六年
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 # Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
 _BEHIND: Final = "behind-"
@@ -179,6 +180,8 @@ def relevant(text: str) -> str:
             text = _CLOCK.sub(r":\1 \2.m.", text)
             hours, times = _HOUR.subn(":", text)
             text = hours if times <= _MOST_HOURS else text
+    if "○" in text:
+        text = _CIRCLES.sub(lambda found: "〇" * len(found[0]), text)
     if "о" in text:  # the only cost for texts in other alphabets
         text = _MEASURED.sub(_spelt, text)
         text = without_attributions(text)
