@@ -66,7 +66,7 @@ _CAPTION: Final = re.compile(
 # also the source of a report. Any numeral but the day is news.
 _WIRES: Final = rf"(?:/| via )(?:{'|'.join(AGENCIES).replace('/', '')})(?:, file)?"
 #: pattern of what stands before who is credited behind a caption
-CREDITING: Final = re.compile(r"(?:(?:photo )?credit|photo|foto|фото): ")
+CREDITING: Final = re.compile(r"(?:(?:photo )?credit|photo|picture|image|foto|фото): ")
 _WIRE: Final = rf"[^().\d]{{1,60}}{_WIRES}"
 _WIRE_CAPTION: Final = re.compile(
     r"(?P<said>[^()]{1,280})\((?:(?:ap |file )?(?:photos?|video)(?:/| by |, )(?P<by>[^()\d]{1,60})"

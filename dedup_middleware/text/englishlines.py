@@ -14,8 +14,12 @@ from dedup_middleware.text.characters import word_lists
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _NAMES: Final = rf"(?:the )?{_NAME}(?:,?(?: (?:and|of|for|in|at|de))?(?: the)? {_NAME}){{0,7}}"
 _DAY: Final = r"(?:[A-Z]\w+day,? )?(?:[A-Z]\w+\.? \d{1,2},? \d{4}|\d{1,2} [A-Z]\w+\.? \d{4})"
-_TIME: Final = r"\d{1,2}[:.]\d\d(?: ?[AaPp]\.?[Mm]\.?)?(?: [A-Z]{2,4})?"
+_TIME: Final = r"\d{1,2}[:.]\d\d(?: ?[AaPp]\.?[Mm]\.?)?(?: [A-Z]{1,4})?"
+_WIRE: Final = (
+    rf"(?:Reuters|AFP|AP|AAP|PA|DPA|{_NAME}(?: {_NAME}){{0,3}} (?:Press|Agency|News|Wire))"
+)
 _URL: Final = r"(?:https?://|www\.)\S+"
+_SITE: Final = rf"(?:{_NAMES}|(?:[\w-]+\.){{1,3}}[a-z]{{2,8}}\S*)"
 _PIECE: Final = r"(?:story|article|report|piece|post|column|copy)"
 _FEED: Final = r"(?:syndicated|agency|wire|news)(?: (?:agency|news))? feed"
 _ORIGINAL: Final = r"(?:\. Read the original(?: (?:article|story))?(?: here)?)?"
@@ -23,7 +27,8 @@ _MADE: Final = r"(?:edited|published|generated|sourced|auto-?(?:generated|publis
 #: beginnings of the lines, for `suspects`; _ is a space
 BEGINNINGS: Final = (
     "this except only with support follow listen view logo photo published updated get_ have got_ "
-    "source ap_ more for_m bbc reuters agence associated"
+    "source ap_ more for_m bbc reuters agence associated read see_ continue via latest subscribe "
+    "sign log_ register join already to_c to_r rate do_y home"
 )
 _LINES: Final = re.compile(
     # an unedited feed
@@ -31,6 +36,7 @@ _LINES: Final = re.compile(
     rf"[^\d]{{0,90}}\b{_FEED}\b(?: without [^\d.]{{1,60}})?(?:\. Only [^\d.]{{1,60}})?"
     rf"|Only the headline [^\d;]{{1,120}}; the rest of the content is [^\d]{{1,30}} {_FEED}"
     rf"|With (?:additional )?(?:[Ii]nputs?|[Ff]iles|[Rr]eporting) (?:from|by) (?:agencies|{_NAMES})"
+    rf"|With (?:{_WIRE}(?:, | and )){{0,3}}{_WIRE}|[Vv]ia {_NAMES}"
     # where it was published first
     rf"|This {_PIECE}(?: (?:by|from) {_NAMES})? (?:(?:was|is|has been) )?"
     r"(?:(?:first|originally) (?:published|appeared)|re-?published)"
@@ -48,11 +54,26 @@ _LINES: Final = re.compile(
     rf"|(?:(?:More|For more|AP) [^.!?\d]{{1,50}}"
     r"|View (?:source version|original content)[^\d]{0,50}"
     rf"|Logo|Photo|Follow [^.!?\d]{{1,60}} at)(?: [-–])?:? {_URL}(?: and {_URL})?"
-    rf"|(?:Published|Updated):? {_TIME},? (?:on )?{_DAY}"
+    rf"|(?:Published|Updated):? {_TIME},? (?:on )?(?:{_DAY}|[A-Z]\w+\.? \d{{1,2}})"
+    r"|This article is more than (?:\d{1,2}|an?|one) (?:months?|years?) old"
+    # the rest of the text, and for whom it is
+    r"|(?:Read|See|View) (?:the )?(?:(?:full|whole|entire|original|rest of the) )?"
+    rf"{_PIECE}(?: (?:here|(?:at|on|in|from) {_SITE}))?"
+    rf"|(?:Continue reading|Read (?:more|on|it))(?: (?:at|on|in)(?: the source)?:? {_SITE})"
+    rf"|(?:More|Latest)(?: (?:stories|news|articles))? (?:from|by|in) {_NAMES}"
+    r"|(?:Subscribe|Sign (?:up|in)|Log in|Register|Join)\b[^.!?]{0,60}\b"
+    rf"(?:to|and) (?:read|continue reading|keep reading|access|unlock)\b[^.!?]{{0,40}}\b{_PIECE}s?"
+    r"|Already (?:a (?:subscriber|member)|registered|subscribed|have an account)\?"
+    r"(?: (?:Log|Sign) in(?: here)?)?"
+    rf"|This is a preview|This {_PIECE} is (?:(?:only )?for subscribers|for subscribers only)"
+    rf"|To (?:continue reading|read (?:the rest of )?this {_PIECE}),? (?:please )?"
+    r"(?:subscribe|register|log in|sign (?:in|up))\b[^.!?\d]{0,40}"
+    r"|Rate this (?:recipe|article|story|page)[ ★☆]*(?:\(\d{1,6}\)?)?"
     # how to write to the news room, and how to pay for it
     r"|(?:Listen to [^.\d]{1,60} on Sounds and follow BBC [^.\d]{1,80}"
     r"|Follow BBC [^.\d]{1,80}\. (?:Send|Share) your story ideas (?:to|via) .{1,90})"
-    r"|(?:Have|Got) an? (?:\w+ )?(?:tip|story)(?: \w+){0,3}\? [^.?!\d]{1,50}@\S+"
+    r"|(?:Do you have|Have|Got) an? (?:\w+ )?(?:tip|story|question)(?: \w+){0,3}\? "
+    r"[^.?!\d]{1,50}@\S+"
     r"|Support (?:local|our|independent) journalism(?:\.|,|:| by)? "
     r"(?:[Ss]ubscrib|[Dd]onat|[Bb]ecom)\w+\b[^.\d]{0,80}"
 )

@@ -47,6 +47,7 @@ _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|ро
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
 _NETWORK_NAMES: Final = rf"(?:{_NETWORKS}|x|max|viber|threads|bluesky)"  # of which some are words
+_SHARED: Final = rf"(?:{_NETWORK_NAMES}|e-?mail|print|reddit|sms|(?:copy )?link)"  # ways to share
 _ON_NETWORKS: Final = rf"(?:our |the )?[«\"]?{_NETWORK_NAMES}\b"
 #: the words behind the name of the first network in an invitation; the only group of the pattern
 _BEHIND: Final = "(.*)"
@@ -93,9 +94,9 @@ _INVITATIONS: Final = (
     (
         "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники share "
         "поделиться поділитися",
-        r"(?:(?:share|поделиться|поділитися)"
-        r"(?: (?:this|on|via|в|у|соцсетях|новостью|новиною)){0,3}:? )?"
-        rf"{_NETWORK_NAMES}(?:[ ,|/·•]{{1,3}}{_NETWORK_NAMES}){{1,8}}",
+        rf"(?:{_NETWORK_NAMES}|(?:share|поделиться|поділитися)(?: (?:this|article|story|page|post"
+        r"|on|via|в|у|соцсетях|новостью|новиною)){0,3}:?)"
+        rf"(?:[ ,|/·•]{{1,3}}{_SHARED}){{1,8}}",
     ),
     # invitations to follow a network, or to subscribe to a newsletter
     (
@@ -106,7 +107,9 @@ _INVITATIONS: Final = (
     ),
     (
         "sign subscribe get join",
-        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}",
+        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}"
+        r"|(?:sign up|subscribe|register) (?:for|to) [^.!?\d]{0,60}"
+        r"\b(?:e-?mails?|alerts?|briefings?)",
     ),
     (
         "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
@@ -223,7 +226,7 @@ _FORMS: Final = (
     # copyright
     (
         "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
-        r"(?:copyright|[©ⓒ](?=[ 12])|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{1,60}"
+        r"(?:copyright|[©ⓒ](?=[ 12])|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{0,60}"
         r"(?:\. all rights reserved)?|© (?:[a-z]{2,12} ){1,4}(?:19|20)\d\d",
     ),
     # the day on which a page was made
@@ -251,7 +254,14 @@ _ADDRESS: Final = re.compile(
 )
 _LINKS: Final = frozenset(word_lists()["page-links"])
 PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS
-_TOPICS: Final = frozenset(("теги", "метки", "ключевые слова"))  # of several, also without names
+# of several, also without names
+_TOPICS: Final = frozenset(("tags", "topics", "filed under", "теги", "метки", "ключевые слова"))
+# What stands between parts of a line, and between sentences.
+_BETWEEN: Final = re.compile(r" ?[|•·›»] ?")
+_SENTENCES: Final = re.compile(r"(?<=[.!]) +")
+_SENTENCES_OR_QUESTIONS: Final = re.compile(r"(?<=[.!?]) +")
+_SECTION: Final = re.compile(r"[A-Z][\w&'’-]*(?: (?:[A-Z][\w'’-]*|&|and|of)){0,3}")
+_MOST_PARTS: Final = 8
 _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # A line that reserves rights, without numerals other than years.
@@ -307,8 +317,6 @@ BEGINNINGS: Final = " ".join(
     (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES, ENGLISH)
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
-_PARTS: Final = re.compile(r"(?<=[.!]) +| *[|•·] *")
-_MOST_PARTS: Final = 4
 _INVITATION: Final = re.compile("|".join(form for _, form in _INVITATIONS))
 
 
@@ -363,6 +371,27 @@ def _reserves(lower: str) -> bool:
     return not rest or _PERMITTED.search(rest) is not None
 
 
+def is_joined(line: str) -> bool:
+    """Whether a line has several parts, all about the page: lines that stand side by side, with the
+    names of sections or agencies (at least one part is none), or sentences.
+
+    >>> is_joined("Home | News | Courts"), is_joined("Lake Press • 2 min read"), is_joined("A | B")
+    (True, True, False)
+    >>> is_joined("Already a subscriber? Log in. All rights reserved.")
+    True
+    """
+    parts = _BETWEEN.split(line.strip(AROUND + "|•·›»"))
+    if len(parts) == 1:
+        some = _SENTENCES.split(line.strip()), _SENTENCES_OR_QUESTIONS.split(line.strip())
+        return any(1 < len(p) <= _MOST_PARTS and all(map(_is_single, p)) for p in some)
+    rest = parts[1:] if parts[0] in ("Home", "HOME") else [p for p in parts if not _is_single(p)]
+    return (
+        1 < len(parts) <= _MOST_PARTS
+        and len(rest) < len(parts)
+        and all(_SECTION.fullmatch(part) or _is_single(part) for part in rest)
+    )
+
+
 def _is_by(text: str) -> bool:
     """Whether a line says only who wrote the page, or how to write to them."""
     return is_byline(text.rstrip(AROUND)) or ("@" in text and is_contact(text))
@@ -406,10 +435,10 @@ def is_button(line: str) -> bool:
     >>> [is_button(line) for line in ("Share this story", "Photo: Ann Shepherd")]
     [True, False]
     """
-    parts = _PARTS.split(line.strip().strip(AROUND).lower())
-    return all(
-        part.strip(AROUND) in BUTTONS or _INVITATION.fullmatch(part.strip(AROUND)) for part in parts
-    )
+    lower = line.strip().strip(AROUND).lower()
+    some = _BETWEEN.split(lower) if _BETWEEN.search(lower) else _SENTENCES.split(lower)
+    parts = (part.strip(AROUND) for part in some)
+    return all(part in BUTTONS or _INVITATION.fullmatch(part) for part in parts)
 
 
 def is_counter(line: str) -> bool:
@@ -446,15 +475,10 @@ def is_page_line(line: str) -> bool:
     >>> [is_page_line(line) for line in ("Share this story", "Photo: Ann Shepherd", "Share prices")]
     [True, True, False]
     """
-    if len(line) > LONGEST:
-        return False
-    if _says_nothing(line):
-        return True
-    parts = _PARTS.split(line.strip())
-    return 1 < len(parts) <= _MOST_PARTS and all(map(_says_nothing, parts))
+    return len(line) <= LONGEST and (_is_single(line) or is_joined(line))
 
 
-def _says_nothing(line: str) -> bool:
+def _is_single(line: str) -> bool:
     text = line.strip()
     begins = text[:_BEGINNING].lower()
     lower = text.lower()

@@ -58,6 +58,17 @@ _HOUR: Final = re.compile(
 # A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
 _CIRCLES: Final = re.compile("(?<=[一二三四五六七八九])○+")  # for zeros: 二○○六年
+# Phrases that are one verb, or no part of a name: they were called off, in favour of.
+_PHRASES: Final = tuple(
+    (phrase, re.compile(rf"{phrase}\b"), word)
+    for phrase, word in (pair.split("=") for pair in word_lists()["phrases"])
+)
+# A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Agency) - `.
+_DATE_LINE: Final = re.compile(
+    r"\A([^\n]{1,139}[^\n.!?]\n\s*)[A-Z][A-Z.' -]{2,30}(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
+    r"(?:, [A-Z][a-z]{2,8}\.? \d{1,2}(?:, \d{4})?)?"
+    r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)? ?(?:--|[-–—]) (?=[^\n]{80})"
+)
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 # Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
 _BEHIND: Final = "behind-"
@@ -168,12 +179,34 @@ def relevant(text: str) -> str:
     if "&" in text:
         for _ in range(_MOST_ESCAPED):
             text = _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+    text = _in_one_style(text)
+    if "о" in text:  # the only cost for texts in other alphabets
+        text = without_attributions(text)
+    end = text[-_LONGEST_MORE:]
+    if "..." in end or "…" in end:
+        more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
+        if more is not None and more.start() >= _MOST_SHARE * len(text):
+            text = text[: more.start()]
+    if "\n" in text:
+        text = _DATE_LINE.sub(r"\1", _without_lines(text))
+    return without_maker(text)
+
+
+def _in_one_style(text: str) -> str:
+    """A text with numerals, phrases and abbreviations in one style.
+
+    >>> _in_one_style("Of the shows two were called off at 5pm")
+    'Of the shows two were cancelled at 5 p.m.'
+    """
     if _HAS_PER_CENT.search(text):
         text = _PER_CENT.sub("%", text)
     if _HAS_NOON.search(text):
         text = _NOON.sub(r" \1.m.", text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
+    for phrase, form, word in _PHRASES if " the " in text else ():
+        if phrase in text:
+            text = form.sub(word, text)
     if "." in text:  # many Chinese texts have none
         text = _INITIALS.sub("", text)
         if _POINTED.search(text):
@@ -182,17 +215,7 @@ def relevant(text: str) -> str:
             text = hours if times <= _MOST_HOURS else text
     if "○" in text:
         text = _CIRCLES.sub(lambda found: "〇" * len(found[0]), text)
-    if "о" in text:  # the only cost for texts in other alphabets
-        text = _MEASURED.sub(_spelt, text)
-        text = without_attributions(text)
-    end = text[-_LONGEST_MORE:]
-    if "..." in end or "…" in end:
-        more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
-        if more is not None and more.start() >= _MOST_SHARE * len(text):
-            text = text[: more.start()]
-    if "\n" in text:
-        text = _without_lines(text)
-    return without_maker(text)
+    return _MEASURED.sub(_spelt, text) if "о" in text else text
 
 
 def _spelt(match: re.Match[str]) -> str:

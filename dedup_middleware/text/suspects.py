@@ -40,8 +40,8 @@ _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
-_COLON, _WIDE_COLON, _BAR = map(ord, ":：|")
-_I, _B, _U, _T, _O, _RUSSIAN_O = map(ord, "ibutoо")  # of "contributed", "credit:", "фото:"
+_COLON, _WIDE_COLON, _BAR, _DOT, _BULLET = map(ord, ":：|·•")
+_I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
@@ -210,10 +210,10 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
         first, i, names = i, find_code(raw, np.uint32(_LINE), i), False
         one, two, begin, end = np.uint64(1), np.uint64(2), np.uint64(first), np.uint64(i)
         for k in range(begin, end):  # vectorised, as the next two
-            names |= raw[k] == _AT
+            names |= (raw[k] == _AT) | (raw[k] == _BAR) | (raw[k] == _DOT) | (raw[k] == _BULLET)
         for k in range(begin + one, end):  # a capital letter and its small one differ in a bit
-            before = raw[k - one] | np.uint32(32)
-            credit = (before == _T) | (before == _O) | (before == _RUSSIAN_O)
+            small = raw[k - one] | np.uint32(32)
+            credit = (small == _T) | (small == _O) | (small == _E) | (small == _RUSSIAN_O)
             names |= (raw[k] == _COLON) & credit
         for k in range(begin + two, end):
             names |= (raw[k] == _U) & (raw[k - one] == _B) & (raw[k - two] == _I)

@@ -15,6 +15,20 @@ from tests.text.test_relevant import ARTICLE
 TEXT = f"{ARTICLE}\n{ARTICLE}"
 
 FROM = """
+With AFP and Lakeside Press
+(via Lakeside Gazette)
+This article is more than 2 months old
+Read the full story at Lakeside Daily →
+Continue reading at the source: lakeside.example
+Home | News | Courts
+Lakeside Press • Published 6:12 p.m. CT April 8 • 2 min read
+Surfing | 3 hours ago
+Share this article: Facebook Twitter Email Print
+Report a correction | Latest from Ludlow
+This is a preview. Subscribe for £1 a week to read the whole article. Already a subscriber? Log in
+Sign up for the Lakeside Morning email
+The band leads the procession. Photo: Ann Shepherd
+Jump to recipe · Print · Rate this recipe ★★★★☆ (127)
 (This story has not been edited by Lakeside staff and is auto-generated from a syndicated feed.)
 (Except for the headline, this story has not been edited by our staff and is published from a wire feed.)
 This story has been published from an agency feed without modifications to the text. Only the headline has been changed.

@@ -253,3 +253,34 @@ def test_chinese_counters_do_not_make_a_short_page_a_gallery() -> None:
     """As other Chinese rows don't."""
     sentence = "这款餐椅结构结实，坐感舒适，适合各种家庭使用。"
     assert relevant(f"浏览次数：1340\n{sentence}") == sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "compared"),
+    [
+        ("They voted in favour of the plan", "They voted for the plan"),
+        ("On Monday the match was called off.", "On Monday the match was cancelled."),
+        ("Le centre en favour", "Le centre en favour"),
+    ],
+)
+def test_english_phrases_are_read_as_words(text: str, compared: str) -> None:
+    """A phrase may be the opposite of a word."""
+    assert relevant(text) == compared
+
+
+@pytest.mark.parametrize(
+    "line", ["CORK, Ireland, April 3 (Agency) - ", "CORK — ", "NEW CORK, Texas (AP) — "]
+)
+def test_a_date_line_behind_a_headline_is_left_out(line: str) -> None:
+    """Behind a sentence it may be an item of a digest, and stays."""
+    assert relevant(f"Ferry is late\n\n{line}{ARTICLE}") == f"Ferry is late\n\n{ARTICLE}"
+    assert relevant(f"It is late.\n{line}{ARTICLE}") == f"It is late.\n{line}{ARTICLE}"
+
+
+@pytest.mark.parametrize(
+    "line", ["Barley | 3 March 2031 | Elland Road", "Ann | Bob", "He left. She stayed.",
+             "Register to vote by 4 May", "Home advantage counts. They won."],
+)  # fmt: skip
+def test_lines_with_parts_on_the_subject_are_compared(line: str) -> None:
+    """A row of a table, and two sentences."""
+    assert relevant(f"{ARTICLE}\n{line}") == f"{ARTICLE}\n{line}"
