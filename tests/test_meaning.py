@@ -248,8 +248,6 @@ ALTERNATIVES: Final = [
     ("en", "A car struck the gate.", "A bus struck the gate."),
     ("en", "The divers managed to reach the wreck.", "The divers failed to reach the wreck."),
     ("en", "A repair is likely to follow.", "A repair is unlikely to follow."),
-    ("en", "They voted in favour of the bridge.", "They voted against the bridge."),
-    ("en", "The regatta was called off.", "The regatta was put off."),
     ("en", "The event was canceled.", "The event was postponed."),
     ("en", "A shed opens as a library.", "A shed opens as a cinema."),
     ("en", "The keeper wore a red coat there.", "The keeper wore a blue coat there."),
@@ -275,7 +273,6 @@ ALTERNATIVES: Final = [
 
 HARMLESS: Final = [
     ("en", "A lorry came.", "A truck came."),
-    ("en", "The regatta was called off by the clerk.", "The regatta was cancelled by the clerk."),
     ("en", "\n■ The quay is closed today.", "\n● The quay is closed today."),
     ("en", "The quay is closed today.", "★ The quay is closed today."),
     ("en", "Home | News | The quay is closed.", "Home / News / The quay is closed."),

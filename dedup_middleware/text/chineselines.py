@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import repeat
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
@@ -199,11 +200,11 @@ def without_maker(text: str) -> str:
     >>> without_maker("渡轮停航。（湖畔晚报记者 王川）"), without_maker("渡轮停航。（共三天）")
     ('渡轮停航。', '渡轮停航。（共三天）')
     """
-    if text.isascii() or text[-1] in _LAST:  # most texts
+    if text.isascii() or text[-1] in _LAST or text[-2:-1] == "完":  # most texts
         return text
-    end = max(text.rfind(last, -LONGEST) for last in _LAST) + 1
+    end = max(map(text.rfind, _LAST, repeat(-LONGEST))) + 1
     behind = text[end:]
-    has_row = end and "\n" not in behind and not behind.isascii() and is_row(behind.lower())
+    has_row = end and behind and "\n" not in behind and is_row(behind.lower())
     return text[:end] if has_row else text
 
 

@@ -256,19 +256,6 @@ def test_chinese_counters_do_not_make_a_short_page_a_gallery() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "compared"),
-    [
-        ("They voted in favour of the plan", "They voted for the plan"),
-        ("On Monday the match was called off.", "On Monday the match was cancelled."),
-        ("Le centre en favour", "Le centre en favour"),
-    ],
-)
-def test_english_phrases_are_read_as_words(text: str, compared: str) -> None:
-    """A phrase may be the opposite of a word."""
-    assert relevant(text) == compared
-
-
-@pytest.mark.parametrize(
     "line", ["CORK, Ireland, April 3 (Agency) - ", "CORK — ", "NEW CORK, Texas (AP) — "]
 )
 def test_a_date_line_behind_a_headline_is_left_out(line: str) -> None:
