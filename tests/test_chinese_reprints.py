@@ -102,6 +102,7 @@ def test_full_and_short_names(one: str, other: str, same: bool) -> None:
         "湖畔科技讯 北京时间10月29日消息，",
         "据《湖畔日报》10月29日报道，",
         "湖畔财经讯（记者 王川）10月29日晚间消息，",
+        "新华网湖畔10月29日专电（记者王川 李林）",
     ],
 )
 def test_a_date_line_of_a_portal(line: str) -> None:

@@ -62,7 +62,7 @@ _NUMBER: Final = r"\d[\d.,]*(?: \d{3}\b)*(?: ?[km万萬])?\+?"
 _BEHIND_NUMBER: Final = (
     r"(?:views?|likes?|retweets?|followers?|reactions?|aufrufe?|vues?|partages?|visualizzazion[ei]"
     r"|condivision[ei]|visualizaç(?:ão|ões)|compartilhamentos?|просмотр(?:а|ов)?|перегляд(?:и|ів)?|лайк(?:а|ов)?"
-    r"|репост(?:а|ов)?|[次人]?(?:阅读|閱讀|浏览|瀏覽|点赞|點贊|转发|轉發|收藏)|赞|いいね|좋아요)"
+    r"|(?:про)?читали|прочтени[йяе]|репост(?:а|ов)?|[次人]?(?:阅读|閱讀|浏览|瀏覽|点赞|點贊|转发|轉發|收藏)|赞|いいね|좋아요)"
 )
 _BEFORE_NUMBER: Final = (
     r"(?:views|likes|retweets|aufrufe|vues|просмотр(?:ы|ов)|перегляд(?:и|ів)"
@@ -182,6 +182,18 @@ _FORMS: Final = (
     (
         "фото",
         r"фото(?:графии)? предоставлен[оы] (?:пресс-служб|редакци|автор|читател)\w+[^.!?\d]{0,40}",
+    ),
+    # the address of the original, and who pays for links
+    (
+        "подробнее источник source via_ via: more read 原文 本文",
+        r"(?:подробнее|источник|source|via|more|read more|原文(?:链接|地址)?|本文链接) ?[:：] ?"
+        r"https?://\S+",
+    ),
+    (
+        "if_ when we_ this",
+        r"(?:(?:if|when) you (?:buy|purchase|click|shop|book)\b[^.!?\d]{0,80}, )?"
+        r"(?:we|this site) (?:may|might|can) (?:earn|receive|get)\b[^.!?\d]{0,40}"
+        r"\b(?:commission|compensation)s?\b[^.!?\d]{0,60}",
     ),
     (
         "подробнее",

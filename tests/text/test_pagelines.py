@@ -14,6 +14,13 @@ from tests.text.test_relevant import ARTICLE
 
 ABOUT_THE_PAGE = """
 Фото: Telegram-канал «Озерск сегодня»
+Подробнее: https://ozersk.example/news/123
+Source: https://lake.example/news/123
+原文链接：https://lake.example/news/123
+If you purchase a product through a link on our site, we may receive compensation.
+We may earn a commission from links on this page.
+316 читали
+18+
 Фото: архив редакции
 Фото: Озерская лента новостей
 Фото: vk.com/ozersk_port
@@ -190,6 +197,10 @@ Updated March 4, 2031 18:58:00
 (Reporting by Ann Shepherd, Bob Stone, with reporting by Carl Field, editing by Dan Marsh.)
 """.strip().split("\n")
 OF_THE_SUBJECT = """
+We may earn 3 percent commission
+More: the ferry at https://lake.example
+12 человек читали
+18+ лет опыта
 Пресс-служба губернатора опровергла слухи об отставке
 Пресс-центр выборов закрыт после пожара
 Реклама пива на причале снова разрешена
