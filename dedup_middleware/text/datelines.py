@@ -17,7 +17,7 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import Codes, code_set, word_lists
 from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
-from dedup_middleware.text.places import source_word_end
+from dedup_middleware.text.places import KINDS_OF_WIRE, source_word_end
 from dedup_middleware.text.signs import PLAIN
 from dedup_middleware.text.stamps import (
     BRACKETED,
@@ -60,7 +60,6 @@ _BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜
 _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
-_KINDS: Final = code_set("专專急")
 _PAPERS: Final = code_set("报報网網育乐技经车闻线")  # 新浪体育讯
 _OUR: Final = ord("本")
 _NO_REPORTER: Final = code_set("0123456789,。;\0")
@@ -202,7 +201,7 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
             continue
         if i + 1 < codes.size and not among(at(codes, i + 1), _BEHIND_WIRE):
             continue
-        last = i - 2 if among(at(codes, i - 1), _KINDS) else i - 1  # 日专电
+        last = i - 2 if among(at(codes, i - 1), KINDS_OF_WIRE) else i - 1
         before = at(codes, last - 1) if at(codes, last) == 32 else at(codes, last)
         first = _line_begin(codes, i, _LONGEST_HEAD if before == _DAY else _LONGEST_PAPER)
         ours = first >= 0 and at(codes, first) == _OUR and among(at(codes, first + 1), _PAPERS)

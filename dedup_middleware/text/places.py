@@ -71,6 +71,7 @@ _SIDE: Final = 0x110001  # between the two sides
 _NAME: Final = 0x110002  # in place of a name
 _DAY, _MONTH, _YEAR = map(ord, "日月年")
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
+KINDS_OF_WIRE: Final = code_set("专專急")  # 日专电
 _SOURCE_WORD_1, _SOURCE_WORD_2 = map(ord, "消息")
 _REPORTED: Final = code_set("报報")
 _REPORTED_ENDS: Final = code_set("道导導")
@@ -114,10 +115,13 @@ def source_word_end(codes: Codes, day: int) -> int:
 
 @subkernel
 def _ends_date_line(codes: Codes, last: int) -> bool:
-    """Whether 日电, 日讯 or, near the beginning, 日消息 follows a numeral that ends at `last`."""
+    """Whether 日电, 日专电, 日讯 or, near the beginning, 日消息 follows a numeral that ends at
+    `last`."""
     if at(codes, last) != _DAY:
         return False
-    word = at(codes, last + 2) if at(codes, last + 1) == 32 else at(codes, last + 1)
+    word, behind = at(codes, last + 1), at(codes, last + 2)
+    if word == 32 or (among(word, KINDS_OF_WIRE) and behind in (_WIRE, _WIRE_TRADITIONAL)):
+        word = behind
     return (
         word in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
         or source_word_end(codes, last) > 0
