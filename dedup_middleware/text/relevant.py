@@ -58,9 +58,10 @@ _HOUR: Final = re.compile(
 # A timetable keeps its points: 6:40 is two numerals, of which few get places.
 _MOST_HOURS: Final = 8
 _CIRCLES: Final = re.compile("(?<=[一二三四五六七八九])○+")  # for zeros: 二○○六年
-# A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Agency) - `.
+# A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Agency) - `. A town
+# alone is compared: LOST and FOUND may stand there, too.
 _DATE_LINE: Final = re.compile(
-    r"\s*[A-Z][A-Z.' -]{2,30}(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
+    r"\s*(?P<line>[A-Z])[A-Z.' -]{2,30}(?=,| [(/])(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
     r"(?:, [A-Z][a-z]{2,8}\.? \d{1,2}(?:, \d{4})?)?"
     r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)? ?(?:--|[-–—]) (?=[^\n]{80})"
 )
@@ -187,7 +188,8 @@ def relevant(text: str) -> str:
         headline = text.find("\n", 0, _LONGEST_HEADLINE + 1)
         if headline > 0 and text[headline - 1] not in ".!?":
             date_line = _DATE_LINE.match(text, headline)
-            text = text[: headline + 1] + text[date_line.end() :] if date_line else text
+            if date_line:
+                text = text[: date_line.start("line")] + text[date_line.end() :]
     return without_maker(text)
 
 

@@ -256,12 +256,13 @@ def test_chinese_counters_do_not_make_a_short_page_a_gallery() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["CORK, Ireland, April 3 (Agency) - ", "CORK — ", "NEW CORK, Texas (AP) — "]
+    "line", ["CORK, Ireland, April 3 (Agency) - ", "CORK, Ireland — ", "NEW CORK, Texas (AP) — "]
 )
 def test_a_date_line_behind_a_headline_is_left_out(line: str) -> None:
     """Behind a sentence it may be an item of a digest, and stays."""
     assert relevant(f"Ferry is late\n\n{line}{ARTICLE}") == f"Ferry is late\n\n{ARTICLE}"
     assert relevant(f"It is late.\n{line}{ARTICLE}") == f"It is late.\n{line}{ARTICLE}"
+    assert relevant(f"A cat\n\nLOST — {ARTICLE}") == f"A cat\n\nLOST — {ARTICLE}"
 
 
 @pytest.mark.parametrize(
