@@ -198,6 +198,7 @@ WORDS: Final = [
     ("es", "El capitán fue condenado.", "El capitán fue absuelto."),
     ("es", "El capitán murió tras el choque.", "El capitán sobrevivió tras el choque."),
     ("es", "Decenas de vecinos llegaron.", "Cientos de vecinos llegaron."),
+    ("ru", "Совет разрешил возобновить рейсы.", "Совет запретил возобновлять рейсы."),
     ("ru", "Тоннель может быть закрыт весной.", "Тоннель будет закрыт весной."),
     ("ru", "Суд отклонил жалобу порта.", "Суд удовлетворил жалобу порта."),
     ("ru", "Капитан умер после аварии.", "Капитан выздоровел после аварии."),
