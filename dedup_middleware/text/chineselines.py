@@ -20,6 +20,7 @@ from dedup_middleware.text.characters import word_lists
 LONGEST: Final = 100
 SENTENCE_ENDS: Final = "。！？!?；，"
 _LAST: Final = "。！？”"  # ends of a text's last sentence
+_FIRST: Final = "(（[【 \u3000来來据编編责責记記作文图本转摘稿撰"  # beginnings of a row behind it
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
 # Reviews have results, and courts and juries have stages: only a name may stand behind these words.
@@ -204,7 +205,7 @@ def without_maker(text: str) -> str:
         return text
     end = max(map(text.rfind, _LAST, repeat(-LONGEST))) + 1
     behind = text[end:]
-    has_row = end and behind and "\n" not in behind and is_row(behind.lower())
+    has_row = end and behind[0] in _FIRST and "\n" not in behind and is_row(behind.lower())
     return text[:end] if has_row else text
 
 
