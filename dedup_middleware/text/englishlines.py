@@ -56,7 +56,7 @@ _LINES: Final = re.compile(
     rf"|Logo|Photo|Follow [^.!?\d]{{1,60}} at)(?: [-–])?:? {_URL}(?: and {_URL})?"
     rf"|(?:Published|Updated):? {_TIME},? (?:on )?(?:{_DAY}|[A-Z]\w+\.? \d{{1,2}})"
     r"|This article is more than (?:\d{1,2}|an?|one) (?:months?|years?) old"
-    # the rest of the text, and for whom it is
+    # the rest of the text, and who may read it
     r"|(?:Read|See|View) (?:the )?(?:(?:full|whole|entire|original|rest of the) )?"
     rf"{_PIECE}(?: (?:here|(?:at|on|in|from) {_SITE}))?"
     rf"|(?:Continue reading|Read (?:more|on|it))(?: (?:at|on|in)(?: the source)?:? {_SITE})"
