@@ -251,7 +251,7 @@ class ContentByEvidence(Content):
         """Apply the rule to the counts of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 15] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 16] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: number of shingles among which the common ones were counted: all of the

@@ -189,19 +189,21 @@ def most_lacking(threshold: float) -> float:
 
 
 @subkernel
-def _similarity(found: Any, words: Any, numerals: Any, measure: Any) -> Any:
-    """The largest threshold at which the new words of a page are few and scattered enough."""
+def _similarity(found: Any, words: Any, numerals: Any, measure: Any, elsewhere: Any) -> Any:
+    """The largest threshold at which the new words of a page are few and scattered enough. Another
+    site (`elsewhere`) may put a headline of its own above the text."""
     counted = np.float64(max(1, min(words, base.LONG) if measure == NOVELTY else words))
     is_report = counted >= _REPORT and numerals >= _FIGURES
     share = (_WIDER if is_report else 1.0) * counted
     longest = _ROW_MOST_OF_REPORT if is_report else _ROW_MOST
     longest = min(longest, max(_ROW_LEAST, _ROW * share))
     new, frame = 0.5 * found[evidence.NEW], 0.5 * found[evidence.NEW_FRAME]
-    used = max(new / (_BODY * share), (new + frame) / (_ALL * share))
+    counts = frame - 0.5 * found[evidence.NEW_HEADLINE] if elsewhere else frame
+    used = max(new / (_BODY * share), (new + counts) / (_ALL * share))
     used = max(used, 0.5 * found[evidence.LONGEST] / longest)
     # A new sentence at the very beginning would otherwise be split by the end of the lead.
     used = max(used, max(frame, 0.5 * found[evidence.LONGEST_OF_ALL]) / _FRAME_MOST)
-    used = max(used, frame / max(_FRAME_LEAST, _FRAME * counted))
+    used = max(used, counts / max(_FRAME_LEAST, _FRAME * counted))
     return max(0.0, 1.0 - (1.0 - _DEFAULT) * used)
 
 
@@ -274,7 +276,8 @@ def decide_by_evidence(
         share = 1.0 if equal else min(1.0, max(0.0, share))
         shared[i] = min(np.int64(np.rint(share * size)), their_size)
         jaccards[i] = shared[i] / max(1, size + their_size - shared[i])
-        similarity = _similarity(found[i], counted, numerals, measure)
+        elsewhere = not _is_sibling(stored, host, key)
+        similarity = _similarity(found[i], counted, numerals, measure, elsewhere)
         lacking = (1.0 - share) / (1.0 - (_SHARE_OF_SHORT if counted < _SHORT else _SHARE))
         similarity = min(similarity, max(0.0, 1.0 - (1.0 - _DEFAULT) * lacking))
         if measure == JACCARD:

@@ -24,8 +24,8 @@ class Wording:
     8, with stop words and repetitions; ``word_hashes``: uint64[words], 0 for a word that says who
     reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
     the word has a capital letter (2), editors use it in place of others (4), it belongs to a
-    Chinese name (8); ``seeds``: uint64, base and start of shingle hashes, then hashes of negations.
-    ``begins`` and ``seeds`` may be empty.
+    Chinese name (8), it is in a headline above the text (16); ``seeds``: uint64, base and start of
+    shingle hashes, then hashes of negations. ``begins`` and ``seeds`` may be empty.
     """
 
     order: NDArray[np.uint64]

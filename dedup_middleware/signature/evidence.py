@@ -63,6 +63,7 @@ from dedup_middleware.signature.ribbon import (
     solve,
 )
 from dedup_middleware.signature.titles import Values, count_new_subject
+from dedup_middleware.text.datelines import HEADLINE
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.stamps import BRACKETED, DATED, STAMP, YEAR
 from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
@@ -84,8 +85,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     PUT_IN,
     OTHER_WORD,
     OTHER_SUBJECT,
-) = range(15)
-COLUMNS: Final = 15
+    NEW_HEADLINE,
+) = range(16)
+COLUMNS: Final = 16
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
 TAIL: Final = 10  # most words at the end of a page that may do so
@@ -123,7 +125,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others; int64[n, 15].
+    """Compare the wording of a page with the evidence of n others; int64[n, 16].
 
     The columns count, for the page and one of the others ("in halves": a word counts 2):
 
@@ -136,6 +138,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       whole. A passage that ends in the tail counts two thirds
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
       credits, or of the line at the end that names the editor are never counted
+    * ``NEW_HEADLINE``: those of them that are in a headline above the text, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
       two in a row, with no other new word next to them; not those that the date line has
@@ -360,8 +363,8 @@ def _follow(passage: Any, is_common: Any, gain: Any, width: Any, off: Any) -> An
 
 @subkernel
 def _count_new(
-    sure: Any, firsts: Any, is_new: Any, known: Any, width: Any, lead: Any, tail: Any, off: Any,
-    found: Any,
+    sure: Any, firsts: Any, is_new: Any, known: Any, begins: Any, width: Any, lead: Any, tail: Any,
+    off: Any, found: Any,
 ) -> None:  # fmt: skip
     """Count the new words, and the words of the longest passages, in halves."""
     # Another site may begin the page with a source: without a new first word there is no lead.
@@ -374,12 +377,14 @@ def _count_new(
     ends = np.int64(is_new.size)
     if ends > 0 and is_new[ends - 1]:
         ends = tail
-    frame, inner = 0, 0
+    frame, inner, above = 0, 0, 0
     for word in range(np.uint64(is_new.size)):
         halves = np.int64(2) * np.int64(is_new[word] & np.uint8(firsts[word] >= 0))
         is_inner = (np.int64(word) >= lead) & (np.int64(word) < ends)
         inner += halves if is_inner else 0
         frame += 0 if is_inner else halves
+        in_headline = np.int64(word) < lead and begins.size and begins[word] & HEADLINE
+        above += halves if in_headline else 0
     # The longest passage between lead and tail, behind the lead, and anywhere.
     first_inner = np.uint64(lead)
     end_inner = np.uint64(max(lead, min(sure.size, ends - width + 1)))
@@ -396,7 +401,7 @@ def _count_new(
             behind = _follow(behind, is_common, gain, width, off)
             if shingle < end_inner:
                 inside = _follow(inside, is_common, gain, width, off)
-    found[NEW], found[NEW_FRAME] = inner, frame
+    found[NEW], found[NEW_FRAME], found[NEW_HEADLINE] = inner, frame, above
     # A passage in the tail may name editors, so it counts less; a new sentence is longer than that.
     found[LONGEST] = max(inside.longest, (2 * behind.longest + 2) // 3)
     found[LONGEST_OF_ALL] = anywhere.longest
@@ -464,7 +469,7 @@ def _examine(
         found[row, EXCHANGED] += np.int64(is_of_few)
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
-        _count_new(sure, firsts, is_new, known, width, lead, tail, off, found[row])
+        _count_new(sure, firsts, is_new, known, begins, width, lead, tail, off, found[row])
         if in_order and begins.size == words:
             found[row, NEW_VALUES] += count_other_persons(page, is_new, firsts, known)
         _count_values(values, page, head, is_new, lead, tail, found[row])

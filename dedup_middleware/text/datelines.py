@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import subkernel
 from dedup_middleware.text import numerals
-from dedup_middleware.text.characters import Codes, code_set, word_lists
+from dedup_middleware.text.characters import Codes, code_set, find_code, word_lists
 from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
 from dedup_middleware.text.places import KINDS_OF_WIRE, source_word_end
@@ -32,6 +32,7 @@ from dedup_middleware.text.stamps import (
     prefixes_of,
 )
 
+_NEW_LINE: Final = np.uint32(NEW_LINE)
 _COMMA, _SLASH, _OPEN, _CLOSED, _DAY, _ORDINAL = map(ord, ",/()日第")
 _LONGEST_LINE: Final = 80  # characters of a date line; its figures are a day, a month and a year
 _LAST_DAY: Final = 31
@@ -58,6 +59,13 @@ _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
 # What may follow 电 or 讯: before other characters they are often part of a word, 电影 or 讯息.
 _BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')
 _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
+HEADLINE: Final = 16  # a mark of a word, next to BEGINS, RESTYLED, CAPITAL and PERSON
+_LONGEST_HEADLINE: Final = 140  # characters
+_MOST_OF_PAGE: Final = 4  # times a headline that a page is long at least
+_NO_HEADLINE: Final = code_set(".。…,、;:")  # the line ends with none of them
+# Of so many lines below it one is longer, and has more columns than the lines of wrapped text.
+_LOOKED_AT, _COLUMNS = 3, 80
+_WIDE: Final = 0x2E80  # characters from here on have two columns
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
 _WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
 _PAPERS: Final = code_set("报報网網育乐技经车闻线")  # 新浪体育讯
@@ -228,6 +236,25 @@ def editors_line(codes: Codes) -> int:
         if codes[i] == NEW_LINE or among(at(codes, i), _BRACKETS):
             return i if begins_with(codes, i + 1, _EDITORS) else codes.size
     return codes.size
+
+
+@subkernel
+def headline_end(codes: Codes) -> int:
+    """End of the first line if it is a headline above the text; else 0."""
+    end = find_code(codes, _NEW_LINE, 0)
+    if end > _LONGEST_HEADLINE or _MOST_OF_PAGE * end > codes.size:
+        return 0
+    if end == 0 or among(at(codes, end - 1), _NO_HEADLINE):
+        return 0
+    first, last = end, end
+    for _ in range(_LOOKED_AT):
+        first, last = last + 1, find_code(codes, _NEW_LINE, min(last + 1, codes.size))
+        columns = last - first
+        for i in range(first, last):
+            columns += np.int64(codes[i] >= _WIDE)
+        if last - first > end and columns > _COLUMNS:
+            return end
+    return 0
 
 
 @subkernel

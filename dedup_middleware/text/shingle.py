@@ -47,7 +47,7 @@ from dedup_middleware.text.characters import (
     word_lists,
 )
 from dedup_middleware.text.clauses import STOP, kinds_of_words, stop_words
-from dedup_middleware.text.datelines import date_line, editors_line
+from dedup_middleware.text.datelines import HEADLINE, date_line, editors_line, headline_end
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
@@ -120,12 +120,14 @@ def read_text(
     )
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
-    editors = editors_line(codes)
+    editors, headline = editors_line(codes), headline_end(codes)
     words, line_end = np.empty(kept, np.uint64), find_code(codes, _NEWLINE, 0)
     for i in range(np.uint64(kept)):
         if line_end < starts[i]:
             cuts[i] |= np.uint8(1)  # a wrapped line may be moved as a whole
             line_end = find_code(codes, _NEWLINE, np.int64(ends[i]))
+        if starts[i] < headline:
+            cuts[i] |= np.uint8(HEADLINE)
         said = starts[i] < begin or end <= starts[i] < editors
         words[i] = hashes[i] if said else np.uint64(NO_NEWS)
     mark_persons(flags, own, starts, ends, cuts[:kept])
@@ -184,7 +186,7 @@ class Shingles:
     :param words: hash of each token; 0 in a date line and in a line that names editors.
     :param begins: marks of each token: it, or a stop word before it, begins a clause or a line (1);
         it has a capital letter (2); editors put it in place of others (4); it is part of a
-        Chinese name (8).
+        Chinese name (8); it is in a headline above the text (16).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """
