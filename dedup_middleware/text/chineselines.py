@@ -24,6 +24,7 @@ _FIRST: Final = "(（[【 \u3000来來据编編责責记記作文图本转摘稿
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
 # Reviews have results, and courts and juries have stages: only a name may stand behind these words.
+_NICK: Final = r"[a-z]{3,12}(?![a-z0-9])"  # an editor of a portal
 _STAGES: Final = "审核|审校|初审|复审|终审|[一二三]审"
 _FROM: Final = "(?:本文|文章|稿件|新闻|新聞|信息|图片)?(?:来源|來源)|稿源|(?:本文)?(?:转自|摘自)"
 _REPORTERS: Final = "记者|記者|通讯员|通訊員|实习生|特派员"
@@ -43,6 +44,7 @@ _OF_A_PAPER: Final = (
 _PAPER: Final = (
     r"[^\d\s，：,:()（）【】\[\]|丨]{0,14}?"
     rf"{_OF_A_PAPER}|(?<![舞展站柜看阳])[台臺]|刊|电视|新闻|新聞|客户端|公众号|发布|在线|频道|周刊|杂志"
+    r"|头条|[报网](?:全媒体|融媒体?|app)"
     rf"|(?:新浪|搜狐|网易|腾讯|凤凰)(?:{_HAN}{{2}})?|央视|百家号|综合|网络|本站)》?"
     rf"(?!{_HAN})"
 )
@@ -66,9 +68,10 @@ _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
 _INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
 _PART: Final = (
     # Another number of comments tells that a thread has grown: only next to buttons.
-    r"(?P<count>(?:我来说两句|(?:网友)?评论|跟[贴帖]|点赞|收藏|分享|转发|顶|踩)[ (（\[]{0,2}\d{1,7}"
-    r"|\d{1,7} ?条(?:评论|跟贴))"
-    rf"|(?P<strong>(?:(?:{_MAKERS})(?:\Z| ?[:：丨｜|] ?(?:{_NAMES})?| ?[/|] ?(?:{_PERSONS})?)"
+    r"(?P<count>(?:我来说两句|(?:网友)?评论|跟[贴帖]|点赞|收藏|分享|转发|顶|踩)"
+    r"[ (（\[]{0,2}\d{1,7}(?: ?条)?|\d{1,7} ?条(?:评论|跟贴))"
+    rf"|(?P<strong>(?:(?:{_MAKERS})"
+    rf"(?:\Z| ?[:：丨｜|] ?(?:{_NAMES}|{_NICK})?| ?[/|] ?(?:{_PERSONS})?)"
     rf"|(?:{_STAGES}) ?[:：/|丨｜] ?{_PERSONS})(?:[ (]?_?[a-z]{{1,3}}\d{{1,6}}|_[a-z]{{2,4}})?"
     rf"|(?:责任编辑|責任編輯|(?:实习|见习)?编辑|责编|校对|审校) {_PERSONS}"
     rf"|(?:发布|发表|更新|發布|發表)(?:时间|日期|時間) ?[:：] ?{_DAY}"
@@ -79,7 +82,8 @@ _PART: Final = (
     rf"|{_TOLD}|{_NAMED} {_PERSONS}|[文图](?:[/／][文图])?[/／:：丨｜|] ?{_PERSONS}"
     rf"|(?:新闻热线|{_HAN}{{0,6}}[爆报]料(?:热线|电话)?) ?[:： ] ?[\d、 -]{{5,30}}"
     rf"|(?:新闻)?线索(?:提供者?|报料) ?[:：] ?{_NAME}(?: ?(?:奖励?|奖金|稿费|线索费) ?\d{{1,4}}元)?"
-    rf"|(?:{_FROM})(?:\Z| ?[:：《|丨｜] ?(?:未知|{_PAPER}(?: ?[、－—-] ?《?{_PAPER})*)?)"
+    rf"|(?:{_FROM})(?:\Z| ?[:：《|丨｜] ?"
+    rf"(?:未知|{_PAPER}(?: ?[、－—∙·-] ?《?{_PAPER})*)?(?!{_HAN}))"
     rf"|采写 ?[:：] ?{_HAN}{{0,6}}?(?:{_REPORTERS}) ?{_PERSONS}"
     rf"|(?:[文图](?:[/／][文图])?[/／ ])?{_OFFICE}(?:{_REPORTERS})"
     rf"[ :：/丨｜|]{{0,2}}{_PERSONS}"
@@ -91,10 +95,13 @@ _PART: Final = (
     rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
     rf"|(?P<day>(?:(?:日期|时间) ?[:：] ?)?{_DAY})|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?!\d))"
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
-    rf"|{_NAMED})|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
+    rf"|{_NAMED}|[^\W\d_]{{1,10}}?(?:客户端|新闻)(?!{_HAN}))"
+    # Of a firm or an office; only with a day and a time, as diseases have a source, too.
+    rf"|(?P<origin>(?:{_FROM}) ?[:：] ?{_HAN}{{2,16}}(?!{_HAN}))"
+    rf"|(?P<site>{_HAN}{{2,10}}(?= (?:https?:|www\.)))|(?P<page>\d{{1,2}}(?!\d))"
 )
 _MAKER: Final = re.compile(rf"({_MAKERS}) ?[:：丨｜|]")
-_BETWEEN: Final = " \t\u3000\xa0|丨｜[]【】()（）,，、/·•:：→>＞»›*■□◎◆-—"
+_BETWEEN: Final = " \t\u3000\xa0|丨｜[]【】()（）,，、/·•:：→>＞»›*■□◎◆-—∙"
 #: each such line has one of these pairs of characters
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
@@ -103,7 +110,7 @@ PAIRS: Final = frozenset(
         "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
         "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下 本报 "
         "众号 账号 帐号 布于 属地 报料 爆料 供稿 撰稿 签发 核人 跟贴 跟帖 条评 不得 微信 扫一 "
-        "图片 图源 图据 视觉 文丨 图丨 文｜ 图｜ 文| 图| "
+        "图片 图说 图源 图据 视觉 文丨 图丨 文｜ 图｜ 文| 图| "
         "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 采写 好友 能进 编译 翻译 "
         "制图 文/ 图/ 文／ 图／ 位置"
     ).split()
@@ -120,20 +127,22 @@ _PATH: Final = re.compile(
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = re.compile(
-    r"(?:原标题|正在阅读) ?[:：].{1,60}|[上下]一[条篇页] ?[:：].{1,60}"
+    r"(?:原标题|正在阅读) ?[:：].{1,60}|[上下]一[条篇页](?:文章|新闻)? ?[:：].{1,60}"
     r"|点击右上角(?:微信)?(?:好友|分享)|请使用浏览器(?:的?分享)?功能进行分享"
     # Behind these verbs headlines go on: 点击链接下载软件被骗.
     rf"|点击{_HAN}{{0,6}}[，,]?(?:关注|查看|进入)\D{{0,8}}"
     r"(?:更多|精彩|详情|专题|原文|全文|大图|高清)\D{0,4}"
     rf"|打开{_HAN}{{0,6}}(?:新闻|客户端|app)\W?(?:查看|看|阅读)(?:更多|精彩|全文|评论)\D{{0,8}}"
-    rf"|图片由{_HAN}{{2,10}}提供"
+    rf"|图片由{_HAN}{{2,10}}提供|登录后可?查看[^\d。，,]{{2,12}}"
+    rf"|图说 ?[:：][^\d。]{{2,40}} {_HAN}{{2,8}}[图摄]"
     # Invitations that papers on WeChat and portals put around an article.
     rf"|\W*(?:点击|點擊)(?:上方|下方|顶部|标题|蓝字|名片)[^\d。被骗]{{0,14}}(?:关注|關注)(?:我们|我們|我)?"
     r"|[^\d。]{0,8}点(?:个|赞、)?[“\"]?在看"
-    r"(?:\W|[吧呗哦呀啊]|再走|一下|转发|分享|支持|关注|让更多人看到)*"
+    r"(?:\W|[吧呗哦呀啊]|再走|一下|转发|分享|支持|关注|让更多人看到"
+    r"|(?:转|分享)给[^\d。，,]{2,8})*"
     r"|分享让更多人看到|返回搜狐[，,] ?查看更多"
     r"|(?:本文来源[:：][^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关|最新|详细)?(?:新闻|资讯|内容)[，,]?请"
-    r"[^\d。，,]{0,8}(?:下载|关注|点击进入)[^\d。，,]{2,16}"
+    r"[^\d。，,]{0,8}(?:下载|关注|(?:点击)?进入)[^\d。，,]{2,16}"
     rf"|(?:欢迎)?(?:扫一扫|扫描{_HAN}{{0,2}}二维码)?[，, ]?关注{_HAN}{{2,12}}"
     r"(?:微信|微博|客户端)(?:公众号)?"
     rf"|(?:点击|点此)(?:这里|此处)?进入{_HAN}{{0,6}}(?:专题|评论|论坛|讨论区)(?:报道|参与讨论)?"
@@ -156,11 +165,12 @@ _CAPTION: Final = re.compile(
 #: beginnings of notices that say who owns a page and who may copy it
 NOTICES: Final = (
     "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
-    "轉載 以上 如有 如转 如果 网友 风险"
+    "轉載 以上 如有 如转 如果 网友 风险 注: 注："
 )
 # A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
-    r"转载|轉載|登载|摘编|镜像|传播更多|不代表|仅代表|并不意味|信息存储|来源标注|独家稿件|不构成投资"
+    r"转载|轉載|登载|摘编|镜像|传播更多|不代表|仅代表|[如若]有侵权|并不意味"
+    r"|信息存储|来源标注|独家稿件|不构成投资"
 )
 _LEGAL: Final = re.compile(
     r"授权|授權|版权|版權|侵权|著作权|观点|立场|联系|法律责任|注明|出处|删除|权益|书面|禁止|不得"
@@ -170,7 +180,9 @@ _NO_NOTICE: Final = re.compile(
     r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d(?!\d?日内)"
 )
 _WANTED: Final = re.compile(
-    r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费).{0,60}|网友评论仅供其表达个人看法.{0,60}"
+    r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费).{0,60}"
+    r"|(?:声明|说明|注)[:：]\D{0,24}以\D{2,24}(?:公布|发布|公告)的?\D{0,6}为准。?"
+    r"|网友评论仅供其表达个人看法.{0,60}"
 )
 
 
@@ -243,7 +255,7 @@ def _is_row(text: str) -> bool:
         place = part.end()
     if "page" in kinds and "页" not in text:
         return False
-    return "strong" in kinds or kinds >= {"day", "time", "paper"}
+    return "strong" in kinds or any(kinds >= {"day", "time", kind} for kind in ("paper", "origin"))
 
 
 def is_chinese_notice(lower: str) -> bool:
