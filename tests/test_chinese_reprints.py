@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options
+from dedup_middleware.text.relevant import relevant
 
 REPORT = """
 湖畔航运公司昨天公布了上半年的业绩，营收为41亿元，净利润为1.9亿元，比去年同期增长近三成，股价随之上涨。
@@ -158,3 +159,79 @@ def test_what_happened_and_its_opposite(one: str, other: str) -> None:
     page = REPORT + "\n有关人士说，港口方面%s的消息在湖边的县城里传开了，许多人半信半疑。"
     assert _are_dropped(page % one, page % other) == {False}
     assert _are_dropped(page % one, page % one) == {True}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("石家庄", "杭州"),
+        ("大连", "青岛"),
+        ("伊拉克", "以色列"),
+        ("莫斯科", "巴黎"),
+        ("华为", "中兴"),
+        ("偏北风", "偏南风"),
+        ("大风", "寒潮"),
+        ("濒危", "近危"),
+        ("取保候审", "刑事拘留"),
+        ("翰林苑", "紫竹苑"),
+        ("予以受理", "不予受理"),
+        ("提起上诉", "不上诉"),
+        ("继续停牌", "复牌"),
+    ],
+)
+def test_places_and_firms_that_the_dictionary_calls_persons(one: str, other: str) -> None:
+    """The segmenter's dictionary calls some towns persons, and verbs like 提起 say nothing."""
+    page = REPORT + "\n有关人士说，港口方面%s的消息在湖边的县城里传开了，许多人半信半疑。"
+    assert _are_dropped(page % one, page % other) == {False}
+    assert _are_dropped(page % one, page % one) == {True}
+
+
+def test_another_headline_above_the_same_report() -> None:
+    """Words of a headline that the report says as well leave room for a note at the end."""
+    headline = "渡轮大风中撞码头乘客受轻伤 湖畔航运公司停开几条航线 上半年净利润增长近三成\n"
+    note = "昨天记者从县交通局获悉，"
+    assert _are_dropped(REPORT, headline + REPORT + note) == {True}
+
+
+def test_a_headline_of_another_report() -> None:
+    """Words that only the new page says count, in its headline as below it."""
+    page = "江宁县人民医院%s采购项目中标公告\n" + REPORT + "\n江宁县人民医院%s的价格也已公布。"
+    assert _are_dropped(page % (("呼吸机",) * 2), page % (("洗衣机",) * 2)) == {False}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "来源：湖畔晚报　网友评论 58 条 进入论坛",
+        "[责任编辑：kevin]",
+        "文章录入：admin 责任编辑：admin",
+        "上一篇文章：渡轮停航",
+        "【评论】【体育论坛】【收藏此页】【打印】【关闭】",
+        "图说：渡轮靠岸 新华社图",
+        "本站所有信息来源于网络，如有侵权请联系我们删除。",
+        "声明：中奖结果以发行中心公布为准。",
+        "湖畔新闻客户端 2031-03-04 06:35",
+        "2031-03-04 06:35 来源：湖畔航运集团",
+        "来源：湖畔晚报全媒体",
+    ],
+)
+def test_rows_of_portals(row: str) -> None:
+    """Rows that portals put around an article are not compared."""
+    assert relevant(f"{REPORT}\n{row}") == relevant(f"{row}\n{REPORT}") == REPORT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "来源：生活污水",
+        "2031-03-04 来源：生活污水",
+        "责任编辑：kevin辞职",
+        "图说：渡轮靠岸",
+        "声明：公司对渡轮停航表示歉意",
+        "注：以上价格为含税价",
+        "湖畔新闻",
+    ],
+)
+def test_lines_that_look_like_rows(line: str) -> None:
+    """Lines that say something of the subject are compared."""
+    assert line in relevant(f"{REPORT}\n{line}")

@@ -342,6 +342,18 @@ def _mark_new(sure: Any, firsts: Any, width: Any, repeats: Any, is_new: Any, kno
             known[np.uint64(firsts[word])] = np.uint8(1)
 
 
+@subkernel
+def _leave_out_headline(begins: Any, firsts: Any, known: Any, counted: Any) -> None:
+    """Set to -1 in `counted`, a copy of `firsts`, the words of a headline that are also in a
+    passage that both pages have: another site puts another headline above the same report. But not
+    the first word, which says whether there is a lead."""
+    for word in range(1, begins.size):
+        if not begins[word] & HEADLINE:
+            break
+        first = firsts[word]
+        counted[word] = np.int32(-1) if first >= 0 and known[np.uint64(first)] else first
+
+
 class _Passage(NamedTuple):
     """Running length of a passage of mostly new words, in halves and with each new word counted
     whole, and the longest length so far."""
@@ -432,7 +444,7 @@ def _examine(
     common, sure = np.empty(shingles, np.uint8), np.empty(shingles, np.uint8)
     is_new = np.empty(words, np.uint8)
     firsts, known = _first_places(word_hashes, words, positions, sorts), np.empty(words, np.uint8)
-    distinct = 0
+    counted, distinct = firsts.copy(), 0
     for word in range(words):
         distinct += np.int64(firsts[word] == word or word_hashes[word] == np.uint64(NO_NEWS))
     # If most words are repeated, only their order says something new.
@@ -469,7 +481,8 @@ def _examine(
         found[row, EXCHANGED] += np.int64(is_of_few)
         mark_sure(common, width, sure)
         _mark_new(sure, firsts, width, repeats, is_new, known)
-        _count_new(sure, firsts, is_new, known, begins, width, lead, tail, off, found[row])
+        _leave_out_headline(begins, firsts, known, counted)
+        _count_new(sure, counted, is_new, known, begins, width, lead, tail, off, found[row])
         if in_order and begins.size == words:
             found[row, NEW_VALUES] += count_other_persons(page, is_new, firsts, known)
         _count_values(values, page, head, is_new, lead, tail, found[row])
