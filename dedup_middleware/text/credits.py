@@ -29,8 +29,8 @@ _MOST_WORDS: Final = 8  # most words of the credit of an agency
 AGENCIES: Final = word_lists()["picture-agencies"]
 # The credit of a picture names somebody: with other words of five or more letters it is a caption.
 CREDIT: Final = re.compile(
-    r"(?:(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото)"
-    r"[^:]{0,12}:|© (?!\d))(.+)",
+    r"(?:(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото"
+    r"|видео|иллюстрация|коллаж|скриншот)[^:]{0,12}:|© (?!\d))(.+)",
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
@@ -46,9 +46,9 @@ def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
 
 _NAMES: Final = _names(9)
 _WROTE: Final = (
-    r"(?:[Aa]dditional )?"
-    r"(?:[Rr]eport(?:ing|ed)|[Ww]riting|[Ee]dit(?:ing|ed)|[Cc]ompiled|[Cc]urated|[Tt]ranslated"
-    r"|[Pp]hotographs) by"
+    r"(?:[Aa]dditional |[Mm]edically )?"
+    r"(?:[Rr]eport(?:ing|ed)|[Rr]eviewed|[Ff]act[ -][Cc]hecked|[Ww]riting|[Ee]dit(?:ing|ed)"
+    r"|[Cc]ompiled|[Cc]urated|[Tt]ranslated|[Pp]hotographs) by"
 )
 _AUTHORS: Final = re.compile(
     rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"

@@ -153,7 +153,7 @@ _INVITATIONS: Final = (
     ("реклама", r"реклама\b.{1,100}\b(?:erid: ?|инн ?\d).{1,40}"),
     (
         "мнени точка редакци",
-        r"(?:мнени[ея]|точка зрения) автор\w* мо(?:жет|гут) не совпадать с [^\d.]{1,40}"
+        r"(?:мнени[ея]|точка зрения) (?:автор|редакци)\w* мо(?:жет|гут) не совпадать с [^\d.]{1,40}"
         r"|редакция (?:\w+ )?(?:может не разделять|не нес[её]т ответственности)[^\d.]{1,110}",
     ),
 )
@@ -176,8 +176,9 @@ _FORMS: Final = (
     ),
     (NUMBERED, rf"(?:{'|'.join(NUMBERED.split())})\w* \d{{1,3}} (?:of|von|de|di|из) \d{{1,3}}"),
     (
-        "credit crédit foto bild фото",
-        rf"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото)\s*:{CREDITED}",
+        "credit crédit foto bild фото видео иллюстраци коллаж скриншот",
+        r"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото|видео|иллюстрация|коллаж"
+        rf"|скриншот)\s*:{CREDITED}",
     ),
     ("©_", rf"© {CREDITED}"),
     (
@@ -286,8 +287,8 @@ _RIGHTS: Final = re.compile(
     r"|no part of this \w+ may be|reproduction (?:in whole or in part|without permission)"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
-    r"|(?:[©ⓒ] ?[^!?]{1,60}?\. )?(?:перепечатка|при (?:использовании|цитировании|перепечатке)) "
-    r"(?:\w+ ){0,3}(?:материалов|материала)\b)"
+    r"|(?:[©ⓒ] ?(?:[^!?]{1,60}?\. )?)?(?:перепечатка|при (?:использовании|цитировании|перепечатке))"
+    r" (?:\w+ ){0,3}(?:материалов|материала)\b)"
 )
 # How to cite a page; and the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
@@ -310,7 +311,7 @@ _NOTICES: Final = (
 )
 _BYLINES: Final = (
     "by_ story written posted words text von автор текст additional report writing edit "
-    "compiled curated translated photographs"
+    "compiled curated translated photographs medically reviewed fact"
 )
 # The first two characters rule out most patterns for most lines, which saves a microsecond each.
 _BEGINNING: Final = 2
