@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from dedup_middleware.model.documents import DUPLICATE, NEW, Verdict
+from tests.languages import REPORTS
 from tests.test_verdict import verdict_of
 
 #: pages with room for a sentence
@@ -54,7 +55,11 @@ OTHERS: Final = {
         "Мэр поблагодарил всех пришедших и пригласил журналистов на прогулку по набережной."
     ),
 }
-PAGES: Final = {"en": ENGLISH, "zh": CHINESE, "zh-Hant": CHINESE, **OTHERS}
+REPORTED: Final = {
+    code: f"{REPORTS[name][0].format(12, 3, 4.5)} {{}}"
+    for code, name in (("ja", "japanese"), ("ko", "korean"), ("ar", "arabic"))
+}
+PAGES: Final = {"en": ENGLISH, "zh": CHINESE, "zh-Hant": CHINESE, **OTHERS, **REPORTED}
 
 SIGNS: Final = [
     ("en", "At dawn it was -20 degrees in the harbour.", "At dawn it was 20 degrees in the harbour."),
@@ -223,6 +228,27 @@ WORDS: Final = [
     ("ru", "Рада ухвалила збір за причал.", "Рада відхилила збір за причал."),
     ("ru", "Рибалку знайшли живим.", "Рибалку знайшли мертвим."),
     ("ru", "Світло в порту увімкнули.", "Світло в порту вимкнули."),
+    # of other languages, in an English page
+    ("en", "Der Rat erlaubt das Hafenfest.", "Der Rat untersagt das Hafenfest."),
+    ("en", "Die Werft senkt den Preis.", "Die Werft erhöht den Preis."),
+    ("en", "Le maire autorise la fête du port.", "Le maire interdit la fête du port."),
+    ("en", "Le phare rouvre en automne.", "Le phare fermera en automne."),
+    ("en", "La ciudad autoriza la regata.", "La ciudad prohíbe la regata."),
+    ("en", "El barco cumple las normas.", "El barco incumple las normas."),
+    ("en", "Il comune approva il molo.", "Il comune boccia il molo."),
+    ("en", "Il porto riapre a marzo.", "Il porto chiude a marzo."),
+    ("en", "O juiz absolveu o barqueiro.", "O juiz condenou o barqueiro."),
+    ("en", "O porto reabriu ontem.", "O porto fechou ontem."),
+    ("en", "Rada zezwoliła na regaty.", "Rada zakazała na regaty."),
+    ("en", "Rejs odwołano z powodu wiatru.", "Rejs wznowiono z powodu wiatru."),
+    ("en", "Liman yasağı kabul edildi.", "Liman yasağı reddedildi."),
+    ("en", "Vapur seferi iptal edildi.", "Vapur seferi iptal edilmedi."),
+    ("ja", "高裁は港の判決を支持した。", "高裁は港の判決を取り消した。"),
+    ("ja", "造船所は工事を加速する。", "造船所は工事を減速する。"),
+    ("ko", "법원은 항구 판결을 확정했다.", "법원은 항구 판결을 파기했다."),
+    ("ko", "부두 요금이 인상됐다.", "부두 요금이 인하됐다."),
+    ("ar", "وافق المجلس على مشروع المرفأ.", "رفض المجلس مشروع المرفأ."),
+    ("ar", "افتتحت البلدية الرصيف.", "أغلقت البلدية الرصيف."),
     ("en", "The port renewed its contract with divers.", "The port terminated its contract with divers."),
     ("en", "The council signed the ferry bill.", "The council vetoed the ferry bill."),
     ("en", "The old customs house will be renovated.", "The old customs house will be demolished."),

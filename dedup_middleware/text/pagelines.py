@@ -27,6 +27,8 @@ from dedup_middleware.text.credits import (
 )
 from dedup_middleware.text.englishlines import BEGINNINGS as ENGLISH
 from dedup_middleware.text.englishlines import is_contact, is_english_line
+from dedup_middleware.text.foreignlines import BEGINNINGS as FOREIGN
+from dedup_middleware.text.foreignlines import is_foreign_line
 
 _LONGEST: Final = 160  # most characters of such a line, and of one that is a Chinese sentence
 _LONGEST_SENTENCE: Final = 40
@@ -67,7 +69,7 @@ _BEHIND_NUMBER: Final = (
 )
 _BEFORE_NUMBER: Final = (
     r"(?:views|likes|retweets|aufrufe|vues|просмотр(?:ы|ов)|перегляд(?:и|ів)"
-    r"|(?:阅读|閱讀|浏览|瀏覽|点击|點擊|点赞|點贊|转发|收藏)[量数數]?(?:次[数數])?|閲覧数|조회수?)"
+    r"|(?:阅读|閱讀|浏览|瀏覽|点击|點擊|点赞|點贊|转发|收藏)[量数數]?(?:次[数數])?|閲覧数|조회수?|좋아요)"
 )
 _LONG_AGO: Final = (
     r"(?:(?:last )?(?:posted|published|updated):? )?"
@@ -225,7 +227,7 @@ _FORMS: Final = (
     ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
     (
         "views likes retweets aufrufe vues просмотр перегляд время_ читать час_чит 阅读 閱讀 "
-        "浏览 瀏覽 点击 點擊 点赞 點贊 转发 收藏 閲覧 조회 vor_ il_y hace",
+        "浏览 瀏覽 点击 點擊 点赞 點贊 转发 收藏 閲覧 조회 좋아 vor_ il_y hace",
         _COUNTERS,
     ),
     (
@@ -328,7 +330,10 @@ _NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
 _CHINESE_NOTICES: Final = _beginnings(NOTICES)
 #: beginnings of all forms except buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = " ".join(
-    (*(words for words, _ in _FORMS if words != NUMBERED), _NOTICES, _BYLINES, NOTICES, ENGLISH)
+    (
+        *(words for words, _ in _FORMS if words != NUMBERED),
+        *(_NOTICES, _BYLINES, NOTICES, ENGLISH, FOREIGN),
+    )
 )
 _FORM: Final = re.compile("|".join(form for _, form in _FORMS))
 _INVITATION: Final = re.compile("|".join(form for _, form in _INVITATIONS))
@@ -503,6 +508,7 @@ def _is_single(line: str) -> bool:
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
         or is_english_source(text)
+        or is_foreign_line(text)
     ):
         return True
     if len(line) > _LONGEST or (len(line) > _LONGEST_SENTENCE and line.endswith(_SENTENCE_ENDS)):

@@ -15,6 +15,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import is_row, maker_of, without_maker
+from dedup_middleware.text.foreignlines import is_foreign_notice
 from dedup_middleware.text.pagelines import (
     is_button,
     is_counter,
@@ -30,6 +31,8 @@ _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Z
 # 6:30 a.m., в 16.40 is в 16:40 and 16.40 Uhr 16:40 Uhr.
 _PER_CENT: Final = re.compile(r"(?<=\d) per ?cent\b")
 _HAS_PER_CENT: Final = re.compile(r"per(?<=\d per) ?cent\b")  # a letter is looked for faster
+_PERCENTS: Final = ("퍼센트", "パーセント", " في المئة", " في المائة", " بالمئة", " بالمائة")
+_PERCENT: Final = re.compile(rf"(?<=\d)(?:{'|'.join(_PERCENTS)})")
 _NOON: Final = re.compile(r"(?<=\d)([ap])m\b")  # 5pm is 5 p.m.
 _HAS_NOON: Final = re.compile(r"m(?<=\d[ap]m)\b")
 # They begin with the point, which is found faster than a digit or a letter.
@@ -65,6 +68,17 @@ _DATE_LINE: Final = re.compile(
     r"(?:, [A-Z][a-z]{2,8}\.? \d{1,2}(?:, \d{4})?)?"
     r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)? ?(?:--|[-–—]) (?=[^\n]{80})"
 )
+# The same with an agency in brackets, also behind nothing, in other scripts, and with the reporter.
+_WIRE_LINE: Final = re.compile(
+    r"\s*(?P<line>)(?:(?:[A-ZÀ-Ž][\w.'’ -]{2,24}(?:, \d{1,2}\.? \w{3,9}\.?(?: \d{4})?)? )?"
+    r"\((?:AFP|AP|APA|dpa|EFE|Europa Press|ANSA|Lusa|LUSA|PAP|AA|DHA|İHA|Reuters|KNA|epd)\)[.,]?"
+    r" ?[-–—:] ?(?:[A-Z ]{3,20}, \d{1,2} [A-Z]{3} - )?"
+    r"|[\[(][가-힣]{2,6}(?:[·, ]{1,2}[가-힣]{2,6})?=[가-힣]{2,8}[)\]] ?"
+    r"(?:[가-힣]{2,4}(?:[·, ]{1,2}[가-힣]{2,4})* ?(?:기자|특파원) ?= ?)?"
+    r"|【[^】\d\n]{0,12}(?:共同|時事|ロイター)】|[\u0621-\u064a ]{2,24}"
+    r"\((?:د ب أ|أ ف ب|أ ش أ|رويترز|وكالات)\) ?[-–—:] )(?=[^\n]{40})"
+)
+_WIRES_BEGIN: Final = ("(", "[", "【")
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 # Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
 _BEHIND: Final = "behind-"
@@ -86,6 +100,7 @@ _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
 _LONGEST_HEADLINE: Final = 140
+_BRACKETS: Final = {"【": "】", "[": "]"}
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # largest share of a text that is left out
 _LEAST_LISTED: Final = 3  # lines with the same label and different names that are a list
@@ -187,9 +202,12 @@ def relevant(text: str) -> str:
         text = _without_lines(text)
         headline = text.find("\n", 0, _LONGEST_HEADLINE + 1)
         if headline > 0 and text[headline - 1] not in ".!?":
-            date_line = _DATE_LINE.match(text, headline)
+            date_line = _DATE_LINE.match(text, headline) or _WIRE_LINE.match(text, headline)
             if date_line:
                 text = text[: date_line.start("line")] + text[date_line.end() :]
+    if text[:1] in _WIRES_BEGIN:
+        wire = _WIRE_LINE.match(text)
+        text = text[wire.end() :] if wire else text
     return without_maker(text)
 
 
@@ -205,6 +223,8 @@ def _in_one_style(text: str) -> str:
         text = _NOON.sub(r" \1.m.", text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
+    if any(word in text for word in _PERCENTS):
+        text = _PERCENT.sub("%", text)
     if "." in text:  # many Chinese texts have none
         text = _INITIALS.sub("", text)
         if _POINTED.search(text):
@@ -305,7 +325,7 @@ def _kind_of(line: str) -> int:
     if not is_page_line(line):
         return _ROW if is_page_row(line) else _OF_SUBJECT
     from_site = reserves_rights(line) or is_button(line) or is_english_source(line)
-    uncounted = from_site or is_row(line.lower())
+    uncounted = from_site or is_row(line.lower()) or is_foreign_notice(line)
     if is_counter(line):
         return _UNCOUNTED_COUNTER if uncounted else _COUNTER
     return _UNCOUNTED if uncounted else _COUNTED
@@ -352,7 +372,7 @@ def _among_facts(lines: list[str], page_lines: set[int], rows: set[int]) -> set[
         if place in rows:
             listed.add(place)
         elif place not in page_lines and line.strip():
-            if _is_fact(line):
+            if _is_fact(line) and not is_link(line):
                 are_facts, value = True, _value_of(lines, place)
             elif not value or not _is_value(line):  # a fact may have several values
                 found |= listed if are_facts else set()
@@ -383,6 +403,8 @@ def is_link(line: str) -> bool:
     if len(line) > LONGEST_LABEL + _LONGEST_HEADLINE:
         return False
     line = line.strip().replace(" | ", ": ", 1)
+    if line[:1] in _BRACKETS:  # 【関連記事】...
+        line = line[1:].replace(_BRACKETS[line[0]], ":", 1)
     colon = max(line.find(":", 0, LONGEST_LABEL + 1), line.find("：", 0, LONGEST_LABEL + 1))
     return (
         colon > 0 and _is_label(line[:colon].rstrip()) and _is_headline(line[colon + 1 :].strip())

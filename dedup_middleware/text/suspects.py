@@ -22,6 +22,8 @@ from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
 from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
 from dedup_middleware.text.englishlines import ENDINGS
+from dedup_middleware.text.foreignlines import ENDINGS as FOREIGN_ENDINGS
+from dedup_middleware.text.foreignlines import PAIRS as JAPANESE_PAIRS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pagelines import (
     AROUND,
@@ -40,7 +42,8 @@ _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
-_COLON, _WIDE_COLON, _BAR, _DOT, _BULLET = map(ord, ":：|·•")
+_COLON, _BAR, _DOT, _BULLET = map(ord, ":|·•")
+_BEHIND_LABEL: Final = code_set(":：|】]")
 _I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
@@ -55,7 +58,7 @@ _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video
 def _pairs() -> NDArray[np.bool_]:
     """Hash table of pairs of characters; each Chinese line about the page has one of them."""
     table = np.zeros(1 << 16, np.bool_)
-    for first, second in map(tuple, PAIRS):
+    for first, second in map(tuple, (*PAIRS, *JAPANESE_PAIRS)):
         table[(ord(first) << 5 ^ ord(second)) % table.size] = True
     return table
 
@@ -70,8 +73,12 @@ def _hash(codes: Iterable[int], value: int = 0) -> int:
 
 
 def _in_any_case(word: str) -> Iterable[str]:
-    """All spellings of a lower-case word in which letters outside ASCII may be capitals."""
-    letters = ((char,) if char.isascii() else {char, char.upper()} for char in word)
+    """All spellings of a lower-case word in which letters outside ASCII may be capitals, and i the
+    Turkish one."""
+    letters = (
+        "iİ" if char == "i" else (char,) if char.isascii() else {char, char.upper()}
+        for char in word
+    )
     return map("".join, itertools.product(*letters))
 
 
@@ -85,7 +92,7 @@ def _make_table() -> NDArray[np.uint8]:
     for kind, word in kinds:
         for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
             table[_hash(map(ord, spelling))] |= kind
-    for ending in (*AGENCIES, *ENDINGS):
+    for ending in (*AGENCIES, *ENDINGS, *FOREIGN_ENDINGS):
         table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
     return table
 
@@ -165,8 +172,8 @@ def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
 
 @subkernel
 def _colon(raw: Codes, first: int, last: int) -> int:
-    """Index of the first colon or bar, or the end."""
-    while first < last and raw[first] not in (_COLON, _WIDE_COLON, _BAR):
+    """Index of the first colon, bar or closing bracket, or the end."""
+    while first < last and not among(np.int64(raw[first]), _BEHIND_LABEL):
         first += 1
     return first
 
