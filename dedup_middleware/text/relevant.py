@@ -78,6 +78,19 @@ _WIRE_LINE: Final = re.compile(
     r"\((?:د ب أ|أ ف ب|أ ش أ|رويترز|وكالات)\) ?[-–—:] )(?=[^\n]{40})"
 )
 _WIRES_BEGIN: Final = ("(", "[", "【")
+# A measure in other units behind it: 23 km (14 miles) is 23 km.
+_UNIT: Final = (
+    r"(?:miles?|km|kms|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|ft|inch(?:es)?|cm|mm|yards?"
+    r"|centimet(?:er|re)s?|millimet(?:er|re)s?|acres?|hectares?|pounds?|lbs?|kg|kilogram(?:me)?s?"
+    r"|grams?|ounces?|oz|tons?|tonnes?|gallons?|lit(?:er|re)s?|mph|kph|km/h|kmh|°? ?[CF]"
+    r"|(?:degrees? )?(?:Celsius|Fahrenheit))"
+)
+_MEASURE: Final = rf"\d[\d,.]*(?:[ -](?:million|billion|square|sq|cubic))*[ -]?{_UNIT}"
+_CONVERTED: Final = re.compile(
+    rf" \((?=[\da-s])(?:(?:about|around|roughly|approximately|nearly|some) )?{_MEASURE}\)"
+)
+_IS_MEASURE: Final = re.compile(rf"\b{_MEASURE}$")
+_LONGEST_MEASURE: Final = 40
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
 # Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
 _BEHIND: Final = "behind-"
@@ -220,6 +233,8 @@ def _in_one_style(text: str) -> str:
         text = _PER_CENT.sub("%", text)
     if _HAS_NOON.search(text):
         text = _NOON.sub(r" \1.m.", text)
+    if "(" in text:
+        text = _CONVERTED.sub(_unless_converted, text)
     if "ü" in text and "üzde " in text:
         text = _PER_HUNDRED.sub("%", text)
     if "퍼" in text or "パ" in text or "ئ" in text:  # a letter of each: found faster
@@ -233,6 +248,12 @@ def _in_one_style(text: str) -> str:
     if "○" in text:
         text = _CIRCLES.sub(lambda found: "〇" * len(found[0]), text)
     return _MEASURED.sub(_spelt, text) if "о" in text else text
+
+
+def _unless_converted(match: re.Match[str]) -> str:
+    end = match.start()
+    measure = _IS_MEASURE.search(match.string, max(0, end - _LONGEST_MEASURE), end)
+    return match[0] if measure is None else ""
 
 
 def _spelt(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Lines about the page in ten languages are left out; lines on the subject that look alike stay."""
+"""Lines about the page in many languages are left out; lines on the subject like them stay."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from tests.text.test_relevant import ARTICLE
 TEXT = f"{ARTICLE}\n{ARTICLE}"
 
 ABOUT_THE_PAGE = """
+Дата публикации: 17.05, 08:02
+Опубликовано: 17 мая 2031 г. в 08:02
+Сетевое издание зарегистрировано в Роскомнадзоре. Учредитель: ООО «Вести Озера». 16+
+Реклама. ООО «Пристань»
+Войти | Регистрация
+Printer friendly version | Email this story to a friend | Discuss this story in our forums
 Startseite > Hessen > Seen
 Stand: 04.03.2031, 11:32 Uhr
 Von Anna Ufer und Jan Steg
@@ -74,6 +80,8 @@ Haberi paylaş
 """
 
 ON_THE_SUBJECT = """
+Дата публикации книги: 1931
+Сетевое издание опубликовало доклад о причале
 Stand der Dinge am See
 Von Kassel nach Ufersee
 Haben Sie damals Fehler gemacht?

@@ -95,6 +95,15 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
         (", ".join(["um 6.40 Uhr"] * 9), ", ".join(["um 6.40 Uhr"] * 9)),
         ("Fiyatlar yüzde 12 arttı", "Fiyatlar %12 arttı"),
         (
+            "It is 23 km (14 miles) away, a 5-mile (about 8 km) walk",
+            "It is 23 km away, a 5-mile walk",
+        ),
+        ("1.5 million acres (600,000 hectares) at 25C (77F)", "1.5 million acres at 25C"),
+        (
+            "He ran 5 km (and 3 miles), then 10 (6 miles)",
+            "He ran 5 km (and 3 miles), then 10 (6 miles)",
+        ),
+        (
             "6.75 Uhr, 6.4.20 Uhr, alle 3.1, alle 3.400",
             "6.75 Uhr, 6.4.20 Uhr, alle 3.1, alle 3.400",
         ),
