@@ -3,6 +3,7 @@ can't be read."""
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import random
@@ -48,6 +49,7 @@ async def test_a_packed_feed_that_cant_be_finished_has_no_page(
         yield {"url": "https://a.example/0", "text": article(0)}
         yield page("a", 1)
 
+    gc.collect()  # feeds of other tests, which close their packers
     whole, is_full = packer.close, [True]
 
     def close(self: Any) -> None:
