@@ -172,7 +172,7 @@ def test_no_file_has_its_name_before_all_are_complete(
 
 
 def test_a_file_that_appears_under_the_name_of_an_output(tmp_path: Path) -> None:
-    """It is nobody's to replace; one that was there when the run began is (``--overwrite``)."""
+    """No run may replace it; one that was there when the run began is (``--overwrite``)."""
     path = tmp_path / "kept.jsonl"
     for is_there in (True, False):
         path.write_text("mine") if is_there else path.unlink()
@@ -231,7 +231,7 @@ def test_a_journal_that_appears_during_the_run(
 def test_a_file_of_rejected_rows_that_appears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in nobody's way, and stays, where the run has rejected no row."""
+    """It is not in the way, and stays, where the run has rejected no row."""
     source, rejected = write(tmp_path / "in.jsonl", rows(3)), tmp_path / "kept.jsonl.rejected"
     finish = Outputs.finish
 

@@ -56,7 +56,7 @@ def reset(trial: Trial) -> Seen:
 
 
 def clear(trial: Trial) -> Seen:
-    """``scrapy dedup clear`` wants ``--yes`` where nobody can be asked."""
+    """``scrapy dedup clear`` wants ``--yes`` where no user can be asked."""
     project = trial.project
     index = project.index()
     project.crawl(index)
