@@ -172,7 +172,7 @@ def test_no_file_has_its_name_before_all_are_complete(
 
 
 def test_a_file_that_appears_under_the_name_of_an_output(tmp_path: Path) -> None:
-    """No run may replace it; one that was there when the run began is (``--overwrite``)."""
+    """It is not replaced, unless it was there when the run began (``--overwrite``)."""
     path = tmp_path / "kept.jsonl"
     for is_there in (True, False):
         path.write_text("mine") if is_there else path.unlink()
