@@ -65,7 +65,9 @@ _OFFICE: Final = (
     r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
 )
 _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
-_INTERFACE: Final = "|".join(sorted(word_lists()["interface"], key=len, reverse=True))
+_INTERFACE: Final = "|".join(
+    map(re.escape, sorted(word_lists()["interface"], key=len, reverse=True))
+)
 _PART: Final = (
     # Another number of comments tells that a thread has grown: only next to buttons.
     r"(?P<count>(?:我来说两句|(?:网友)?评论|跟[贴帖]|点赞|收藏|分享|转发|顶|踩)"
@@ -89,7 +91,7 @@ _PART: Final = (
     rf"[ :：/丨｜|]{{0,2}}{_PERSONS}"
     rf"(?:[ /]{{0,2}}(?:摄影?|文(?:[/／]图)?|图(?:[/／]文)?|(?:{_HAN}{{2}} ?)?(?:{_WROTE}))"
     rf"(?! ?{_HAN}))?"
-    r"|(?:阅读|点击|浏览|评论)(?:次数|人数|数|量)? ?[:：] ?\d{1,8}次?"
+    r"|(?:阅读|点击|浏览|评论)(?:次数|人数|数|量)? ?[:：] ?\d{1,8}(?:\.\d)?万?\+?次?"
     r"|(?:共有|已有) ?(?:评论 ?\d{1,7}"
     r"|\d{1,7} ?[条人位](?:网友)? ?(?:评论|参与|留言|发表了?(?:看法|评论)))[条人]?"
     rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
@@ -112,7 +114,7 @@ PAIRS: Final = frozenset(
         "众号 账号 帐号 布于 属地 报料 爆料 供稿 撰稿 签发 核人 跟贴 跟帖 条评 不得 微信 扫一 "
         "图片 图说 图源 图据 视觉 文丨 图丨 文｜ 图｜ 文| 图| "
         "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 采写 好友 能进 编译 翻译 "
-        "制图 文/ 图/ 文／ 图／ 位置"
+        "制图 文/ 图/ 文／ 图／ 位置 举报 全文 已有 许可"
     ).split()
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
@@ -141,8 +143,13 @@ _WHOLE: Final = re.compile(
     r"(?:\W|[吧呗哦呀啊]|再走|一下|转发|分享|支持|关注|让更多人看到"
     r"|(?:转|分享)给[^\d。，,]{2,8})*"
     r"|分享让更多人看到|返回搜狐[，,] ?查看更多"
-    r"|(?:本文来源[:：][^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关|最新|详细)?(?:新闻|资讯|内容)[，,]?请"
+    r"|(?:本文来(?:源[:：]|自)[^\d。，,]{2,12}[，,])?更多(?:精彩|原创|相关|最新|详细)?(?:新闻|资讯|内容)[，,]?请"
     r"[^\d。，,]{0,8}(?:下载|关注|(?:点击)?进入)[^\d。，,]{2,16}"
+    r"|全文共?约?\d{2,5}字[，,](?:阅读)?\D{0,8}\d{1,2}分钟"
+    r"|已有 ?\d{1,7} ?人参与[，,]点击查看\D{0,6}评论"
+    r"|互联网新闻信息服务许可证.{0,30}|增值电信业务经营许可证.{0,60}"
+    r"|违法和?不良信息举报(?:电话|热线|邮箱) ?[:：] ?[\d×xX*@.a-z ()-]{5,40}"
+    rf"(?:{_HAN}icp[备证][\d×x*]{{6,12}}号?(?:-\d{{1,3}})?)?"
     rf"|(?:欢迎)?(?:扫一扫|扫描{_HAN}{{0,2}}二维码)?[，, ]?关注{_HAN}{{2,12}}"
     r"(?:微信|微博|客户端)(?:公众号)?"
     rf"|(?:点击|点此)(?:这里|此处)?进入{_HAN}{{0,6}}(?:专题|评论|论坛|讨论区)(?:报道|参与讨论)?"
@@ -152,7 +159,8 @@ _WHOLE: Final = re.compile(
     r"|(?:本文|文章)(?:来自|来源于?|首发于?|转[载自]自?|原载于?)[:：]?(?:微信)?公众号[^。]{1,50}"
     rf"|{_HAN}{{2,8}}[，,]未经授权[，,]?不得转载"
     r"|(?:打开|使?用)?微信[“\"]?扫(?:一扫|描二维码)[^\d。骗]{0,24}|扫一扫[^\d。]{0,12}分享[^\d。]{0,12}"
-    r"|(?:点击|點擊)(?:图片|圖片)(?:放大|进入下一页|查看(?:大图|原图|下一页))|阅读 ?\(\d{1,8}"
+    r"|(?:点击|點擊)(?:图片|圖片)(?:放大|进入下一页|查看(?:大图|原图|下一页))"
+    r"|阅读 ?\(\d{1,8}(?:\) ?评论 ?\(\d{1,6})?"
 )
 TAKEN: Final = "摄攝影页张"  #: ends of captions, the only ones of these lines with sentences
 # A caption is short, and its only numerals are those of a day.
@@ -165,11 +173,11 @@ _CAPTION: Final = re.compile(
 #: beginnings of notices that say who owns a page and who may copy it
 NOTICES: Final = (
     "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
-    "轉載 以上 如有 如转 如果 网友 风险 注: 注："
+    "轉載 以上 如有 如转 如遇 本内 如果 网友 风险 编者 注: 注："
 )
 # A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(
-    r"转载|轉載|登载|摘编|镜像|传播更多|不代表|仅代表|[如若]有侵权|并不意味"
+    r"版权均属|刊发之日起|转载|轉載|登载|摘编|镜像|传播更多|不代表|仅代表|[如若]有侵权|并不意味"
     r"|信息存储|来源标注|独家稿件|不构成投资"
 )
 _LEGAL: Final = re.compile(
@@ -180,9 +188,10 @@ _NO_NOTICE: Final = re.compile(
     r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d(?!\d?日内)"
 )
 _WANTED: Final = re.compile(
-    r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费).{0,60}"
+    r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费|热线).{0,60}"
     r"|(?:声明|说明|注)[:：]\D{0,24}以\D{2,24}(?:公布|发布|公告)的?\D{0,6}为准。?"
     r"|网友评论仅供其表达个人看法.{0,60}"
+    r"|编者按[:：] ?(?:本文|文章)(?:来自|来源于?|转载自|首发于)(?:微信)?公众号[^。]{1,60}。?"
 )
 
 
@@ -208,7 +217,7 @@ def is_chinese_line(lower: str) -> bool:
 
 
 def without_maker(text: str) -> str:
-    """Remove a row behind the last sentence of a text.
+    """Remove a line about the page that stands behind the last sentence of a text.
 
     >>> without_maker("渡轮停航。（湖畔晚报记者 王川）"), without_maker("渡轮停航。（共三天）")
     ('渡轮停航。', '渡轮停航。（共三天）')
@@ -217,7 +226,7 @@ def without_maker(text: str) -> str:
         return text
     end = max(map(text.rfind, _LAST, repeat(-LONGEST))) + 1
     behind = text[end:]
-    has_row = end and behind[0] in _FIRST and "\n" not in behind and is_row(behind.lower())
+    has_row = end and behind[0] in _FIRST and "\n" not in behind and is_chinese_line(behind.lower())
     return text[:end] if has_row else text
 
 

@@ -28,9 +28,11 @@ _MADE: Final = r"(?:edited|published|generated|sourced|auto-?(?:generated|publis
 BEGINNINGS: Final = (
     "this except only with support follow listen view logo photo published updated get_ have got_ "
     "source ap_ more for_m bbc reuters agence associated read see_ continue via latest subscribe "
-    "sign log_ register join already to_c to_r rate do_y home"
+    "ap- sign log_ register join already to_c to_r rate do_y home"
 )
 _LINES: Final = re.compile(
+    # the mark of a wire with the time
+    r"AP-[A-Z]{2}-\d\d-\d\d-\d\d \d{4}E[SD]T|"
     # an unedited feed
     rf"(?:Except for the headline, )?[Tt]his {_PIECE} (?:has|is|was) (?:not )?(?:been )?{_MADE}\b"
     rf"[^\d]{{0,90}}\b{_FEED}\b(?: without [^\d.]{{1,60}})?(?:\. Only [^\d.]{{1,60}})?"
@@ -61,7 +63,9 @@ _LINES: Final = re.compile(
     r"|View (?:source version|original content)[^\d]{0,50}"
     rf"|Logo|Photo|Follow [^.!?\d]{{1,60}} at)(?: [-–])?:? {_URL}(?: and {_URL})?"
     rf"|(?:Published|Updated):? {_TIME},? (?:on )?(?:{_DAY}|[A-Z]\w+\.? \d{{1,2}})"
-    r"|This article is more than (?:\d{1,2}|an?|one) (?:months?|years?) old"
+    rf"|This {_PIECE} (?:is more than (?:\d{{1,2}}|an?|one) (?:months?|years?) old"
+    r"|was published more than (?:\d{1,2}|an?|one) (?:months?|years?) ago)"
+    r"|(?:LISTEN|Listen)(?: to this (?:article|story))?[: ·•(]{1,3}\d{1,2} ?min(?:ute)?s?"
     # the rest of the text, and who may read it
     r"|(?:Read|See|View) (?:the )?(?:(?:full|whole|entire|original|rest of the) )?"
     rf"{_PIECE}(?: (?:here|(?:at|on|in|from) {_SITE}))?"
@@ -87,7 +91,11 @@ _BEGINNING: Final = 2
 _BEGIN: Final = frozenset(word[:_BEGINNING].replace("_", " ") for word in BEGINNINGS.split())
 ENDINGS: Final = (", the canadian press", ", the associated press")
 # How to contact an author: behind the names nothing else may stand; and before it who that is.
-_CONTACT: Final = re.compile(r"(?:E-?mail|Follow|Contact|Reach) \D*@\D*(?:[(\d][\d() .-]{5,15})?")
+_PHONE: Final = r"[(\d][\d() .-]{5,15}"
+_CONTACT: Final = re.compile(
+    rf"(?:(?:E-?mail|Follow|Contact|Reach)|{_NAME}(?: {_NAME}){{1,3}} can be reached) "
+    rf"(?:\D*{_PHONE})?\D*@\D*(?:{_PHONE})?"
+)
 _MOST_CONTACT: Final = 12  # most words of such a line
 _CONTACTING: Final = frozenset(word_lists()["contacting"])
 _ROLE: Final = re.compile(

@@ -38,7 +38,7 @@ _SAID: Final = r"(?:[^.!?\d]|\b(?:19|20)\d\d\b){2,80}"  # of a caption
 #: lines in small letters, without brackets and full stop around them
 _NOTICES: Final = (
     # where the site files the page, how long it takes to read
-    rf"(?:home|{_HOMES})(?: ?[>/»›] ?[^>/»›.!?\d]{{2,40}}){{1,4}}",
+    rf"(?:home|{_HOMES})(?: ?[>/»›→] ?[^>/»›→.!?\d]{{2,40}}){{1,4}}",
     r"a cura d(?:i|el|ella) [^.\d]{3,40}",
     r"(?:temps de lecture|lesezeit|lesedauer|tiempo de lectura|tempo de leitura|tempo di lettura"
     r"|okuma süresi|読了時間)[ :]{0,3}(?:約|ca\. )?\d{1,2} ?(?:min\w*|dk|dakika|分)",

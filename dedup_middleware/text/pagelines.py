@@ -80,12 +80,25 @@ _LONG_AGO: Final = (
     r"|il y a \d{1,2} (?:minutes?|heures?|jours?|semaines?|mois)"
     r"|hace \d{1,2} (?:minutos?|horas?|días?|semanas?|mes(?:es)?)"
 )
+# A day and a time of day, which `stamps` ignores in a longer line, too.
+_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d)?"
+_STAMPED_DAY: Final = (
+    r"(?:\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|(?:19|20)\d\d-\d\d-\d\d"
+    r"|\d{1,2} [а-яіїє]{3,9}(?: (?:19|20)\d\d(?: (?:г\.|года|р\.|року))?)?)"
+)
+_STAMP: Final = (
+    rf"(?:{_STAMPED_DAY}(?:,| [|/])? (?:в )?{_CLOCK}|{_CLOCK}(?:,| [|/])? {_STAMPED_DAY})"
+    r"(?: \(?мск\)?)?"
+)
 _COUNTED: Final = (
     rf"(?:{_NUMBER} ?{_BEHIND_NUMBER}|{_BEFORE_NUMBER} ?[:：]? ?[(（]?{_NUMBER}[次人]?[)）]?"
-    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read"
-    r"|(?:время чтения|читать|час читання):? \d{1,2} (?:мин|хв)[а-я]*)"
+    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read|{_STAMP}"
+    r"|(?:время (?:чтения|прочтения)|читать|час читання):? \d{1,2} (?:мин|хв)[а-я]*"
+    r"|\d{1,2} мин(?:\.|ут[аы]?)? (?:на чтение|чтения))"
 )
-_COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}{_COUNTED}){{0,5}}"
+# Next to another counter comments are counted for the page, too.
+_NEXT_TO_IT: Final = rf"{_NUMBER} (?:comments?|shares?|комментари\w+)"
+_COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}(?:{_COUNTED}|{_NEXT_TO_IT})){{0,5}}"
 _COUNTER: Final = re.compile(_COUNTERS)
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
@@ -133,7 +146,7 @@ _INVITATIONS: Final = (
         r"(?:читайте )?(?:в|на|у) наш\w+ "
         rf"(?:\w+ )?(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,40}}»?| (?:в|на) {_ON_NETWORKS})?"
         rf"(?: и (?:в )?{_ON_NETWORKS})?"
-        rf"(?:\. (?:подпис|читай)\w+{_WORDS}{{0,40}})?"
+        rf"(?:\. (?:подпис|читай|присоед)\w+{_WORDS}{{0,40}})?"
         rf"|самое (?:важное|интересное|главное)(?: и \w+)?\W{{1,3}}(?:в|на) (?:наш\w+ )?"
         rf"(?:{_NETWORKS}|канал)[\w-]*(?: «[^»]{{1,30}}»?)?(?: (?:в|на) {_ON_NETWORKS})?"
         r"|(?:есть (?:новость|тема|что рассказать)\?"
@@ -150,6 +163,8 @@ _INVITATIONS: Final = (
         rf"{_TO_NETWORKS}|мы (?:в|на) {_TO_NETWORKS}){_BEHIND}",
     ),
     ("комментари 0_ком", r"комментари(?:и|ев)\W{1,3}0|0 комментариев"),
+    # signs of counters, and tags
+    ("👁_ 👁️ 👀_ 💬_ 👍_ ❤_ ❤️", rf"(?:[👁👀💬👍❤]\ufe0f? ?{_NUMBER}[ ,|·•]{{0,5}}){{1,4}}"),
     ("добав", r"добав(?:ить|ьте) [^\d.]{1,40} в (?:избранное|источники)\b[^\d]{0,40}"),
     # an advert with the signs that Russian law requires of it
     (
@@ -158,8 +173,14 @@ _INVITATIONS: Final = (
     ),
     (
         "сетево",
-        r"сетевое издание\b.{0,60} зарегистрирован\w+ (?:в роскомнадзоре|федеральной служб)"
+        r"сетевое издание\b.{0,60} зарегистрирован\w+ "
+        r"(?:в роскомнадзоре|роскомнадзором|федеральной служб)"
         r".{0,160}",
+    ),
+    (
+        "прислать предлож сообщить",
+        r"(?:прислать|предложить|сообщить) (?:свою )?новость\W{1,3}"
+        r"(?:\d[\d() -]{8,16}|\S+@\S+)(?: ?\(?(?:whatsapp|telegram|viber|max)[\w, ]{0,30})?",
     ),
     (
         "мнени точка редакци",
@@ -249,16 +270,17 @@ _FORMS: Final = (
     ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
     # copyright
     (
-        "copyright ©_ ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
+        "copyright ©_ ©« ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
         r"(?:copyright|[©ⓒ](?=[ 12])|c\))(?: ?(?:©|ⓒ|\(c\)))? ?\d{4}(?:-\d{4})?[^.!?]{0,60}"
-        r"(?:\. all rights reserved)?|© (?:[a-z]{2,12} ){1,4}(?:19|20)\d\d",
+        r"(?:\. all rights reserved)?|© (?:[a-z]{2,12} ){1,4}(?:19|20)\d\d"
+        r"|© ?«[^«»\d]{2,40}»,? (?:19|20)\d\d(?:[–-](?:19|20)\d\d)?",
     ),
     # the day on which a page was made
     (
         "published posted updated last first",
         r"(?:published|posted|updated|last (?:updated|modified)|first published)"
         rf"(?: on)?:? {_WEEKDAY}{DAY}"
-        r"(?:,? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
+        r"(?:(?:,| /)? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
         rf"(?: ?\| ?updated: (?:{_AGO}|{DAY}.{{0,24}})|, updated (?:on )?{_WEEKDAY}{DAY})?",
     ),
     # how long it takes to read, and what readers clicked
@@ -268,7 +290,7 @@ _FORMS: Final = (
     (
         "by_ written edited reported curated",
         r"(?:(?:written|edited|reported|curated) )?by [^.!?\d]{3,60}"
-        rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on) ?{DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
+        rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on|) ?{DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
     ),
     ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {DAY}"),
@@ -280,6 +302,7 @@ _LINKS: Final = frozenset(word_lists()["page-links"])
 PAGE_ROWS: Final = frozenset(word_lists()["page-rows"]) | _LINKS
 # of several, also without names
 _TOPICS: Final = frozenset(("tags", "topics", "filed under", "теги", "метки", "ключевые слова"))
+_HASHTAGS: Final = re.compile(r"(?:#[\w-]{2,40}[,; ]*){1,16}")
 # What stands between parts of a line, and between sentences.
 _BETWEEN: Final = re.compile(r" ?[|•·›»] ?")
 _SENTENCES: Final = re.compile(r"(?<=[.!]) +")
@@ -515,6 +538,7 @@ def _is_single(line: str) -> bool:
         or (credited and is_caption(text, lower))
         or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
         or _is_chinese(lower)
+        or (text[:1] == "#" and _HASHTAGS.fullmatch(text))
         or is_english_source(text)
         or is_foreign_line(text)
     ):

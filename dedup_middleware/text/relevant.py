@@ -15,6 +15,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import is_row, maker_of, without_maker
+from dedup_middleware.text.edgelines import edge_lines, is_list_label
 from dedup_middleware.text.foreignlines import is_foreign_notice
 from dedup_middleware.text.pagelines import (
     is_button,
@@ -63,13 +64,13 @@ _CIRCLES: Final = re.compile("(?<=[一二三四五六七八九])○+")  # for ze
 # A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Agency) - `. A town
 # alone is compared: LOST and FOUND may stand there, too.
 _DATE_LINE: Final = re.compile(
-    r"\s*(?P<line>[A-Z])[A-Z.' -]{2,30}(?=,| [(/])(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
+    r"\s*[A-Z][A-Z.' -]{2,30}(?=,| [(/])(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
     r"(?:, [A-Z][a-z]{2,8}\.? \d{1,2}(?:, \d{4})?)?"
     r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)? ?(?:--|[-–—]) (?=[^\n]{80})"
 )
 # The same with an agency in brackets, also behind nothing, in other scripts, and with the reporter.
 _WIRE_LINE: Final = re.compile(
-    r"\s*(?P<line>)(?:(?:[A-ZÀ-Ž][\w.'’ -]{2,24}(?:, \d{1,2}\.? \w{3,9}\.?(?: \d{4})?)? )?"
+    r"\s*(?:(?:[A-ZÀ-Ž][\w.'’ -]{2,24}(?:, \d{1,2}\.? \w{3,9}\.?(?: \d{4})?)? )?"
     r"\((?:AFP|AP|APA|dpa|EFE|Europa Press|ANSA|Lusa|LUSA|PAP|AA|DHA|İHA|Reuters|KNA|epd)\)[.,]?"
     r" ?[-–—:] ?(?:[A-Z ]{3,20}, \d{1,2} [A-Z]{3} - )?"
     r"|[\[(][가-힣]{2,6}(?:[·, ]{1,2}[가-힣]{2,6})?=[가-힣]{2,8}[)\]] ?"
@@ -77,7 +78,24 @@ _WIRE_LINE: Final = re.compile(
     r"|【[^】\d\n]{0,12}(?:共同|時事|ロイター)】|[\u0621-\u064a ]{2,24}"
     r"\((?:د ب أ|أ ف ب|أ ش أ|رويترز|وكالات)\) ?[-–—:] )(?=[^\n]{40})"
 )
-_WIRES_BEGIN: Final = ("(", "[", "【")
+# Sources that begin a text with a number or a day, where `datelines` expects another form:
+# `ВЛАДИВОСТОК, 3 апреля, PrimaMedia.`, `(Казань, 3 апреля, «Имя», Анна Рекова).`, 36氪获悉，
+_RUSSIAN_LINE: Final = re.compile(
+    r"\s*\(?(?:[А-ЯЁ][\w-]+(?: [А-ЯЁ][\w-]+)?[,.] )?\d{1,2} [а-я]{3,8}\.?"
+    r"(?: 20\d\d(?: года)?)?(?:[,.]| [-–—]) (?:ИА )?"
+    r"(?:«[^»\d\n]{2,24}»|/[^/\d\n]{3,30}/|РИА Новости|[A-Z][A-Za-z-]{2,20}(?:\.ru)?"
+    r"|[A-ZА-ЯЁ0-9-]{3,16}(?:\.RU|\.РУ)?)"
+    r"(?:, [А-ЯЁ][а-яё-]+ [А-ЯЁ][а-яё-]+)?\)?(?:\.|(?: [-–—])) (?=[^\n]{40})"
+)
+_CHINESE_LINE: Final = re.compile(
+    r"\s*(?:36氪(?:获悉|讯|消息)?[，,：:]|IT之家 ?\d{1,2} ?月 ?\d{1,2} ?日(?:消息|讯)，"
+    r"|格隆汇\d{1,2}月\d{1,2}日[丨｜|]"
+    r"|(?:新浪|搜狐|网易|腾讯|凤凰)[\u4e00-\u9fff]{2}讯 ?(?:北京时间)?\d{1,2}月\d{1,2}日"
+    r"(?:[凌清早上中下午晚晨]{1,2}间?)?(?:消息)?[，,：:]?)"
+)
+_NUMBERED_LINES: Final = (_RUSSIAN_LINE, _CHINESE_LINE)
+_BEHIND_HEADLINE: Final = (_DATE_LINE, _WIRE_LINE, *_NUMBERED_LINES)
+_WIRES_BEGIN: Final = ("(", "[", "【")  # without a headline a town before an agency is compared
 # A measure in other units behind it: 23 km (14 miles) is 23 km.
 _UNIT: Final = (
     r"(?:miles?|km|kms|kilomet(?:er|re)s?|met(?:er|re)s?|feet|foot|ft|inch(?:es)?|cm|mm|yards?"
@@ -187,6 +205,7 @@ _MORE_OF_IT: Final = re.compile(
     r"|читать полностью|подробнее|阅读全文|查看全文|閱讀全文)[\s.…»›→>\])]*\Z",
     re.IGNORECASE,
 )
+_END_MARK: Final = re.compile(r"\s+-(?:30|0)-\Z")  # of a wire
 _LONGEST_MORE: Final = 48  # characters of it
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
@@ -210,17 +229,25 @@ def relevant(text: str) -> str:
         more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
         if more is not None and more.start() >= _MOST_SHARE * len(text):
             text = text[: more.start()]
+    if text[-1:] == "-":
+        text = _END_MARK.sub("", text)
     if "\n" in text:
         text = _without_lines(text)
         headline = text.find("\n", 0, _LONGEST_HEADLINE + 1)
         if headline > 0 and text[headline - 1] not in ".!?":
-            date_line = _DATE_LINE.match(text, headline) or _WIRE_LINE.match(text, headline)
-            if date_line:
-                text = text[: date_line.start("line")] + text[date_line.end() :]
-    if text[:1] in _WIRES_BEGIN:
-        wire = _WIRE_LINE.match(text)
-        text = text[wire.end() :] if wire else text
-    return without_maker(text)
+            text = _without_date_line(text, headline)
+    return without_maker(_without_date_line(text, 0))
+
+
+def _without_date_line(text: str, place: int) -> str:
+    """Remove the date line at a place: the end of the headline, or the beginning of the text."""
+    begin = (_WIRE_LINE,) if text[:1] in _WIRES_BEGIN else ()
+    for pattern in _BEHIND_HEADLINE if place else (*begin, *_NUMBERED_LINES):
+        found = pattern.match(text, place)
+        if found is not None:
+            blank = len(found[0]) - len(found[0].lstrip())
+            return text[: place + blank] + text[found.end() :]
+    return text
 
 
 def _in_one_style(text: str) -> str:
@@ -293,10 +320,7 @@ def _without_lines(text: str) -> str:
     """Remove lines about the page (see `_page_lines`), lines of the form `Read also: headline`, and
     the headlines (short lines without a full stop) at the end below a label on its own line; unless
     they are more than half of the text."""
-    looked_at = suspects(text)
-    if not looked_at:
-        return text
-    lines = text.split("\n")
+    looked_at, lines = suspects(text), text.split("\n")
     page_lines = _page_lines(lines, looked_at)
     kept = lines
     if page_lines:
@@ -320,7 +344,8 @@ def _without_lines(text: str) -> str:
 def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
     """The places of lines that say nothing of the subject; none if they are more than a quarter: in
     a gallery the pictures are the subject. Makers, counters and rows stay where they are data."""
-    kinds = {place: kind for place in looked_at if (kind := _kind_of(lines[place]))}
+    kinds = dict.fromkeys(edge_lines(lines), _UNCOUNTED)
+    kinds |= {place: kind for place in looked_at if (kind := _kind_of(lines[place]))}
     if not kinds:  # as of most texts
         return set()
     found = set(kinds)
@@ -435,7 +460,9 @@ def _is_label(text: str) -> bool:
     if len(text) > LONGEST_LABEL:
         return False
     lower = text.lower()
-    return lower in LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
+    if lower in LABELS or is_list_label(lower):
+        return True
+    return lower.startswith("more ") and _MORE.fullmatch(lower) is not None
 
 
 def _is_headline(text: str) -> bool:

@@ -42,7 +42,7 @@ _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
-_COLON, _BAR, _DOT, _BULLET = map(ord, ":|·•")
+_COLON, _BAR, _DOT, _BULLET, _HASHTAG = map(ord, ":|·•#")
 _BEHIND_LABEL: Final = code_set(":：|】]")
 _I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
@@ -200,6 +200,7 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
     digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
     return (
         credited
+        or raw[first] == _HASHTAG
         or found & _FORM != 0
         or (found & _NUMBERED != 0 and digit)
         or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)

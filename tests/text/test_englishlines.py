@@ -68,6 +68,9 @@ Contact reporter Ann Shepherd at ann@lake.example or 555-555-0142.
 Purchase Licensing Rights, opens new tab
 after newsletter promotion
 The Associated Press
+This article was published more than 1 year ago
+LISTEN 3 min
+Listen to this article: 4 minutes
 """.strip().split("\n")  # noqa: E501
 
 OF_THE_SUBJECT = """
@@ -95,6 +98,8 @@ Published 5 books in September 2031
 Edited by three children
 By Monday staff had left the port
 Posted Monday 3 Mar 2031, updated rules for ferries
+This story was published more than 1 year after the flood
+Listen to this man: 4 minutes are enough
 """.strip().split("\n")
 
 

@@ -51,6 +51,8 @@ def test_escaped_text_reads_like_the_text(text: str) -> None:
         "You may also like...\nFerry is late",
         "Read or Share this story: https://lake.example/2x3D",
         "相关新闻：渡轮晚点三小时",
+        "Похожие новости\nПаром опоздал на три часа",
+        "Новости партнёров\nПаром опоздал на три часа",
         "\n".join(["See also", *["Ferry is late"] * 12]),
     ],
 )
@@ -272,6 +274,34 @@ def test_a_date_line_behind_a_headline_is_left_out(line: str) -> None:
     assert relevant(f"Ferry is late\n\n{line}{ARTICLE}") == f"Ferry is late\n\n{ARTICLE}"
     assert relevant(f"It is late.\n{line}{ARTICLE}") == f"It is late.\n{line}{ARTICLE}"
     assert relevant(f"A cat\n\nLOST — {ARTICLE}") == f"A cat\n\nLOST — {ARTICLE}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ОЗЕРСК, 3 апреля, PrimaMedia. ",
+        "(Озерск, 3 апреля, «Озёрные вести», Анна Рекова). ",
+        "Озерск-на-Реке, 3 апреля 2031. OZ24.RU. ",
+        "3 апреля. Interfax-Russia.ru - ",
+        "36氪获悉，",
+        "格隆汇4月3日丨",
+        "新浪财经讯 4月3日，",
+    ],
+)
+def test_a_source_with_a_number_is_left_out(line: str) -> None:
+    """At the beginning, behind a headline, and behind the time at which the page was made."""
+    text = ARTICLE.replace("\n", " ")
+    assert relevant(line + text) == text
+    assert relevant(f"Паром опоздал\n{line}{text}") == f"Паром опоздал\n{text}"
+    assert relevant(f"13:47, 3 апреля\n{line}{text}") == text
+
+
+@pytest.mark.parametrize(
+    "line", ["Озерск, 3 апреля. Пожар. ", "3 апреля, Анна Рекова. ", "36氪员工说，", "新浪财经讯，"]
+)
+def test_other_beginnings_are_compared(line: str) -> None:
+    """A sentence of one word behind a day, a name, or a source without a number."""
+    assert relevant(line + ARTICLE) == line + ARTICLE
 
 
 @pytest.mark.parametrize(
