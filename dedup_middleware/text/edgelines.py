@@ -9,9 +9,7 @@ the paragraphs are none of them: there they may be news about a paper.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import chain
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
@@ -23,35 +21,51 @@ _FEW_WORDS: Final = 12  # in a line of so many words one of those said of pages 
 _MOST_OTHER: Final = 4  # of so many words one may be said of other things
 _MOST_CAPITALS: Final = 0.6  # share of words with a capital above which names can't be told
 _SHORT: Final = 2  # letters of words that say nothing
+FIRST_IDEOGRAPH: Final = "\u2e80"  # Chinese rows are known by their parts, see `chineselines`
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_MOST_OF_LABEL: Final = 6  # words of a label above a list of headlines
+_LONGEST_LABEL, _MOST_OF_LABEL = 60, 6  # characters and words of a label above a list of headlines
 
 
-def _any_of(*names: str) -> re.Pattern[str]:
-    """Pattern of the words of lists, in which a star stands for any ending."""
-    words = sorted(word for name in names for word in word_lists()[name])
-    return re.compile("|".join(re.escape(word).replace(r"\*", r"\w*") for word in words))
+class _Words:
+    """Words of lists, in which a star stands for any ending."""
+
+    def __init__(self, *names: str) -> None:
+        words = [word for name in names for word in word_lists()[name]]
+        self._whole = frozenset(word for word in words if word[-1] != "*")
+        begins: dict[str, list[str]] = {}
+        for word in words:
+            if word[-1] == "*":
+                begins.setdefault(word[:_SHORT], []).append(word[:-1])
+        self._begins = {first: tuple(some) for first, some in begins.items()}
+
+    def __contains__(self, word: str) -> bool:
+        begins = self._begins.get(word[:_SHORT])
+        return word in self._whole or (begins is not None and word.startswith(begins))
 
 
-_OF_PAGES: Final = _any_of("of-pages")
-_ALSO_OF_PAGES: Final = _any_of("also-of-pages")
-_ANYWHERE: Final = _any_of("may-be-said")
-_LISTS: Final = _any_of("of-lists")
-_IN_LABELS: Final = _any_of("of-lists", "in-labels")
+_OF_PAGES: Final = _Words("of-pages")
+_ALSO_OF_PAGES: Final = _Words("also-of-pages")
+_ANYWHERE: Final = _Words("may-be-said")
+_LISTS: Final = _Words("of-lists")
+#: each line about the page, and each label, has one of these words
+SAID: Final = word_lists()["of-pages"] + word_lists()["of-lists"]
+_IN_LABELS: Final = _Words("of-lists", "in-labels")
 
 
-def edge_lines(lines: Sequence[str]) -> set[int]:
-    """The places of lines about the page before the first paragraph and behind the last one.
+def edge_lines(lines: Sequence[str], said: Set[int]) -> set[int]:
+    """The places of lines about the page before the first paragraph and behind the last one, and of
+    labels above lists of other pages. `said` has the places of lines with a word in `SAID`.
 
     >>> text = "Ferries stopped on Monday, since ice had broken the two old piers " * 2
-    >>> edge_lines(["Subscribe today for $1 a month", text, "Posted in News | 4 Comments"])
+    >>> lines = ["Subscribe today for $1 a month", text, "Posted in News | 4 Comments"]
+    >>> edge_lines(lines, {0, 2})
     {0, 2}
     """
     places = range(len(lines))
-    return set(chain(_from_edge(lines, places), _from_edge(lines, reversed(places))))
+    return {*_from_edge(lines, said, places), *_from_edge(lines, said, reversed(places))}
 
 
-def _from_edge(lines: Sequence[str], places: Iterable[int]) -> Iterable[int]:
+def _from_edge(lines: Sequence[str], said: Set[int], places: Iterable[int]) -> Iterable[int]:
     looked_at = 0
     for place in places:
         line = lines[place].strip()
@@ -60,23 +74,24 @@ def _from_edge(lines: Sequence[str], places: Iterable[int]) -> Iterable[int]:
         looked_at += 1
         if looked_at > _MOST_LINES:
             return
-        if _is_about_page(line) and not _is_wrapped(lines, place):
+        is_about_page = (
+            place in said
+            and len(line) <= _LONGEST
+            and line[0] < FIRST_IDEOGRAPH
+            and not _is_wrapped(lines, place)
+            and (says_page(line) or is_list_label(line.lower()))
+        )
+        if is_about_page:
             yield place
         elif len(line) > _PARAGRAPH:
             return
 
 
-def _is_about_page(line: str) -> bool:
-    # What stands below a label goes with it.
-    return len(line) <= _LONGEST and says_page(line) and not is_list_label(line.lower())
-
-
 def _is_wrapped(lines: Sequence[str], place: int) -> bool:
     """Whether a sentence goes on at the beginning or the end of a line."""
-    return any(line.strip()[:1].islower() for line in lines[place : place + 2])
+    return any(line.lstrip()[:1].islower() for line in lines[place : place + 2])
 
 
-@lru_cache(maxsize=4096)  # the pages of a site have the same lines
 def says_page(line: str) -> bool:
     """Whether nearly all words of a line are said of pages.
 
@@ -86,24 +101,24 @@ def says_page(line: str) -> bool:
     False
     """
     words = _WORD.findall(line)
-    capitals = sum(word[0].isupper() for word in words)
-    has_names = capitals <= _MOST_CAPITALS * len(words)
-    only = also = other = names = 0
-    for place, word in enumerate(words):
-        lower = word.lower()
-        if _OF_PAGES.fullmatch(lower):
-            only += 1
-        elif _ALSO_OF_PAGES.fullmatch(lower):
-            also += 1
-        elif len(word) <= _SHORT or _ANYWHERE.fullmatch(lower):
+    lower = [word.lower() for word in words]
+    only = sum(word in _OF_PAGES for word in lower)
+    if only < (1 if len(words) <= _FEW_WORDS else 2):
+        return False
+    also = other = names = 0
+    for place, word in enumerate(lower):
+        if word in _OF_PAGES or len(word) <= _SHORT or word in _ANYWHERE:
             continue
-        elif place and word[0].isupper():
+        if word in _ALSO_OF_PAGES:
+            also += 1
+        elif place and words[place][0].isupper():
             names += 1
         else:
             other += 1
-    other += 0 if has_names or only > 1 else names
-    needed = 1 if len(words) <= _FEW_WORDS else 2
-    return only >= needed and _MOST_OTHER * other <= only + also + other
+    capitals = sum(word[0].isupper() for word in words)
+    has_names = only > 1 or capitals <= _MOST_CAPITALS * len(words)
+    other += 0 if has_names else names
+    return _MOST_OTHER * other <= only + also + other
 
 
 def is_list_label(lower: str) -> bool:
@@ -112,9 +127,11 @@ def is_list_label(lower: str) -> bool:
     >>> is_list_label("most read in news"), is_list_label("most ferries in news")
     (True, False)
     """
+    if len(lower) > _LONGEST_LABEL:
+        return False
     words = _WORD.findall(lower)
     return (
         1 < len(words) <= _MOST_OF_LABEL
-        and all(_IN_LABELS.fullmatch(word) for word in words)
-        and any(_LISTS.fullmatch(word) for word in words)
+        and all(word in _IN_LABELS for word in words)
+        and any(word in _LISTS for word in words)
     )

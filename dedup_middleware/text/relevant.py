@@ -320,8 +320,14 @@ def _without_lines(text: str) -> str:
     """Remove lines about the page (see `_page_lines`), lines of the form `Read also: headline`, and
     the headlines (short lines without a full stop) at the end below a label on its own line; unless
     they are more than half of the text."""
-    looked_at, lines = suspects(text), text.split("\n")
-    page_lines = _page_lines(lines, looked_at)
+    looked_at, said = suspects(text)
+    if not said:
+        return text
+    lines = text.split("\n")
+    edges = edge_lines(lines, said)
+    if not (looked_at or edges):
+        return text
+    page_lines = _page_lines(lines, looked_at, edges)
     kept = lines
     if page_lines:
         kept = [line for place, line in enumerate(lines) if place not in page_lines]
@@ -330,7 +336,8 @@ def _without_lines(text: str) -> str:
     links = 0
     for count, line in enumerate(reversed(kept[-_MOST_HEADLINES - 1 :]), 1):
         stripped = line.strip()
-        if _is_label(stripped.rstrip(":：.… ")):
+        label = stripped.rstrip(":：.… ")
+        if _is_label(label) or is_list_label(label.lower()):
             links = count  # above it may be another list
         elif line and not _is_headline(stripped):
             break
@@ -341,10 +348,11 @@ def _without_lines(text: str) -> str:
     return found if len(found) >= _MOST_SHARE * len(text) else text
 
 
-def _page_lines(lines: list[str], looked_at: list[int]) -> set[int]:
+def _page_lines(lines: list[str], looked_at: list[int], edges: set[int]) -> set[int]:
     """The places of lines that say nothing of the subject; none if they are more than a quarter: in
     a gallery the pictures are the subject. Makers, counters and rows stay where they are data."""
-    kinds = dict.fromkeys(edge_lines(lines), _UNCOUNTED)
+    # What stands below a label goes with it.
+    kinds = {place: _UNCOUNTED for place in edges if not is_list_label(lines[place].lower())}
     kinds |= {place: kind for place in looked_at if (kind := _kind_of(lines[place]))}
     if not kinds:  # as of most texts
         return set()
@@ -460,9 +468,7 @@ def _is_label(text: str) -> bool:
     if len(text) > LONGEST_LABEL:
         return False
     lower = text.lower()
-    if lower in LABELS or is_list_label(lower):
-        return True
-    return lower.startswith("more ") and _MORE.fullmatch(lower) is not None
+    return lower in LABELS or (lower.startswith("more ") and _MORE.fullmatch(lower) is not None)
 
 
 def _is_headline(text: str) -> bool:

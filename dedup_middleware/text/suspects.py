@@ -21,6 +21,7 @@ from dedup_middleware.text.characters import Codes, code_points, code_set, find_
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
 from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
+from dedup_middleware.text.edgelines import FIRST_IDEOGRAPH, SAID
 from dedup_middleware.text.englishlines import ENDINGS
 from dedup_middleware.text.foreignlines import ENDINGS as FOREIGN_ENDINGS
 from dedup_middleware.text.foreignlines import PAIRS as JAPANESE_PAIRS
@@ -36,13 +37,13 @@ from dedup_middleware.text.pagelines import (
     PAGE_ROWS,
 )
 
-_FORM, _NUMBERED, _LABEL, _END = 1, 2, 4, 8
+_FORM, _NUMBERED, _LABEL, _END, _SAID = 1, 2, 4, 8, 16
 _BITS: Final = 16  # bits of an index into the table
 _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
-_COLON, _BAR, _DOT, _BULLET, _HASHTAG = map(ord, ":|·•#")
+_COLON, _BAR, _DOT, _BULLET, _HASHTAG, _COPYRIGHT = map(ord, ":|·•#©")
 _BEHIND_LABEL: Final = code_set(":：|】]")
 _I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
@@ -50,6 +51,7 @@ _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _IDEOGRAPHS: Final = (0x4E00, 0xA000)
+_FIRST_IDEOGRAPH: Final = ord(FIRST_IDEOGRAPH)
 _STOP: Final = ord("。")
 _TAKEN: Final = code_set(TAKEN)
 _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video", "via"
@@ -84,10 +86,12 @@ def _in_any_case(word: str) -> Iterable[str]:
 
 def _make_table() -> NDArray[np.uint8]:
     """Table, by hash, of the kinds of words with which lines begin or end: of their first four
-    characters, or the last three of an ending. Labels are whole lines or precede a colon."""
+    characters, or the last three of an ending. Labels are whole lines or precede a colon. Of words
+    that are said of pages (see `edgelines`) one is in the line, and begins with them."""
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
+    kinds += [(_SAID, word) for word in SAID if word[0].isalpha()]
     table = np.zeros(1 << _BITS, np.uint8)
     for kind, word in kinds:
         for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
@@ -125,6 +129,25 @@ def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
         if i - first + 1 >= _SHORTEST:
             found |= np.int64(_TABLE[value >> np.uint64(64 - _BITS)])
     return found
+
+
+@subkernel
+def _says_page(raw: Codes, first: int, last: int) -> bool:
+    """Whether a word of a line may be said of pages, or the line has the sign of copyright."""
+    before = False
+    for i in range(first, last):
+        small, code = _small(raw[i]), np.int64(raw[i])
+        letter = small - np.uint64(97) < np.uint64(26) or 0xC0 <= code < _FIRST_IDEOGRAPH
+        if letter and not before and i + _LONGEST_BEGINNING <= last:
+            value = np.uint64(0)
+            for k in range(i, i + _LONGEST_BEGINNING):
+                value = (value + _small(raw[k])) * np.uint64(_BASE)
+            if _TABLE[value >> np.uint64(64 - _BITS)] & _SAID:
+                return True
+        if code == _COPYRIGHT:
+            return True
+        before = letter
+    return False
 
 
 @subkernel
@@ -212,7 +235,8 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
 # All arrays are made in `suspects`.
 @kernel(int64(R32, I32), check=False)
 def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
-    """Write the numbers of the lines to examine; return how many there are."""
+    """Write the numbers of the lines to examine; return how many there are. Of lines that only have
+    a word said of pages the complement (~) is written."""
     found, line, i = 0, 0, 0
     while i <= raw.size:
         first, i, names = i, find_code(raw, np.uint32(_LINE), i), False
@@ -228,13 +252,18 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
         if names or _is_suspect(raw, first, i):
             lines[found] = line
             found += 1
+        elif i - first <= LONGEST and _says_page(raw, first, i):
+            lines[found] = ~line
+            found += 1
         line += 1
         i += 1
     return found
 
 
-def suspects(text: str) -> list[int]:
-    """The numbers of the lines to examine, ascending."""
+def suspects(text: str) -> tuple[list[int], set[int]]:
+    """The numbers of the lines to examine, ascending; and of these and others that may have a word
+    said of pages (see `edgelines`)."""
     lines = np.empty(text.count("\n") + 1, np.int32)
-    found = _find(code_points(text), lines)
-    return lines[:found].tolist()
+    found: list[int] = lines[: _find(code_points(text), lines)].tolist()
+    examined = [line for line in found if line >= 0]
+    return examined, {*examined, *(~line for line in found if line < 0)}
