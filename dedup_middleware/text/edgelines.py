@@ -17,6 +17,7 @@ from dedup_middleware.text.characters import word_lists
 _MOST_LINES: Final = 8  # lines looked at before the first paragraph, and behind the last one
 _PARAGRAPH: Final = 100  # characters; a longer line about the subject is a paragraph
 _LONGEST: Final = 320  # characters of a line about the page
+_PRICES: Final = frozenset("$€£¥₽%")  # signs of offers, which may be what a page is about
 _FEW_WORDS: Final = 12  # in a line of so many words one of those said of pages only is enough
 _MOST_OTHER: Final = 4  # of so many words one may be said of other things
 _MOST_CAPITALS: Final = 0.6  # share of words with a capital above which names can't be told
@@ -57,7 +58,7 @@ def edge_lines(lines: Sequence[str], said: Set[int]) -> set[int]:
     labels above lists of other pages. `said` has the places of lines with a word in `SAID`.
 
     >>> text = "Ferries stopped on Monday, since ice had broken the two old piers " * 2
-    >>> lines = ["Subscribe today for $1 a month", text, "Posted in News | 4 Comments"]
+    >>> lines = ["Subscribe to the newsletter", text, "Posted in News | 4 Comments"]
     >>> edge_lines(lines, {0, 2})
     {0, 2}
     """
@@ -78,6 +79,7 @@ def _from_edge(lines: Sequence[str], said: Set[int], places: Iterable[int]) -> I
             place in said
             and len(line) <= _LONGEST
             and line[0] < FIRST_IDEOGRAPH
+            and _PRICES.isdisjoint(line)
             and not _is_wrapped(lines, place)
             and (says_page(line) or is_list_label(line.lower()))
         )

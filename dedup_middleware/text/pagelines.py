@@ -80,19 +80,9 @@ _LONG_AGO: Final = (
     r"|il y a \d{1,2} (?:minutes?|heures?|jours?|semaines?|mois)"
     r"|hace \d{1,2} (?:minutos?|horas?|días?|semanas?|mes(?:es)?)"
 )
-# A day and a time of day, which `stamps` ignores in a longer line, too.
-_CLOCK: Final = r"\d{1,2}:\d\d(?::\d\d)?"
-_STAMPED_DAY: Final = (
-    r"(?:\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|(?:19|20)\d\d-\d\d-\d\d"
-    r"|\d{1,2} [а-яіїє]{3,9}(?: (?:19|20)\d\d(?: (?:г\.|года|р\.|року))?)?)"
-)
-_STAMP: Final = (
-    rf"(?:{_STAMPED_DAY}(?:,| [|/])? (?:в )?{_CLOCK}|{_CLOCK}(?:,| [|/])? {_STAMPED_DAY})"
-    r"(?: \(?мск\)?)?"
-)
 _COUNTED: Final = (
     rf"(?:{_NUMBER} ?{_BEHIND_NUMBER}|{_BEFORE_NUMBER} ?[:：]? ?[(（]?{_NUMBER}[次人]?[)）]?"
-    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read|{_STAMP}"
+    rf"|{_LONG_AGO}|\d{{1,2}}[ -]min(?:ute)?s? read"
     r"|(?:время (?:чтения|прочтения)|читать|час читання):? \d{1,2} (?:мин|хв)[а-я]*"
     r"|\d{1,2} мин(?:\.|ут[аы]?)? (?:на чтение|чтения))"
 )

@@ -12,7 +12,7 @@ from tests.text.test_relevant import ARTICLE as LINES
 
 ARTICLE = LINES.replace("\n", " ")  # one paragraph
 ABOUT_THE_PAGE = """
-Support local journalism. Subscribe today for $1 a month.
+Support local journalism. Subscribe today.
 Do you have a story to share? WhatsApp us on 000 000 0000.
 Posted in City Life | Permalink | 4 Comments »
 Click to share on Facebook (Opens in new window)
@@ -56,6 +56,13 @@ def test_news_with_words_of_pages_is_compared(line: str) -> None:
     """One word of another kind in four is enough."""
     assert not says_page(line)
     assert relevant(f"{ARTICLE}\n{line}") == f"{ARTICLE}\n{line}"
+
+
+def test_an_offer_is_compared() -> None:
+    """Its price may be all in which two pages differ."""
+    offer = "Subscribe today for $1 a month."
+    assert says_page(offer)
+    assert relevant(f"{ARTICLE}\n{offer}") == f"{ARTICLE}\n{offer}"
 
 
 def test_a_part_of_a_wrapped_sentence_is_no_line_of_the_page() -> None:

@@ -366,6 +366,9 @@ Photo: bodies of three councillors
 Video: explosion destroys the old quay
 6 comments
 14 комментариев: жители против моста
+22 мая, 19:00
+22.05.2031 19:00
+2031-05-22 19:00
 #1 ferry
 # Ferries of the lake
 💬 14 residents spoke

@@ -289,11 +289,12 @@ def test_a_date_line_behind_a_headline_is_left_out(line: str) -> None:
     ],
 )
 def test_a_source_with_a_number_is_left_out(line: str) -> None:
-    """At the beginning, behind a headline, and behind the time at which the page was made."""
+    """At the beginning, behind a headline, and behind the time at which the page was made, which is
+    compared: it may be that of an event."""
     text = ARTICLE.replace("\n", " ")
     assert relevant(line + text) == text
     assert relevant(f"Паром опоздал\n{line}{text}") == f"Паром опоздал\n{text}"
-    assert relevant(f"13:47, 3 апреля\n{line}{text}") == text
+    assert relevant(f"13:47, 3 апреля\n{line}{text}") == f"13:47, 3 апреля\n{text}"
 
 
 @pytest.mark.parametrize(
