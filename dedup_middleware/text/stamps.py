@@ -268,10 +268,11 @@ def mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
     """
     for row in range(rows.shape[0]):
         if at(codes, rows[row, 4]) == _EDITION:
-            kinds[row] = STAMP
-            i = row
-            while i > 0 and row - i < 4 and rows[i, 3] - rows[i - 1, 4] <= 5:
-                i -= 1
+            first, dated = row, False
+            while first > 0 and row - first < 4 and rows[first, 3] - rows[first - 1, 4] <= 5:
+                first -= 1
+                dated |= kinds[first] == YEAR
+            for i in range(first, row + 1 if dated else first):  # 5.3版 alone is a version
                 kinds[i] = STAMP
     for row in range(rows.shape[0] - 4):
         joined, year = True, False

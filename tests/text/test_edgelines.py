@@ -23,7 +23,7 @@ This material is reprinted with permission.
 Газета зарегистрирована. Адрес редакции: ул. Озёрная, 40. Тираж 14 600 экз.
 Скачайте приложение «Озерск» в RuStore и будьте в курсе событий
 [ Напечатать ] [ Отправить по e-mail ]
-Читать в Telegram
+Распечатать, обсудить на форуме
 """.strip().split("\n")
 OF_THE_SUBJECT = """
 The constitution was amended on Monday.
@@ -38,6 +38,9 @@ He posted a profit of 4 million
 Тираж лотереи разыграли 3 апреля
 Council members call for local support today
 Ferry
+Download the app for Android 9 and later
+YouTube, Instagram down for users in Kenya
+Газета «Копейка», тираж 150 000
 """.strip().split("\n")
 
 

@@ -140,6 +140,7 @@ def values(text: str) -> list[tuple[str, int]]:
             "山谷日报 2031年05月07日 星期三 第12版",
             [(word, STAMP) for word in ("2031", "05", "07", "星期三", "12")],
         ),
+        ("升级到12版即可", [("12", 0)]),
         ("ОЗЁРСК, 3 апр — ОЗЁРНОЕ. Паром", [("3", DATED)]),
         ("the ferry, 3 decks high, is well-known - so they say", [("3", 0)]),
         ("the ferry, of the upper bank and its 3 decks - so", [("3", 0)]),
