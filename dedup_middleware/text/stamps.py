@@ -258,6 +258,17 @@ def _mark_first(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
 
 
 @subkernel
+def _mark_edition(rows: NDArray[np.int64], kinds: NDArray[np.uint8], row: int) -> None:
+    """Mark the figure of a newspaper's page and the date before it. 5.3版 alone is a version."""
+    first, dated = row, False
+    while first > 0 and row - first < 4 and rows[first, 3] - rows[first - 1, 4] <= 5:
+        first -= 1
+        dated |= kinds[first] == YEAR
+    for i in range(first, row + 1 if dated else first):
+        kinds[i] = STAMP
+
+
+@subkernel
 def mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
     """Mark the figures of time stamps.
 
@@ -268,12 +279,7 @@ def mark_stamps(codes: Codes, rows: NDArray[np.int64], kinds: NDArray[np.uint8])
     """
     for row in range(rows.shape[0]):
         if at(codes, rows[row, 4]) == _EDITION:
-            first, dated = row, False
-            while first > 0 and row - first < 4 and rows[first, 3] - rows[first - 1, 4] <= 5:
-                first -= 1
-                dated |= kinds[first] == YEAR
-            for i in range(first, row + 1 if dated else first):  # 5.3版 alone is a version
-                kinds[i] = STAMP
+            _mark_edition(rows, kinds, row)
     for row in range(rows.shape[0] - 4):
         joined, year = True, False
         for i in range(row, row + 3):
