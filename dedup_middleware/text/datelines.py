@@ -60,7 +60,7 @@ _LONGEST_REPORTERS: Final = 32  # characters in brackets behind it
 _BEHIND_WIRE: Final = code_set(' \n(:,[【“"0123456789记記据據题題综綜专專中国國香日近')
 _CLAUSE_ENDS: Final = code_set(".!?。,;:")  # none is in a date line
 HEADLINE: Final = 16  # a mark of a word, next to BEGINS, RESTYLED, CAPITAL and PERSON
-_LONGEST_HEADLINE: Final = 140  # characters
+LONGEST_HEADLINE: Final = 140  # characters
 _MOST_OF_PAGE: Final = 4  # times a headline that a page is long at least
 _NO_HEADLINE: Final = code_set(".。…,、;:")  # the line ends with none of them
 # Of so many lines below it one is longer, and has more columns than the lines of wrapped text.
@@ -242,7 +242,7 @@ def editors_line(codes: Codes) -> int:
 def headline_end(codes: Codes) -> int:
     """End of the first line if it is a headline above the text; else 0."""
     end = find_code(codes, _NEW_LINE, 0)
-    if end > _LONGEST_HEADLINE or _MOST_OF_PAGE * end > codes.size:
+    if end > LONGEST_HEADLINE or _MOST_OF_PAGE * end > codes.size:
         return 0
     if end == 0 or among(at(codes, end - 1), _NO_HEADLINE):
         return 0

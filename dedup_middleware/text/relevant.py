@@ -15,6 +15,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.chineselines import is_row, maker_of, without_maker
+from dedup_middleware.text.datelines import LONGEST_HEADLINE
 from dedup_middleware.text.edgelines import edge_lines, is_list_label
 from dedup_middleware.text.foreignlines import is_foreign_notice
 from dedup_middleware.text.pagelines import (
@@ -129,7 +130,6 @@ _MOST_ESCAPED: Final = 2  # most times that a text is unescaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
 )
-_LONGEST_HEADLINE: Final = 140
 _BRACKETS: Final = {"【": "】", "[": "]"}
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # largest share of a text that is left out
@@ -205,7 +205,7 @@ _MORE_OF_IT: Final = re.compile(
     r"|читать полностью|подробнее|阅读全文|查看全文|閱讀全文)[\s.…»›→>\])]*\Z",
     re.IGNORECASE,
 )
-_END_MARK: Final = re.compile(r"\s+-(?:30|0)-\Z")  # of a wire
+_END_MARKS: Final = tuple(blank + mark for blank in " \n" for mark in ("-30-", "-0-"))  # of a wire
 _LONGEST_MORE: Final = 48  # characters of it
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
@@ -229,11 +229,11 @@ def relevant(text: str) -> str:
         more = _MORE_OF_IT.search(text, max(0, len(text) - _LONGEST_MORE))
         if more is not None and more.start() >= _MOST_SHARE * len(text):
             text = text[: more.start()]
-    if text[-1:] == "-":
-        text = _END_MARK.sub("", text)
+    if text.endswith(_END_MARKS):
+        text = text[: text.rindex("-", 0, -1)].rstrip()
     if "\n" in text:
         text = _without_lines(text)
-        headline = text.find("\n", 0, _LONGEST_HEADLINE + 1)
+        headline = text.find("\n", 0, LONGEST_HEADLINE + 1)
         if headline > 0 and text[headline - 1] not in ".!?":
             text = _without_date_line(text, headline)
     return without_maker(_without_date_line(text, 0))
@@ -453,7 +453,7 @@ def _is_fact(line: str) -> bool:
 
 def is_link(line: str) -> bool:
     """Whether a line is a label and a headline: `Read also: Ferry is late again`, or with a bar."""
-    if len(line) > LONGEST_LABEL + _LONGEST_HEADLINE:
+    if len(line) > LONGEST_LABEL + LONGEST_HEADLINE:
         return False
     line = line.strip().replace(" | ", ": ", 1)
     if line[:1] in _BRACKETS:  # 【関連記事】...
@@ -472,4 +472,4 @@ def _is_label(text: str) -> bool:
 
 
 def _is_headline(text: str) -> bool:
-    return 0 < len(text) <= _LONGEST_HEADLINE and _SENTENCE_END.search(text, len(text) - 2) is None
+    return 0 < len(text) <= LONGEST_HEADLINE and _SENTENCE_END.search(text, len(text) - 2) is None

@@ -26,13 +26,13 @@ from dedup_middleware.text.englishlines import ENDINGS
 from dedup_middleware.text.foreignlines import ENDINGS as FOREIGN_ENDINGS
 from dedup_middleware.text.foreignlines import PAIRS as JAPANESE_PAIRS
 from dedup_middleware.text.numerals import among
+from dedup_middleware.text.pageforms import NUMBERED
 from dedup_middleware.text.pagelines import (
     AROUND,
     BEGINNINGS,
     BUTTONS,
     LONGEST,
     LONGEST_NUMBERS,
-    NUMBERED,
     OPENING,
     PAGE_ROWS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 
 import pytest
 from hypothesis import given
@@ -295,6 +296,21 @@ def test_a_source_with_a_number_is_left_out(line: str) -> None:
     assert relevant(line + text) == text
     assert relevant(f"Паром опоздал\n{line}{text}") == f"Паром опоздал\n{text}"
     assert relevant(f"13:47, 3 апреля\n{line}{text}") == f"13:47, 3 апреля\n{text}"
+
+
+@pytest.mark.parametrize("mark", [" -30-", "\n-0-", "   -30-"])
+def test_the_end_mark_of_a_wire_is_left_out(mark: str) -> None:
+    """Not a numeral in dashes."""
+    assert relevant(ARTICLE + mark) == ARTICLE
+    assert relevant(f"{ARTICLE} -4-") == f"{ARTICLE} -4-"
+
+
+def test_a_text_of_blanks_takes_no_long_time() -> None:
+    """A mark is looked for at the end alone."""
+    text = f"x{' ' * 190_000}y-"
+    started = time.perf_counter()
+    assert relevant(text) == text
+    assert time.perf_counter() - started < 1
 
 
 @pytest.mark.parametrize(
