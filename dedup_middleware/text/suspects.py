@@ -43,7 +43,7 @@ _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
 _SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
-_COLON, _BAR, _DOT, _BULLET, _HASHTAG, _COPYRIGHT = map(ord, ":|·•#©")
+_COLON, _BAR, _DOT, _BULLET, _HASHTAG = map(ord, ":|·•#")
 _BEHIND_LABEL: Final = code_set(":：|】]")
 _I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
@@ -91,7 +91,7 @@ def _make_table() -> NDArray[np.uint8]:
     kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
-    kinds += [(_SAID, word) for word in SAID if word[0].isalpha()]
+    kinds += [(_SAID, word) for word in SAID]
     table = np.zeros(1 << _BITS, np.uint8)
     for kind, word in kinds:
         for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
@@ -132,8 +132,8 @@ def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
 
 
 @subkernel
-def _says_page(raw: Codes, first: int, last: int) -> bool:
-    """Whether a word of a line may be said of pages, or the line has the sign of copyright."""
+def _may_say_page(raw: Codes, first: int, last: int) -> bool:
+    """Whether a word of a line begins like one that is said of pages."""
     before = False
     for i in range(first, last):
         small, code = _small(raw[i]), np.int64(raw[i])
@@ -144,8 +144,6 @@ def _says_page(raw: Codes, first: int, last: int) -> bool:
                 value = (value + _small(raw[k])) * np.uint64(_BASE)
             if _TABLE[value >> np.uint64(64 - _BITS)] & _SAID:
                 return True
-        if code == _COPYRIGHT:
-            return True
         before = letter
     return False
 
@@ -252,7 +250,7 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
         if names or _is_suspect(raw, first, i):
             lines[found] = line
             found += 1
-        elif i - first <= LONGEST and _says_page(raw, first, i):
+        elif i - first <= LONGEST and _may_say_page(raw, first, i):
             lines[found] = ~line
             found += 1
         line += 1
