@@ -25,7 +25,8 @@ class Wording:
     reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
     the word has a capital letter (2), editors use it in place of others (4), it belongs to a
     Chinese name (8), it is in a headline above the text (16); ``seeds``: uint64, base and start of
-    shingle hashes, then hashes of negations. ``begins`` and ``seeds`` may be empty.
+    shingle hashes, then hashes of small numbers and of negations. ``begins`` and ``seeds`` may be
+    empty.
     """
 
     order: NDArray[np.uint64]

@@ -37,6 +37,7 @@ from dedup_middleware.signature.exchanged import (
     count_other_subject,
     count_renamed,
     count_swapped,
+    is_another_number,
     is_put_in,
 )
 from dedup_middleware.signature.held import (
@@ -139,7 +140,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_FRAME``: new words in lead and tail, in halves; words of a date line, of a source, of
       credits, or of the line at the end that names the editor are never counted
     * ``NEW_HEADLINE``: those of them that are in a headline above the text, in halves
-    * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere
+    * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere, and small
+      numbers in place of another word
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
       two in a row, with no other new word next to them; not those that the date line has
     * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
@@ -297,6 +299,8 @@ def _count_values(
         found[column] += np.int64(holds_twice(page.other, values.hashes[i], VALUE) == 0)
         if sorts[i] == NAME or put_in:
             continue
+        if sorts[i] == 0 and page.seeds.size:
+            found[NEW_VALUES] += np.int64(is_another_number(page, word))
         if inside and _is_replaced(is_new, word):
             found[LOOSE_VALUES] += np.int64(not _is_of_date_line(values, values.hashes[i]))
 

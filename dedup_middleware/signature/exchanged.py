@@ -28,15 +28,17 @@ from dedup_middleware.text.capitals import CAPITAL
 from dedup_middleware.text.clauses import BEGINS, RESTYLED
 from dedup_middleware.text.hashing import mix
 from dedup_middleware.text.names import PERSON
+from dedup_middleware.text.numerals import SMALL
 from dedup_middleware.text.wording import NO_NEWS
 
 TRIPLE: Final = 3  # words of a shingle, except in texts of few distinct words
 _JOINTS: Final = 32  # a page with more joints is not examined for exchanged passages
 _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the words between
 _ROW: Final = 8  # most words of a row that names another subject
-# Index of the first negation in `Wording.seeds`, and how many are looked up in the filter: only the
-# commonest, as each is held by mistake at one place in 4,096.
-_NEGATIONS, _LOOKED_UP = 2, 3
+# Indexes of the first number and the first negation in `Wording.seeds`, and how many negations are
+# looked up in the filter: only the commonest, as each is held by mistake at one place in 4,096.
+_NUMBERS: Final = 2
+_NEGATIONS, _LOOKED_UP = _NUMBERS + len(SMALL), 3
 
 
 class Compared(NamedTuple):
@@ -89,6 +91,27 @@ def _end_of_new(common: Any, word: Any, most: Any) -> Any:
     if word >= TRIPLE and common[word - TRIPLE] and not common[word - TRIPLE + 1]:
         return _end_of_row(common, word, most)
     return -1
+
+
+@subkernel
+def is_another_number(page: Any, word: Any) -> Any:
+    """Whether a small number stands in place of another word, between words that both pages have: a
+    numeral in words has no place (see :mod:`~dedup_middleware.text.places`), so the value may be
+    another one, although the other page has this one too. Not where capitals do not show names: in
+    Chinese 三人 and 3人 are different words."""
+    common, small, capitals = page.common, False, False
+    for k in range(_NUMBERS, min(page.seeds.size, _NEGATIONS)):
+        small |= page.words[word] == page.seeds[k]
+    if not small or word == 0 or word + 1 >= common.size or not common[word + 1]:
+        return False
+    # The shingle in the middle may be a false positive; an outer one is also common if a word was
+    # deleted next to the number.
+    lacks = not common[word] and (word + 1 < TRIPLE or not common[word + 1 - TRIPLE])
+    if not lacks or (word >= TRIPLE and not common[word - TRIPLE]):
+        return False
+    for i in range(page.begins.size):
+        capitals |= page.begins[i] & CAPITAL != 0
+    return capitals and not _continues(page, word - 1, word)
 
 
 @subkernel

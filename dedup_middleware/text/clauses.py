@@ -79,7 +79,7 @@ from dedup_middleware.text.characters import (
 from dedup_middleware.text.hashing import HashedText, hash_slice, kind_of, mix_int
 from dedup_middleware.text.names import PROPER
 from dedup_middleware.text.normalize import normalize
-from dedup_middleware.text.numerals import among, is_wrap
+from dedup_middleware.text.numerals import NUMERALS, among, is_wrap
 
 NOT, SO, NAME, SOME, MUST, ALTERNATIVES = 1, 2, 3, 4, 5, 6
 MOST: Final = 512  # above every polarity
@@ -162,7 +162,7 @@ BEGINS, RESTYLED = 1, 4
 _SPANS: Final = frozenset(word_lists()["spans"])
 _POINTERS: Final = frozenset(word_lists()["pointers"])
 #: names of months, numerals written as words and units of time, none of which is a stop word
-NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"], _SPANS)
+NUMBER_WORDS: Final = MONTHS.union(word_lists()["numbers"], NUMERALS, _SPANS)
 #: Chinese numerals that are parts of names too, so that alone they are no numerals
 _HAN_NUMBERS: Final = frozenset("二三四五六七八九十百千万两")
 

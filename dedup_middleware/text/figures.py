@@ -426,6 +426,29 @@ def find_figures(codes: Codes, flags: Flags) -> NDArray[np.int64]:
     return _read_figures(codes, flags, _candidates(codes, flags))
 
 
+@subkernel
+def _hash_figure(mantissa: int, exponent: int, kind: int, keys: Hashes) -> np.uint64:
+    signed = np.uint64(kind)
+    unit = np.uint64(exponent) * np.uint64(4) + (signed & np.uint64(KIND))
+    unit += (signed >> np.uint64(2)) << np.uint64(32)
+    return mix(keys[FIGURE_START] + np.uint64(mantissa) * _K1 + mix(unit + _K2))
+
+
+@subkernel
+def hash_spelt(
+    codes: Codes, flags: Flags, first: int, last: int, keys: Hashes
+) -> tuple[np.uint64, int]:
+    """Hash of the figure whose first word is codes[first:last] (eight million dollars), as of the
+    same figure in digits, and its end; 0 if the word is no numeral."""
+    mantissa, exponent, end = numerals.spelt_number(codes, first, last)
+    if mantissa == 0:
+        return np.uint64(0), first
+    share = _kind(codes, first, end)
+    kind, _, stop = signs(codes, flags, first, end)
+    mantissa, exponent = _reduce(mantissa, exponent)
+    return _hash_figure(mantissa, exponent, share | kind, keys), max(end, stop)
+
+
 @allocating_subkernel
 def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, Flags, int]:
     """Hash the figures of a text. Returns the entries of figures, symbols and names (see `locate`);
@@ -438,11 +461,7 @@ def hash_figures(text: NamedText) -> tuple[NDArray[np.uint32], Hashes, Places, F
     hashes, kinds = np.empty(rows.shape[0], np.uint64), np.empty(rows.shape[0], np.uint8)
     spans = np.empty((rows.shape[0], 2), np.int32)
     for row in range(rows.shape[0]):
-        kind = np.uint64(rows[row, 2])
-        unit = np.uint64(rows[row, 1]) * np.uint64(4) + (kind & np.uint64(KIND))
-        unit += (kind >> np.uint64(2)) << np.uint64(32)
-        value = text.keys[FIGURE_START] + np.uint64(rows[row, 0]) * _K1 + mix(unit + _K2)
-        hashes[row] = mix(value)
+        hashes[row] = _hash_figure(rows[row, 0], rows[row, 1], rows[row, 2], text.keys)
         kinds[row], spans[row, 0], spans[row, 1] = DATED, rows[row, 3], rows[row, 4]
     entries = locate(text, where, rows, hashes, kinds)
     line = mark_dates(codes, rows, hashes, kinds)

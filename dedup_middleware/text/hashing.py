@@ -105,6 +105,16 @@ def hash_token(codes: Codes, first: int, last: int, keys: Hashes) -> np.uint64:
 
 
 @subkernel
+def hash_number(number: int, keys: Hashes) -> np.uint64:
+    """`hash_token` of a number of at most three digits."""
+    value = keys[TOKEN_START]
+    for power in (100, 10, 1):
+        if number >= power:
+            value = value * keys[TOKEN_BASE] + np.uint64(48 + number // power % 10)
+    return mix(value)
+
+
+@subkernel
 def hash_prefixes(
     codes: Codes, flags: Flags, keys: Hashes, prefixes: Hashes, powers: Hashes
 ) -> np.uint64:

@@ -57,6 +57,7 @@ from dedup_middleware.text.hashing import (
     TOKEN_START,
     HashedText,
     bucket_of,
+    hash_number,
     hash_prefixes,
     hash_slice,
     hash_token,
@@ -64,7 +65,7 @@ from dedup_middleware.text.hashing import (
     mix,
 )
 from dedup_middleware.text.names import NOUN
-from dedup_middleware.text.numerals import among, at, is_wrap
+from dedup_middleware.text.numerals import among, at, is_wrap, spelt
 
 
 @subkernel
@@ -112,6 +113,10 @@ def _hash_tokens(
             kind = np.uint64(2 * NAME)
         kind = kind & ~np.uint64(POINTER) | np.uint64(ELIDED * (begin > first))
         kinds[token] = kind | (np.uint64(TURNING) if turns else np.uint64(0))
+        if kind & np.uint64(NUMBER + SPAN) == np.uint64(NUMBER):  # eight is the same token as 8
+            tenths = spelt(text.codes, np.int64(first), np.int64(last))
+            whole = tenths and tenths % 10 == 0
+            hashes[token] = hash_number(tenths // 10, keys) if whole else hashes[token]
     _name_bodies(text, cut, kinds)
 
 

@@ -1,4 +1,4 @@
-"""Kernels that read one numeral: Arabic digits, Chinese numerals, and their multipliers.
+"""Kernels that read one numeral: Arabic digits, Chinese numerals, words, and their multipliers.
 
 Between digits a comma separates groups of three (1,000), and is a decimal comma before one or two
 digits (15,5), unless more numbers follow (1,2,3) or an ideograph does (12,15日). A space separates
@@ -25,7 +25,7 @@ from dedup_middleware.text.characters import (
     word_lists,
 )
 
-_NEW_LINE, _POINT, _COMMA, _KILO = map(ord, "\n.,千")
+_NEW_LINE, _POINT, _COMMA, _HYPHEN, _KILO = map(ord, "\n.,-千")
 # Behind these characters, or white space, a point and a digit begin a fraction: $.5, -.5, (.5.
 _BEFORE_POINT: Final = code_set("([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")
 _WRAPPED: Final = 40  # least characters of a wrapped line
@@ -78,6 +78,18 @@ PERCENT_WORDS, PER, CENT = (  # words for percent, and its parts where it is two
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
 OF: Final = pack("of")
+_TENTHS: Final = {
+    word: int(10 * float(name[len("number-") :]))
+    for name, words in word_lists().items()
+    if name.startswith("number-")
+    for word in words
+}
+#: numerals that are one word: eight, восьми, drei; one, which is no numeral alone, is missing
+NUMERALS: Final = frozenset(word for word, value in _TENTHS.items() if value > 10)
+#: numbers that are one word in most languages
+SMALL: Final = (*range(2, 21), *range(30, 101, 10))
+_SPELT, _NUMBERS = sorted_table({pack(word): value for word, value in _TENTHS.items()})
+_HUNDRED_WORD: Final = pack("hundred")
 # Digits, then units with their power of ten. Formal ones (壹, 拾) only begin a numeral in front of
 # a formal unit: 陆 and 伍 are words and names.
 _DIGITS: Final = dict(zip("〇零一二三四五六七八九两兩", (0, *range(10), 2, 2), strict=True))
@@ -378,6 +390,38 @@ def search(word: int, words: NDArray[np.int64], values: NDArray[np.int64]) -> in
         else:
             high = middle
     return np.int64(values[low]) if low < words.size and words[low] == word else np.int64(0)
+
+
+@subkernel
+def spelt(codes: Codes, first: int, last: int) -> int:
+    """Tenths of a numeral of one word (eight, восьми, полтора) in any alphabet; 0 if none."""
+    value = np.uint64(0)
+    for i in range(first, last):
+        value = add_letter(value, codes[i])
+    return search(packed(value), _SPELT, _NUMBERS)
+
+
+@subkernel
+def spelt_number(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
+    """Read the number whose first word is codes[first:last]: mantissa, exponent, end; 0 if it is
+    none. Up to four words are read: twenty-one, two hundred, двадцать два миллиона. A million is
+    1,000,000."""
+    value = spelt(codes, first, last)
+    if value == 0:
+        power, end = scale_after(codes, first)
+        return np.int64(power > 0), power, end
+    if 200 <= value < 1000 and value % 100 == 0 and at(codes, last) in (32, _HYPHEN):
+        one, end = word_after(codes, last + 1)
+        more = search(one, _SPELT, _NUMBERS) if one else 0
+        if 0 < more < 100:
+            value, last = value + more, end
+    word, end = word_after(codes, last + 1)
+    if at(codes, last) == 32 and word == _HUNDRED_WORD:
+        value, last = 100 * value, end
+    power, end = scale_after(codes, last + 1)
+    if at(codes, last) in (32, _HYPHEN) and power:
+        return value, power - 1, end
+    return value, -1, last
 
 
 @subkernel

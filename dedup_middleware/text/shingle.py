@@ -46,7 +46,7 @@ from dedup_middleware.text.characters import (
     simplified,
     word_lists,
 )
-from dedup_middleware.text.clauses import STOP, kinds_of_words, stop_words
+from dedup_middleware.text.clauses import NUMBER, STOP, kinds_of_words, stop_words
 from dedup_middleware.text.datelines import HEADLINE, date_line, editors_line, headline_end
 from dedup_middleware.text.figures import hash_figures
 from dedup_middleware.text.hashing import (
@@ -61,6 +61,7 @@ from dedup_middleware.text.hashing import (
 )
 from dedup_middleware.text.keptwords import keep_words, with_rows
 from dedup_middleware.text.names import find_names, mark_persons, places_of_names
+from dedup_middleware.text.numerals import NUMERALS, SMALL
 from dedup_middleware.text.places import NamedText, symbols_dominate
 from dedup_middleware.text.scriptclauses import NONE, script_clauses, script_of
 from dedup_middleware.text.trie import NO_TRIE, Trie, open_dictionary
@@ -116,7 +117,16 @@ def read_text(
     # A page of symbols has too few words to compare: only a page with the same text is a copy.
     whole = exact if symbols_dominate(flags, kept) else np.uint64(0)
     values, positions, valued = locate_values(
-        starts, hashes, numbers, kept, figures, spans, kinds, own, line, whole
+        CutText(codes, flags, starts[:kept], ends[:kept], tagged),
+        hashes,
+        numbers,
+        figures,
+        spans,
+        kinds,
+        own,
+        line,
+        whole,
+        keys,
     )
     anchors = find_anchors(hashes, cuts, kept, keys)
     begin, end = date_line(codes, line)
@@ -161,7 +171,7 @@ def read_words(
     return ready, distinct(hashes, kept)[0]
 
 
-FORMAT: Final = 25
+FORMAT: Final = 26
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
@@ -277,11 +287,10 @@ class Shingler:
 
     @cached_property
     def seeds(self) -> NDArray[np.uint64]:
-        """Base and start of the hashes of shingles, and hashes of the commonest negations."""
-        negations = np.array(word_lists()["negations"])
-        return np.append(
-            self._keys[[SHINGLE_BASE, SHINGLE_START]], hash_words(negations, self._keys)
-        )
+        """Base and start of the hashes of shingles, and hashes of the numbers `SMALL` and of the
+        commonest negations."""
+        words = np.array([*map(str, SMALL), *word_lists()["negations"]])
+        return np.append(self._keys[[SHINGLE_BASE, SHINGLE_START]], hash_words(words, self._keys))
 
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
@@ -289,8 +298,9 @@ class Shingler:
         # The table for titles has stop words only, to stay in the cache, but not those that may be
         # the difference between two titles (plan A).
         kept = frozenset(word_lists()["of-titles"])
-        words = np.array(sorted(frozenset().union(*stop_words().values()) - kept))
-        kinds = np.full(len(words), STOP, np.uint64)
+        stops = frozenset().union(*stop_words().values()) - kept
+        kind = dict.fromkeys(NUMERALS, NUMBER) | dict.fromkeys(stops, STOP)
+        words, kinds = np.array(list(kind)), np.array(list(kind.values()), np.uint64)
         of_title = make_table(hash_words(words, self._keys), kinds)
         tables = (*self.tables[:3], *self.tables[4:8])
         return (*tables, self._stops, self._keys), (*tables, of_title, self._keys)

@@ -9,9 +9,9 @@ whole window of the page shares an anchor with it. The first three clauses are a
 leads are often sent on their own, and so are all clauses if there are at most twenty.
 
 A **value** is the hash of a numeral, with the position of its word among the words of the page. A
-numeral written as a word (eight) is its own value, different from 8. On a page of fewer than 60
-words all words are values, and those of names are marked: there a single name tells one product or
-report from another.
+numeral written in words (eight million) has the same value as in digits; an ordinal or a word such
+as half is a value of its own. On a page of fewer than 60 words all words are values, and those of
+names are marked: there a single name tells one product or report from another.
 
 Numerals of a **time stamp**, a whole date and a time of day (2020-03-05 10:22), are ignored in the
 first 16 and the last 10 words, where they say when a page was made.
@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import allocating_subkernel
-from dedup_middleware.text.characters import Hashes, Places
+from dedup_middleware.text.characters import CutText, Hashes, Places
 from dedup_middleware.text.clauses import BEGINS
+from dedup_middleware.text.figures import hash_spelt
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START, mix
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 
@@ -49,25 +50,25 @@ _BEFORE_MONTH: Final = 4  # most characters between a day and its month
 
 @allocating_subkernel
 def locate_values(
-    starts: Places, hashes: Hashes, numbers: NDArray[np.uint8], count: int, figures: Hashes,
-    spans: Places, kinds: NDArray[np.uint8], names: Places, line: int, whole: np.uint64,
+    text: CutText, hashes: Hashes, numbers: NDArray[np.uint8], figures: Hashes, spans: Places,
+    kinds: NDArray[np.uint8], names: Places, line: int, whole: np.uint64, keys: Hashes,
 ) -> tuple[Hashes, Places, NDArray[np.uint8]]:  # fmt: skip
     """Values of a page, the positions of their words, ascending, and their sorts.
 
-    :param starts: begin of each word among the code points.
+    :param text: the words.
     :param hashes, numbers: of each word the hash, and whether it is a numeral written as a word (1)
         or a unit of time that says when (3).
-    :param count: number of words.
     :param figures, spans, kinds: of each figure in text order the hash, its begin and end, and its
         sort if it is a year, in a date line or in a time stamp.
     :param names: begin and end of each name, in text order.
     :param line: end of the date line that begins the text; 0 if it has none.
     :param whole: one more value of the page, at its first word; 0 if there is none.
     """
+    starts, count = text.starts, text.starts.size
     short = count < SHORT
     capacity = np.uint64(figures.size) + np.uint64(1)
     for word in range(np.uint64(count)):
-        capacity += np.uint64(short or numbers[word] != 0)
+        capacity += np.uint64(short) + np.uint64(numbers[word] != 0)
     values, positions = np.empty(capacity, np.uint64), np.empty(capacity, np.int32)
     sorts = np.empty(capacity, np.uint8)
     found, figure, name = np.uint64(0), np.uint64(0), 0
@@ -89,11 +90,19 @@ def locate_values(
             continue
         # Months, millions and days that belong to a figure are not values of their own.
         spelt = numbers[word] != 0 and starts[word] >= end
+        of_line = starts[word] < line
+        if spelt and numbers[word] == 1:
+            first, last = np.int64(starts[word]), np.int64(text.ends[word])
+            value, last = hash_spelt(text.codes, text.flags, first, last, keys)
+            if value:
+                values[found], positions[found] = value, np.int32(word)
+                sorts[found] = np.uint8(DATED * of_line)
+                end, spelt = np.int32(last), False
+                found += np.uint64(1)
         while name < names.shape[0] and names[name, 1] <= starts[word]:
             name += 1
         in_name = name < names.shape[0] and names[name, 0] <= starts[word]
         values[found], positions[found] = hashes[word], np.int32(word)
-        of_line = starts[word] < line
         # The name behind the day of a date line is an agency; which one does not matter.
         agency = of_line and figures.size > 0 and spans[0, 0] < starts[word]
         # A month belongs to the time stamp whose day precedes it: 5 de marzo de 2020, 10:22.

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.hashing import SHINGLE_BASE, SHINGLE_START
+from dedup_middleware.text.numerals import NUMERALS
 from dedup_middleware.text.shingle import Shingler
 from dedup_middleware.text.stamps import DATED, STAMP, YEAR
 from dedup_middleware.text.wording import FEW_CLAUSES, LEAD, MOST_ANCHORS, NAME, WORD
@@ -187,7 +189,8 @@ def values(text: str) -> list[tuple[str, int]]:
         ("Паром. 3 человека утонули - так", [("3", 0)]),
         ("the lake won 9:75 in 12 games", [("9", 0), ("75", 0), ("12", 0)]),
         ("it closed last year and opened this week", [("year", YEAR), ("week", YEAR)]),
-        ("the next two weeks, a barrel a day", [("two", 0), ("weeks", 0), ("day", 0)]),
+        ("the next two weeks, a barrel a day", [("two", 0), ("day", 0)]),
+        ("the second half, a quarter", [("second", 0), ("half", 0), ("quarter", 0)]),
         ("the ferry in\nApril was late", [("april", 0)]),
         ("the ferry of April\n24 was late", [("april", 0), ("24", 0)]),
         ("on 2031-05-07 the bridge opens", [("2031", YEAR), ("05", 0), ("07", 0)]),
@@ -243,3 +246,63 @@ def test_flags_of_words() -> None:
         *("cranes", "unload", "timber", "barges", "wait", "pilots", "sleep", "ferries", "none")
     ]
     assert shingles.begins.tolist() == [2, 0, 0, 1, 0, 1, 0, 3, 1]
+
+
+def figure_values(text: str) -> list[int]:
+    """The hashes of a text's values that are no words of a short page."""
+    found = SHINGLER(text)
+    return found.values[found.sorts < NAME].tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "digits"),
+    [
+        ("eight people", "8 people"),
+        ("his first hundred days", "his first 100 days"),
+        ("twenty-one people", "21 people"),
+        ("Forty five people", "45 people"),
+        ("two hundred people", "200 people"),
+        ("eight million dollars", "$8,000,000"),
+        ("a million barrels", "1,000,000 barrels"),
+        ("eight percent of them", "8% of them"),
+        ("eight cents against five cents", "8 cents against 5 cents"),
+        ("a two-day visit", "a 2-day visit"),
+        ("восемь человек", "8 человек"),
+        ("из пяти домов", "из 5 домов"),
+        ("двадцать два миллиона рублей", "22 млн рублей"),
+        ("полтора миллиона рублей", "1,5 млн рублей"),
+        ("п'ять будинків", "5 будинків"),
+        ("acht Menschen", "8 Menschen"),
+        ("vingt personnes", "20 personnes"),
+        ("ثلاثة رجال", "3 رجال"),
+    ],
+)
+def test_numerals_in_words_are_those_in_digits(words: str, digits: str) -> None:
+    """The same number has one value, with its multiplier, currency, unit and percent, whether a
+    site writes it in words or in digits."""
+    assert figure_values(words) == figure_values(digits) != []
+
+
+def test_other_numerals_in_words_are_other_values() -> None:
+    """Eight is not nine, nor 80; eight million is not eight; eight dollars are not eight euros."""
+    texts = ("eight", "nine", "eighty", "eight million", "eight dollars", "eight euros")
+    assert len({tuple(figure_values(f"paid {text} to them")) for text in texts}) == len(texts)
+
+
+@given(st.sampled_from(sorted(NUMERALS)), st.sampled_from(["{} left", "the {}", "{}"]))
+def test_a_numeral_in_a_word_is_the_token_of_its_digits(word: str, template: str) -> None:
+    """In shingles, anchors and the words of titles a whole number is the same token as in digits;
+    its value is that of the list, read here in plain Python."""
+    (number,) = (
+        float(name.removeprefix("number-"))
+        for name, words in word_lists().items()
+        if name.startswith("number-") and word in words
+    )
+    digits = template.format(f"{number:g}")
+    text = template.format(word)
+    if number == int(number):
+        assert SHINGLER(text).features.tolist() == SHINGLER(digits).features.tolist()
+        for is_title in (False, True):
+            one = SHINGLER.words(text, is_title=is_title)
+            assert one.tolist() == SHINGLER.words(digits, is_title=is_title).tolist()
+    assert figure_values(text) == figure_values(digits)
