@@ -19,7 +19,7 @@ SLOWEST_INDEX = 0.5  # seconds, of 95 % of the pages
 
 @monitors.name("Near-duplicates")
 class NearDuplicateMonitor(Monitor):
-    """What an operator wants to be woken for."""
+    """Checks the stats of a crawl that has ended."""
 
     def _stat(self, name: str) -> float:
         return self.data.stats.get(f"dedup/{name}", 0)
@@ -32,13 +32,13 @@ class NearDuplicateMonitor(Monitor):
 
     @monitors.name("every page was checked")
     def test_unchecked(self) -> None:
-        """The index was away, or too slow: pages were stored although copies may be there."""
+        """The index was unreachable or too slow: pages were stored, although copies may be stored."""
         assert self._stat("unchecked") == 0
         assert self._stat("error/internal") == 0
 
     @monitors.name("every drop is in the journal")
     def test_journal(self) -> None:
-        """What is not in the journal can't be brought back."""
+        """A drop that is not in the journal can't be restored."""
         assert self._stat("journal/lost") == 0
 
     @monitors.name("the index is fast enough")
