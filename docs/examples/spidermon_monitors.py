@@ -32,7 +32,7 @@ class NearDuplicateMonitor(Monitor):
 
     @monitors.name("every page was checked")
     def test_unchecked(self) -> None:
-        """The index was unreachable or too slow: pages were stored, although copies may be stored."""
+        """The index was unreachable or too slow: pages were stored, perhaps copies."""
         assert self._stat("unchecked") == 0
         assert self._stat("error/internal") == 0
 
