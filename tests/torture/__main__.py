@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     crawls.add_argument("--articles", type=int, default=2000)
     crawls.add_argument("--processes", type=int, default=8)
     crawls.add_argument("--batches", type=int, default=2, help="under way in a process")
-    crawls.add_argument("--lease", type=float, default=2.0, help="seconds")
+    crawls.add_argument("--lease", type=float, default=6.0, help="seconds; calls take up to 2")
     return parser
 
 

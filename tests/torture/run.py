@@ -35,7 +35,7 @@ class Plan:
     processes: int
     kills: int
     batches: int = 2
-    lease: float = 2.0
+    lease: float = 6.0
     seed: int = 1
     seconds: float = 3600.0
 
