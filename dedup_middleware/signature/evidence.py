@@ -37,6 +37,7 @@ from dedup_middleware.signature.exchanged import (
     count_other_subject,
     count_renamed,
     count_swapped,
+    count_swapped_numbers,
     is_another_number,
     is_put_in,
 )
@@ -479,7 +480,9 @@ def _examine(
             if not is_of_few:
                 found[row, OTHER_SUBJECT] = count_other_subject(page, firsts)
             if not repeats or distinct >= VARIED:
-                found[row, EXCHANGED] += count_swapped(page) + count_denied(page)
+                found[row, EXCHANGED] += (
+                    count_swapped(page) + count_swapped_numbers(page) + count_denied(page)
+                )
                 found[row, OTHER_WORD] = count_of_other_word(page)
                 found[row, RENAMED] = count_renamed(page, firsts)
         found[row, EXCHANGED] += np.int64(is_of_few)

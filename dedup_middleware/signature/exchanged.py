@@ -94,15 +94,27 @@ def _end_of_new(common: Any, word: Any, most: Any) -> Any:
 
 
 @subkernel
+def _is_small_number(page: Any, word: Any) -> Any:
+    """Whether a word is a number of `SMALL`, in digits or in words."""
+    small = False
+    for k in range(_NUMBERS, min(page.seeds.size, _NEGATIONS)):
+        small |= page.words[word] == page.seeds[k]
+    return small
+
+
+@subkernel
 def is_another_number(page: Any, word: Any) -> Any:
     """Whether a small number stands in place of another word, between words that both pages have: a
     numeral in words has no place (see :mod:`~dedup_middleware.text.places`), so the value may be
     another one, although the other page has this one too. Not where capitals do not show names: in
     Chinese 三人 and 3人 are different words."""
-    common, small, capitals = page.common, False, False
-    for k in range(_NUMBERS, min(page.seeds.size, _NEGATIONS)):
-        small |= page.words[word] == page.seeds[k]
-    if not small or word == 0 or word + 1 >= common.size or not common[word + 1]:
+    common, capitals = page.common, False
+    if (
+        not _is_small_number(page, word)
+        or word == 0
+        or word + 1 >= common.size
+        or not common[word + 1]
+    ):
         return False
     # The shingle in the middle may be a false positive; an outer one is also common if a word was
     # deleted next to the number.
@@ -303,6 +315,27 @@ def _are_named(page: Any, first: Any, middle: Any, last: Any, end: Any) -> Any:
     are_names = begins[first] & begins[last] & ~verb & CAPITAL != 0
     are_apart = verb & (BEGINS | RESTYLED) == BEGINS
     return are_names and are_apart and page.words[middle] != page.words[end]
+
+
+@allocating_subkernel
+def count_swapped_numbers(page: Any) -> Any:
+    """Count pairs of small numbers near each other that stand in each other's places in the other
+    page: eight killed, 14 hurt; 14 killed, eight hurt. At least two shingles must be missing."""
+    found, common, words = 0, page.common, page.words
+    for first in range(1, words.size - TRIPLE):
+        held, around = shingles_around(common, first, TRIPLE)
+        if held == around or not _is_small_number(page, first):
+            continue
+        for last in range(first + 1, min(first + _MOST_TURNED, words.size - TRIPLE + 1)):
+            if words[last] == words[first] or not _is_small_number(page, last):
+                continue
+            lacking = 0
+            for i in range(max(0, first - TRIPLE + 1), min(last + 1, common.size)):
+                lacking += not common[i]
+            said = words[first : last + 1].copy()
+            said[0], said[said.size - 1] = words[last], words[first]
+            found += lacking > 1 and _holds_between(page, first - 1, last + 1, said)
+    return found
 
 
 @allocating_subkernel

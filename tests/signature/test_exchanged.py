@@ -448,3 +448,23 @@ def test_a_number_in_place_of_a_numeral_in_words() -> None:
         )  # fmt: skip
         found += examine(two, [make_evidence(one)])[0, NEW_VALUES] > 0
     assert found >= 160, found
+
+
+def test_small_numbers_that_changed_places() -> None:
+    """Eight killed and 14 hurt is not 14 killed and eight hurt: always noticed, also if a clause
+    begins between them. The page itself, and one with another word there, have no such pair."""
+    rng = np.random.default_rng(11)
+    for between in (0, 1, 2, 5):
+        for _ in range(40):
+            words = rng.integers(6_000, _M64, 60, dtype=np.uint64).tolist()
+            one, two = 30, 31 + between
+            words[one], words[two] = NUMBERS[6], NUMBERS[12]
+            other = list(words)
+            other[one], other[two] = words[two], words[one]
+            begins = [0] * 60
+            begins[two] = BEGINS
+            stored = [make_evidence(page_in_clauses([words], begins))]
+            assert examine(page_in_clauses([other], begins), stored)[0, EXCHANGED] > 0
+            assert examine(page_in_clauses([words], begins), stored)[0, EXCHANGED] == 0
+            other = [*words[:29], 77, *words[30:]]
+            assert examine(page_in_clauses([other], begins), stored)[0, EXCHANGED] == 0
