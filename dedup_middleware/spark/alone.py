@@ -95,8 +95,7 @@ def matches(
         return None
     rows = np.flatnonzero(firsts != np.arange(len(firsts)))
     of_first, of_copy = orders[firsts[rows]], orders[rows]
-    opened = verdicts.OpenPages(edges, np.column_stack((of_first, of_copy)).tolist())
-    kept_at = verdicts.settle(opened, method, opened.kept)
+    kept_at = verdicts.settle(edges, np.column_stack((of_first, of_copy)).tolist(), method)
     same = (keys[rows] == keys[firsts[rows]]).astype(np.int64)
     copied = _rows(TO_MATCH, page=of_first, kind=verdicts.COPY, candidate=of_copy, flags=same)
     return parts(

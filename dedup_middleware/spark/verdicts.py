@@ -31,7 +31,7 @@ from dedup_middleware.methods.base import COMMON, Judgement, Method
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.methods.content import Content
 from dedup_middleware.model.buckets import KEY_TABLE
-from dedup_middleware.model.records import CONTENT, State
+from dedup_middleware.model.records import State
 from dedup_middleware.spark.columns import (
     batches_of,
     flat,
@@ -160,44 +160,47 @@ Checkpoint = Callable[[DataFrame, str], DataFrame]
 _ROUNDS = 50
 
 
-@attrs.frozen(eq=False)
-class Open:
-    """A contested page that is not settled yet."""
+def settle(rows: Any, copies: Iterable[Sequence[int]], method: Method) -> dict[int, int | None]:
+    """Settle contested pages in their order.
 
-    orders: tuple[int, ...]  # of the page and its exact copies, ascending
-    own: NDArray[np.void]  # CONTENT[1]
-    payload: bytes
-    candidates: Candidates
-    flags: NDArray[np.int64]  # of the edge to each candidate
-
-
-def settle(
-    pages: Mapping[int, Open], method: Method, kept: dict[int, int]
-) -> dict[int, int | None]:
-    """Settle open pages in their order.
-
-    :param pages: by the order of the page
-    :param kept: for each candidate that is not open, the order at which it was kept
+    :param rows: table (page, candidate, flags, content, payload) of edges and, with a null
+        candidate, an own row of each page; content and payload of PLAIN pages are not read
+    :param copies: pages and the orders of their exact copies; pages without rows are passed over
     :returns: for each page the order at which it, or one of its copies, was kept; None: never
     """
-    kept = dict(kept)
-    events = sorted((order, page) for page, opened in pages.items() for order in opened.orders)
-    for order, page in events:
-        if page not in kept and not _dropped(pages[page], order, method, kept):
-            kept[page] = order
-    return {page: kept.get(page) for page in pages}
+    pages = words(rows.column("page"))
+    orders = words(rows.column("candidate").fill_null(_NO_CANDIDATE))
+    by = np.lexsort((orders, pages))
+    rows, pages, orders = rows.take(pa.array(by)).combine_chunks(), pages[by], orders[by]
+    flags, judged = words(rows.column("flags")), rows.select(["content", "payload"])
+    runs = {int(pages[start]): slice(start, stop) for start, stop in runs_of(pages)}
+    stored = (orders != _NO_CANDIDATE) & ~np.isin(orders, pages)
+    kept = {order: order for order in orders[stored].tolist()}
+    events = [(page, page) for page in runs] + [(order, page) for page, order in copies]
+    for order, page in sorted(events):
+        if page in runs and page not in kept:
+            run = runs[page]
+            if not _dropped(orders[run], flags[run], judged[run], order, method, kept):
+                kept[page] = order
+    return {page: kept.get(page) for page in runs}
 
 
-def _dropped(page: Open, order: int, method: Method, kept: Mapping[int, int]) -> bool:
-    times = [kept.get(candidate) for candidate in page.candidates.orders.tolist()]
+def _dropped(
+    orders: NDArray[np.int64], flags: NDArray[np.int64], judged: Any, order: int,
+    method: Method, kept: Mapping[int, int],
+) -> bool:  # fmt: skip
+    """Whether candidates kept before ``order`` make a page, whose own row is the first, a
+    duplicate."""
+    times = [kept.get(candidate) for candidate in orders.tolist()]
     rows = np.array([i for i, time in enumerate(times) if time is not None and time < order], int)
-    flags = page.flags[rows]
-    if (flags & SURE).any():
+    if (flags[rows] & SURE).any():
         return True
-    if not (flags & COULD).any():
+    if not (flags[rows] & COULD).any():
         return False
-    some = page.candidates.chosen(rows)
-    _, ranking = ranked(method, page.own, page.payload, some, named=False)
+    content = to_content(judged.column("content"))
+    payloads = [payload or b"" for payload in judged.column("payload").to_pylist()]
+    some = Candidates(orders, np.zeros(len(orders), np.int64), content, payloads).chosen(rows)
+    _, ranking = ranked(method, content[:1], payloads[0], some, named=False)
     return ranking.match is not None
 
 
@@ -269,64 +272,7 @@ def _on_driver(
     """Settle the remaining pages on the driver, in their order; see :func:`settle`."""
     judged = (f"if(flags & {PLAIN} = 0, {name}, NULL) AS {name}" for name in ("content", "payload"))
     rows = edges.selectExpr("page", "candidate", "flags", *judged).toArrow()
-    opened = OpenPages(rows, copies.join(pages, "page").select("page", "candidate").collect())
-    return settle(opened, method, opened.kept)
-
-
-class OpenPages(Mapping[int, Open]):
-    """Open pages by their order, each built from its rows on access.
-
-    :ivar kept: for each candidate that is kept already, the order at which it was kept
-    :param rows: table (page, candidate, flags, content, payload) with an own row of each page,
-        whose candidate is null; content and payload of PLAIN pages are not read
-    :param copies: pages and the orders of their exact copies
-    """
-
-    def __init__(self, rows: Any, copies: Iterable[Sequence[int]]) -> None:
-        pages = words(rows.column("page"))
-        orders = words(rows.column("candidate").fill_null(_NO_CANDIDATE))
-        by = np.lexsort((orders, pages))
-        rows = rows.take(pa.array(by)).combine_chunks()
-        pages = pages[by]
-        self._copies: dict[int, list[int]] = {}
-        for page, order in copies:
-            self._copies.setdefault(page, []).append(order)
-        self._starts = np.append(np.flatnonzero(np.diff(pages, prepend=pages[:1] - 1)), len(pages))
-        self._pages = pages[self._starts[:-1]]
-        self._orders = orders[by]
-        self._flags = words(rows.column("flags"))
-        self._judged = rows.select(["content", "payload"])
-        stored = (self._orders != _NO_CANDIDATE) & ~np.isin(self._orders, self._pages)
-        self.kept = {order: order for order in self._orders[stored].tolist()}
-
-    def __len__(self) -> int:
-        return len(self._pages)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._pages.tolist())
-
-    def __getitem__(self, page: int) -> Open:
-        at = int(np.searchsorted(self._pages, page))
-        if at == len(self._pages) or self._pages[at] != page:
-            raise KeyError(page)
-        start, stop = int(self._starts[at]), int(self._starts[at + 1])
-        count = stop - start
-        if self._flags[start] & PLAIN:
-            content, payloads = np.zeros(count, CONTENT), [b""] * count
-        else:
-            rows = self._judged.slice(start, count)
-            content = to_content(rows.column("content"))
-            payloads = [payload or b"" for payload in rows.column("payload").to_pylist()]
-        rest = slice(start + 1, stop)
-        return Open(
-            (page, *sorted(self._copies.get(page, ()))),
-            content[:1],
-            payloads[0],
-            Candidates(
-                self._orders[rest], np.zeros(count - 1, np.int64), content[1:], payloads[1:]
-            ),
-            self._flags[rest],
-        )
+    return settle(rows, copies.join(pages, "page").select("page", "candidate").collect(), method)
 
 
 MATCHES = pa.schema({

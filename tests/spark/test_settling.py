@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,6 @@ from dedup_middleware.spark.verdicts import (
     PLAIN,
     SURE,
     Candidates,
-    Open,
-    OpenPages,
     Page,
     _edges,
     matches,
@@ -33,63 +31,61 @@ if TYPE_CHECKING:
 METHOD = choose_method(Options(method="simhash"))
 
 
-def contested(order: int, *candidates: int, copies: tuple[int, ...] = ()) -> tuple[int, Open]:
-    """A page that each of its candidates makes a duplicate if it is kept."""
-    count = len(candidates)
-    found = Candidates(
-        np.array(candidates), np.zeros(count, int), np.zeros(count, CONTENT), [b""] * count
+def table(*rows: tuple[int, int | None, int, bytes | None, bytes | None]) -> Any:
+    """Rows as the driver gets them."""
+    names = ("page", "candidate", "flags", "content", "payload")
+    types = (pa.int64(),) * 3 + (pa.binary(),) * 2
+    columns = zip(*rows, strict=True) if rows else ((),) * 5
+    return pa.table(
+        {n: pa.array(values, t) for n, t, values in zip(names, types, columns, strict=True)}
     )
-    flags = np.full(count, COULD | SURE)
-    return order, Open((order, *copies), np.zeros(1, CONTENT), b"", found, flags)
+
+
+def settled(pages: dict[int, tuple[int, ...]], *copies: tuple[int, int]) -> dict[int, int | None]:
+    """Pages of which each candidate makes them duplicates if it is kept."""
+    own = [(page, None, PLAIN, None, None) for page in pages]
+    edges = [
+        (page, candidate, COULD | SURE | PLAIN, None, None)
+        for page, candidates in pages.items()
+        for candidate in candidates
+    ]
+    return settle(table(*edges, *own), copies, METHOD)
 
 
 def test_a_chain_drops_no_page_against_one_it_does_not_resemble() -> None:
     """Of A ~ B ~ C, C is kept when B was dropped, unless it is like A too."""
-    assert settle(dict([contested(2, 1), contested(3, 2)]), METHOD, {1: 1}) == {2: None, 3: 3}
-    assert settle(dict([contested(2, 1), contested(3, 1, 2)]), METHOD, {1: 1}) == {
-        2: None,
-        3: None,
-    }
+    assert settled({2: (1,), 3: (2,)}) == {2: None, 3: 3}
+    assert settled({2: (1,), 3: (1, 2)}) == {2: None, 3: None}
 
 
 def test_only_pages_kept_before_count() -> None:
     """A page that comes later makes none a duplicate, but does so for a later exact copy."""
-    assert settle(dict([contested(2, 5)]), METHOD, {5: 5}) == {2: 2}
+    assert settled({2: (5,)}) == {2: 2}
     # Page 2 goes against 1; its copy, behind 5, is dropped as well.
-    assert settle(dict([contested(2, 1, 5, copies=(7,))]), METHOD, {1: 1, 5: 5}) == {2: None}
+    assert settled({2: (1, 5)}, (2, 7)) == {2: None}
     # Nothing that is kept is like it: the copy is dropped against page 2 itself.
-    assert settle(dict([contested(2, 9, copies=(7,))]), METHOD, {9: 9}) == {2: 2}
+    assert settled({2: (9,)}, (2, 7)) == {2: 2}
+    # A page without edges has copies too.
+    assert settled({2: (1,)}, (9, 10)) == {2: None}
 
 
-def test_rows_become_open_pages() -> None:
-    """Rows in any order: of each page its own, candidates ascending; of a page whose edges are all
-    sure no content is read, and a candidate that is not open itself is kept."""
+def test_a_page_that_is_not_sure_is_judged() -> None:
+    """With the candidates kept before it, by what its own rows hold, in whatever order these are; a
+    candidate that is not open itself is kept."""
     content = np.zeros(2, CONTENT)
-    content["simhash"] = 1, 2
+    content["size"] = content["host"] = 50, 50
+    content["simhash"] = content["exact"] = 1, (1 << 64) - 1
     own, other = (one.tobytes() for one in content)
-    columns = {
-        "page": (7, 3, 7, 7, 3),
-        "candidate": (5, None, 3, None, 1),
-        "flags": (COULD, PLAIN, COULD | SURE, 0, COULD | SURE | PLAIN),
-        "content": (other, None, other, own, None),
-        "payload": (b"five", None, None, b"own", None),
-    }
-    types = (pa.int64(),) * 3 + (pa.binary(),) * 2
-    rows = pa.table(
-        [pa.array(v, t) for v, t in zip(columns.values(), types, strict=True)], [*columns]
-    )
-    opened = OpenPages(rows, [(3, 9), (3, 4)])
-    assert list(opened) == [3, 7]
-    assert opened.kept == {1: 1, 5: 5}
-    assert 5 not in opened
-    plain, judged = opened[3], opened[7]
-    assert plain.orders == (3, 4, 9)
-    assert (plain.candidates.orders.tolist(), plain.flags.tolist()) == ([1], [7])
-    assert (judged.own["simhash"][0], judged.payload) == (1, b"own")
-    assert judged.candidates.orders.tolist() == [3, 5]
-    assert judged.candidates.content["simhash"].tolist() == [2, 2]
-    assert list(judged.candidates.payloads) == [b"", b"five"]
-    assert list(OpenPages(rows.slice(0, 0), [])) == []
+    for theirs, kept in ((own, None), (other, 7)):
+        rows = table(
+            (7, 5, COULD, theirs, b"five"),
+            (3, None, PLAIN, None, None),
+            (7, 3, COULD | SURE, own, None),
+            (7, None, 0, own, b"own"),
+            (3, 1, COULD | SURE | PLAIN, None, None),
+        )
+        assert settle(rows, [], METHOD) == {3: None, 7: kept}
+    assert settle(table(), [], METHOD) == {}
 
 
 def test_pages_of_sure_edges_are_plain() -> None:
