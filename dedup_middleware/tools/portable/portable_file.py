@@ -204,20 +204,13 @@ class Portable:
         :raises IndexRefusedError: the file is damaged; the checksum is compared after the last page
         """
         found = Checksum()
-        with _opened(self.path) as file:
-            with _explained(self.path):
-                # Given all row groups at once, pyarrow takes 220 bytes of memory for each row.
-                parts = (
-                    from_arrow(batch)
-                    for group, most in enumerate(check_sizes(self.path, self.rows))
-                    for batch in file.iter_batches(batch_size=most, row_groups=[group])
-                )
-                pages = next(parts, None)
-            while pages is not None:
-                found.add(pages)
-                yield pages
-                with _explained(self.path):
-                    pages = next(parts, None)
+        with _opened(self.path) as file, _explained(self.path):
+            # Given all row groups at once, pyarrow takes 220 bytes of memory for each row.
+            for group, most in enumerate(check_sizes(self.path, self.rows)):
+                for batch in file.iter_batches(batch_size=most, row_groups=[group]):
+                    pages = from_arrow(batch)
+                    found.add(pages)
+                    yield pages
         if (found.rows, found.value()) != (self.rows, self.checksum):
             what = f"it holds {found.rows} pages that do not add up to its checksum"
             raise _damaged(self.path, what)
@@ -242,34 +235,31 @@ def read_portable(path: str | Path) -> Portable:
             for key, value in raw.items()
             if key.startswith(PREFIX.encode())
         }
-        columns, rows = file.schema_arrow, file.metadata.num_rows
-    if "format" not in known:
-        raise IndexRefusedError(
-            f"{path} is a Parquet file, but no index was exported to it: name another file"
-        )
-    if known["format"] != FORMAT:
-        raise IndexRefusedError(
-            f"{path} has format {known['format']!r}, this version of dedup-middleware knows "
-            f"{FORMAT!r}: use the version that made it"
-        )
-    with _explained(path):
+        rows = file.metadata.num_rows
+        if "format" not in known:
+            raise IndexRefusedError(
+                f"{path} is a Parquet file, but no index was exported to it: name another file"
+            )
+        if known["format"] != FORMAT:
+            raise IndexRefusedError(
+                f"{path} has format {known['format']!r}, this version of dedup-middleware knows "
+                f"{FORMAT!r}: use the version that made it"
+            )
         content, parameters = _texts(known["content"]), _texts(known["parameters"])
-        stated, fingerprint, checksum = known["rows"], known["fingerprint"], known["checksum"]
-    lines = differences(content, content_layout(), "the file has", "this version knows")
-    if lines:
-        raise IndexRefusedError(
-            f"{path} was made by another version of dedup-middleware, which keeps other fields of "
-            "a page:\n  " + "\n  ".join(lines) + "\nUse the version that made it."
-        )
-    _check_columns(columns, path)
-    if stated != str(rows):
-        raise _damaged(path, f"it says {stated} pages and holds {rows}")
-    if fingerprint != fingerprint_of(parameters):
-        raise _damaged(path, "its parameters were changed")
-    hash_key_of(parameters, str(path))
-    with _explained(path):
+        lines = differences(content, content_layout(), "the file has", "this version knows")
+        if lines:
+            raise IndexRefusedError(
+                f"{path} was made by another version of dedup-middleware, which keeps other fields "
+                "of a page:\n  " + "\n  ".join(lines) + "\nUse the version that made it."
+            )
+        _check_columns(file.schema_arrow, path)
+        if known["rows"] != str(rows):
+            raise _damaged(path, f"it says {known['rows']} pages and holds {rows}")
+        if known["fingerprint"] != fingerprint_of(parameters):
+            raise _damaged(path, "its parameters were changed")
+        hash_key_of(parameters, str(path))
         check_sizes(path, rows)
-    return Portable(path=path, parameters=parameters, rows=rows, checksum=checksum)
+        return Portable(path=path, parameters=parameters, rows=rows, checksum=known["checksum"])
 
 
 def _texts(raw: str) -> dict[str, str]:
