@@ -31,37 +31,15 @@ MAX_NODES = 2_000
 MAX_DATED = 300_000
 
 ARTICLE_TYPES = frozenset(
-    {
-        "article",
-        "newsarticle",
-        "analysisnewsarticle",
-        "askpublicnewsarticle",
-        "backgroundnewsarticle",
-        "opinionnewsarticle",
-        "reportagenewsarticle",
-        "reviewnewsarticle",
-        "liveblogposting",
-        "blogposting",
-        "report",
-        "satiricalarticle",
-    }
+    "article newsarticle analysisnewsarticle askpublicnewsarticle backgroundnewsarticle "
+    "opinionnewsarticle reportagenewsarticle reviewnewsarticle liveblogposting blogposting report "
+    "satiricalarticle".split()
 )
 _TITLES = ("og:title", "twitter:title", "dc.title", "title")
 _DATES = (
-    "article:published_time",
-    "og:published_time",
-    "datepublished",
-    "pubdate",
-    "publishdate",
-    "publish_time",
-    "publication_date",
-    "dc.date",
-    "dc.date.issued",
-    "dcterms.created",
-    "parsely-pub-date",
-    "sailthru.date",
-    "date",
-)
+    "article:published_time og:published_time datepublished pubdate publishdate publish_time "
+    "publication_date dc.date dc.date.issued dcterms.created parsely-pub-date sailthru.date date"
+).split()
 _AUTHORS = ("author", "article:author", "dc.creator", "parsely-author", "byl", "mediaid")
 _SITES = ("og:site_name", "application-name", "publisher", "dc.publisher")
 # ISO 8601, also with Chinese and other common separators.

@@ -35,18 +35,7 @@ logger = logging.getLogger(__name__)
 
 Comparison = Callable[[Document, Document], bool]
 
-FIELDS = (
-    "url",
-    "title",
-    "text",
-    "site",
-    "author",
-    "published",
-    "language",
-    "source_url",
-    "fetched",
-    "html",
-)
+FIELDS = "url title text site author published language source_url fetched html".split()
 
 _SCHEMA = f"""
 CREATE TABLE articles (

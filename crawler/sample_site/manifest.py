@@ -10,29 +10,6 @@ from crawler.sample_site.stories import Story
 LIST_LENGTH = 4
 """Articles on one page of a section list."""
 
-_REASONS = {
-    "original": "a story of its own",
-    "rewrite": "the same event in other words and with other details",
-    "bulletin": "one template, but other figures",
-    "caption": "a short text of its own",
-    "script": "a story in the other Chinese script, which is not folded by default",
-    "verbatim": "duplicate: reprint word for word",
-    "headline": "duplicate: reprint with another headline",
-    "lead": "duplicate: reprint with another first paragraph",
-    "cut": "duplicate: reprint without the last third",
-    "note": "duplicate: reprint with an agency note in front",
-    "advert": "duplicate: reprint with an advert or editor's note at the end",
-    "caption copy": "duplicate: the same photo caption",
-    "empty": "no body text",
-    "error": "HTTP 500",
-    "missing": "HTTP 404",
-    "disallowed": "robots.txt forbids it",
-    "redirect": "leads to an article that counts under its own address",
-    "tracking": "revisit: an article under a second address with the same canonical one",
-    "front": "no article: front page",
-    "list": "no article: section list",
-}
-
 
 @frozen
 class SamplePage:
@@ -45,7 +22,6 @@ class SamplePage:
     """`outlet/path` of the page whose content this one repeats, else None."""
     stored: bool
     """Whether a crawl stores it, if it fetches originals before their copies."""
-    reason: str
     address: str
     """The canonical address, the same in every run; a copy has its own."""
 
@@ -145,6 +121,5 @@ def _page(outlet: Outlet, path: str, kind: str, original: str | None = None) -> 
         kind=kind,
         original=original,
         stored=kind in {"original", "rewrite", "bulletin", "caption", "script"},
-        reason=_REASONS[kind],
         address=address(outlet, own),
     )
