@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
 from crawler.sample_site.manifest import SamplePage, manifest
 from crawler.sample_site.outlets import OUTLETS
 from crawler.sample_site.render import Answer, render
-from crawler.sample_site.stories import COPIES, load_stories
+from crawler.sample_site.stories import load_stories
 
 HOST = "127.0.0.1"
 FRONT_PRIORITY = 100
@@ -61,12 +60,7 @@ class SampleSite:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def _serve(self) -> None:
@@ -104,19 +98,6 @@ class SampleSite:
     def pages(self) -> list[SamplePage]:
         """Return every page of the site, its kind and the expected result of a crawl."""
         return list(self._pages)
-
-    def expected_stored(self) -> frozenset[tuple[str, str]]:
-        """Return (outlet, path) of exactly the pages that a full crawl stores."""
-        return frozenset((page.outlet, page.path) for page in self._pages if page.stored)
-
-    def expected_duplicates(self) -> dict[str, str]:
-        """Return the canonical address of every copy, and that of the page it copies."""
-        names = {page.outlet + page.path: page.address for page in self._pages}
-        return {
-            page.address: names[page.original]
-            for page in self._pages
-            if page.original and page.kind in COPIES
-        }
 
 
 class _Order:

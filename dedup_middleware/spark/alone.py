@@ -294,17 +294,11 @@ def _copies(
     key of a page occurs again, only pages with the same key are its exact copies."""
     _, of_key, counts = np.unique(keys, return_inverse=True, return_counts=True)
     again = counts[of_key] > 1
-    by = np.lexsort((np.where(again, keys, 0), again, twins[:, 0], twins[:, 1]))
-    values = np.column_stack((twins, again, np.where(again, keys, 0)))[by]
-    new = np.ones(len(orders), np.bool_)
-    new[1:] = (values[1:] != values[:-1]).any(1)
-    begins = np.flatnonzero(new)
-    ends = np.append(begins, len(orders))[1:] - 1
-    group = np.cumsum(new) - 1
-    firsts, lasts = np.empty_like(orders), np.empty_like(orders)
-    # The sort is stable, so the rows of a group ascend.
-    firsts[by], lasts[by] = by[begins][group], orders[by[ends]][group]
-    return firsts, lasts
+    values = np.column_stack((twins, again, np.where(again, keys, 0))).view("V32").ravel()
+    _, firsts, group = np.unique(values, return_index=True, return_inverse=True)
+    lasts = np.empty(len(firsts), np.int64)
+    lasts[group] = orders  # ascending, so that the last one of a group stays
+    return firsts[group], lasts[group]
 
 
 def candidate_rows(

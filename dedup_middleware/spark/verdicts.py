@@ -84,8 +84,7 @@ def judge_pairs(batches: Iterable[Any], options: Options) -> Iterator[Any]:
     :data:`EDGES` for contested pages: their edges, and an own row without a candidate."""
     method = choose_method(options)
     for rows in whole_groups(batches, "page"):
-        content = to_content(rows.column("content"))
-        parts = [_edges(method, *page) for page in with_candidates(rows, content, method)]
+        parts = [_edges(method, *page) for page in with_candidates(rows, method)]
         found = [part for part in parts if part is not None]
         if found:
             *columns, payloads = zip(*found, strict=True)
@@ -135,13 +134,14 @@ def _edges(
 
 
 def with_candidates(
-    rows: Any, content: NDArray[np.void], method: Method
+    rows: Any, method: Method
 ) -> Iterator[tuple[int, NDArray[np.void], bytes, Candidates]]:
     """Yield order, CONTENT[1], payload and candidates of each page; its own row is the first."""
     pages = words(rows.column("page"))
     firsts = np.diff(pages, prepend=pages[0] - 1) != 0
     owners = np.flatnonzero(firsts)[np.cumsum(firsts) - 1]
     starts, places = flat(rows.column("places"))
+    content = to_content(rows.column("content"))
     simhashes = np.ascontiguousarray(content["simhash"])
     tables = common_tables(owners, starts, places, simhashes, method.scan_distance)
     orders = words(rows.column("candidate").fill_null(0))
@@ -408,8 +408,7 @@ def near_pages(batches: Iterable[Any], options: Options) -> Iterator[Any]:
         given = words(rows.column("page")).tolist(), rows.column("named").to_pylist()
         named = {page for page, value in zip(*given, strict=True) if value}
         found = []
-        pages = with_candidates(rows, to_content(rows.column("content")), method)
-        for page, own, payload, candidates in pages:
+        for page, own, payload, candidates in with_candidates(rows, method):
             if not len(candidates):
                 continue
             judged, ranking = ranked(method, own, payload, candidates, page in named)

@@ -45,13 +45,13 @@ def test_it_is_large_enough(site: SampleSite, stories: dict[str, Story]) -> None
 
 def test_expectation_is_the_manifest(site: SampleSite, stories: dict[str, Story]) -> None:
     """What a crawl stores is every article but the copies; each copy names a stored page."""
-    stored = {outlet + path for outlet, path in site.expected_stored()}
+    stored = {page.outlet + page.path for page in site.pages() if page.stored}
     assert stored == {name for name, story in stories.items() if story.kind not in COPIES}
     addresses = {page.address for page in site.pages() if page.stored}
-    duplicates = site.expected_duplicates()
-    assert len(duplicates) == len(stories) - len(stored)
-    assert set(duplicates.values()) <= addresses
-    assert not set(duplicates) & addresses
+    copies = [page for page in site.pages() if page.kind in COPIES]
+    assert len(copies) == len(stories) - len(stored)
+    assert {page.original for page in copies} <= stored
+    assert not {page.address for page in copies} & addresses
 
 
 def test_articles_print_their_story(stories: dict[str, Story], texts: dict[str, Printed]) -> None:

@@ -273,8 +273,3 @@ class Lines:
             left_out = tuple(name for name in left_out if name != options.html_field)
         self.left_out.update(left_out)
         return fields
-
-
-def rejected_line(path: Path, row: Row, error: str) -> bytes:
-    """Return a line of JSON with a row that could not be read, its place, and the reason."""
-    return to_json({"file": str(path), "row": row.number, "error": error, "raw": row.shown})

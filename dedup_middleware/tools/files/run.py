@@ -23,17 +23,12 @@ from typing import Any, TypeVar
 import attrs
 
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import to_json
 from dedup_middleware.core.deduplicator import Deduplicator
 from dedup_middleware.core.judge import is_dropped
 from dedup_middleware.index.base import Index
 from dedup_middleware.index.memory.index import MemoryIndex
-from dedup_middleware.tools.files.results import (
-    ClusterOutput,
-    JournalOutput,
-    Lines,
-    Output,
-    rejected_line,
-)
+from dedup_middleware.tools.files.results import ClusterOutput, JournalOutput, Lines, Output
 from dedup_middleware.tools.files.rows import BatchError, Row, formats_of, read_rows
 from dedup_middleware.tools.files.signing import (
     Parcel,
@@ -168,7 +163,8 @@ class Outputs:
         report.read += 1
         if signed.page is None:
             report.rejected += 1
-            self._rejected.write(rejected_line(path, row, signed.error))
+            why = {"error": signed.error, "raw": row.shown}
+            self._rejected.write(to_json({"file": str(path), "row": row.number, **why}))
             return
         if row.doubtful:
             report.doubtful += 1
