@@ -102,8 +102,6 @@ class Feeds:
 
         Call it for each signal ``item_scraped``, before anything is awaited: the exporter,
         connected earlier like all extensions, has just handled the same signal.
-
-        :param names: names of the item's fields
         """
         if self._exporter is None:
             return Exported((), SWITCHED_OFF if self._is_off and not self._has_storage else None)
@@ -323,8 +321,6 @@ def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:
 
     That may be a later pipeline, a subclass of the plugin's own, or an extension that gets each
     item, as on Scrapy Cloud.
-
-    :param own: the plugin's own class of pipelines
     """
     if type(pipeline).process_item is not own.process_item:
         return True

@@ -54,10 +54,7 @@ _CLOCK_SKEW = 60.0  # seconds by which a server's clock may be behind the clock 
 
 @attrs.frozen
 class Beginning:
-    """The time at which a crawl began, and how to store anew what it has stored.
-
-    :param settings: of the crawl
-    """
+    """The time at which a crawl began, and how to store anew what it has stored."""
 
     _settings: BaseSettings
     _clock: float = attrs.field(init=False, factory=time.time)  # seconds since 1970

@@ -111,8 +111,6 @@ class Reports:
     def failure(self, what: str) -> None:
         """Count and log the exception that is being handled, with traceback if it is the first of
         its type from its line; the others, which may have another cause, at DEBUG level.
-
-        :param what: what the plugin was doing
         """
         self.count("error/internal")
         kind, error, trace = sys.exc_info()

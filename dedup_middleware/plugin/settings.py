@@ -108,8 +108,6 @@ def conflict_of(pipeline: Any, own: type[Any]) -> OptionsError | None:
     """Return an error if the crawl has another pipeline of the plugin on the same index.
 
     In the second pipeline, each item would wait for the claim that it got in the first.
-
-    :param own: the plugin's own class of pipelines
     """
     try:
         first = pipeline.crawler.get_item_pipeline(own)

@@ -201,10 +201,7 @@ class Stages:
     def table(
         self, name: str, make: Callable[[], DataFrame], settings: dict[str, str] | None = None
     ) -> DataFrame:
-        """Return a table, made and written first if it is not complete.
-
-        :param settings: session settings while the table is made
-        """
+        """Return a table, made and written first, with these settings, if it is not complete."""
         path = self.path(name)
         if not self.is_complete(name):
             with changed(self.session, settings or {}):
@@ -292,8 +289,7 @@ class Stages:
 def in_parts(session: SparkSession, folder: Path, work: Work, table: Any, schema: Any) -> Any:
     """Apply ``work`` to a table in Spark's workers, one part per core, and return the results.
 
-    :param folder: local folder for the files
-    :param work: a function from a table to batches of ``schema``
+    :param folder: local
     :param table: sorted by its column ``page``; pages are not split
     """
     cuts = cuts_of(words(table.column("page")), session.sparkContext.defaultParallelism)

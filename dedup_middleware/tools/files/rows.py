@@ -228,7 +228,6 @@ def csv_rows(
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the values and the lines of each CSV row, the header first.
 
-    :param name: of the file, for messages
     :raises BatchError: a value is too long, or a quote never closed (the rest would be one row)
     """
     csv.field_size_limit(_LONGEST_FIELD)

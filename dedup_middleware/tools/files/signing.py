@@ -15,7 +15,6 @@ from typing import Any
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
@@ -137,8 +136,7 @@ class Parcel:
     """The fingerprints of a part, as columns."""
 
     rows: list[tuple[str, str, str | None, str, bool]]  # key, title, text, error, has fingerprint
-    plain: list[list[Any]]  # the scalar fields of all fingerprints
-    arrays: list[NDArray[Any]]
+    columns: dict[str, Any]  # by field, of all fingerprints: a list, or an array with a row of each
 
 
 def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
@@ -147,25 +145,22 @@ def pack(signed: Sequence[Signed], *, sketched: bool = True) -> Parcel:
     :param sketched: with their sketches, or else zeros
     """
     pages = [one.page for one in signed if one.page is not None]
-    return Parcel(
-        [(one.key, one.title, one.text, one.error, one.page is not None) for one in signed],
-        [[getattr(page, name) for page in pages] for name in _PLAIN],
-        [
-            np.array([getattr(page, name) for page in pages])
-            if sketched or name != _SKETCH
-            else np.zeros((len(pages), _SKETCH_WORDS), np.uint64)
-            for name in _ARRAYS
-        ],
-    )
+    columns: dict[str, Any] = {name: [getattr(page, name) for page in pages] for name in _PLAIN}
+    for name in _ARRAYS:
+        if sketched or name != _SKETCH:
+            columns[name] = np.array([getattr(page, name) for page in pages])
+        else:
+            columns[name] = np.zeros((len(pages), _SKETCH_WORDS), np.uint64)
+    rows = [(one.key, one.title, one.text, one.error, one.page is not None) for one in signed]
+    return Parcel(rows, columns)
 
 
 def unpack(parcel: Parcel) -> list[Signed]:
     """Return the packed rows in order."""
-    columns = (*parcel.plain, *map(list, parcel.arrays))
-    names = (*_PLAIN, *_ARRAYS)
+    names, columns = parcel.columns.keys(), parcel.columns.values()
     pages = (
         Fingerprint(minhash=_NO_MINIMA, **dict(zip(names, values, strict=True)))
-        for values in zip(*columns, strict=True)
+        for values in zip(*map(list, columns), strict=True)
     )
     return [
         Signed(key, title, text, next(pages) if has_page else None, error)
