@@ -10,11 +10,11 @@ page, its former headline, captions with a photographer, notices of rights.
 from __future__ import annotations
 
 import re
-from functools import cache
 from itertools import repeat
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.patterns import compiled_late
 
 #: most characters of such a line, except notices; and characters that it never ends with
 LONGEST: Final = 100
@@ -68,7 +68,7 @@ _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
 _INTERFACE: Final = "|".join(
     map(re.escape, sorted(word_lists()["interface"], key=len, reverse=True))
 )
-_PART: Final = (
+_PART: Final = compiled_late(
     # Another number of comments tells that a thread has grown: only next to buttons.
     r"(?P<count>(?:我来说两句|(?:网友)?评论|跟[贴帖]|点赞|收藏|分享|转发|顶|踩)"
     r"[ (（\[]{0,2}\d{1,7}(?: ?条)?|\d{1,7} ?条(?:评论|跟贴))"
@@ -128,7 +128,7 @@ _PATH: Final = re.compile(
     rf"{_STEP}(?: ?[>›»＞]{{1,2}} ?{_STEP}){{1,5}}"
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
-_WHOLE: Final = re.compile(
+_WHOLE: Final = compiled_late(
     r"(?:原标题|正在阅读) ?[:：].{1,60}|[上下]一[条篇页](?:文章|新闻)? ?[:：].{1,60}"
     r"|点击右上角(?:微信)?(?:好友|分享)|请使用浏览器(?:的?分享)?功能进行分享"
     # Behind these verbs headlines go on: 点击链接下载软件被骗.
@@ -208,7 +208,7 @@ def is_chinese_line(lower: str) -> bool:
         return True
     if "。" in text:
         return False
-    if _is_row(text) or _WHOLE.fullmatch(text):
+    if _is_row(text) or _WHOLE().fullmatch(text):
         return True
     path = _PATH.match(text)
     if path is None or not (path[1] or any(word in path[0] for word in _PATH_WORDS)):
@@ -245,14 +245,8 @@ def is_row(lower: str) -> bool:
     return _is_row(" ".join(lower.strip(_BETWEEN).split()))
 
 
-@cache
-def _part() -> re.Pattern[str]:
-    # Compiled on first use: it takes a tenth of a start's CPU time, and few pages need it.
-    return re.compile(_PART)
-
-
 def _is_row(text: str) -> bool:
-    kinds, place, part_at = set[str | None](), 0, _part().match
+    kinds, place, part_at = set[str | None](), 0, _PART().match
     while place < len(text):
         if text[place] in _BETWEEN:
             place += 1

@@ -48,7 +48,6 @@ without words that turn a sentence round (not, before, 没有).
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -60,7 +59,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import subkernel
+from dedup_middleware.base.jit import constant, subkernel
 from dedup_middleware.text.characters import (
     BLOCK,
     CLASS_MASK,
@@ -216,7 +215,7 @@ def _ideographs() -> dict[int, int]:
     }
 
 
-_VALUES: Final = by_code_point(_ideographs(), np.uint16)
+_VALUES: Final = constant(lambda: by_code_point(_ideographs(), np.uint16))
 
 
 def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
@@ -227,14 +226,20 @@ def _bitmap(codes: Iterable[int]) -> NDArray[np.uint64]:
     return bits
 
 
-_BITS: Final = _bitmap(_ideographs())
-_PAIRS: Final = [word for word in polarity().words if re.fullmatch("[\u4e00-\uabff]{2}", word)]
-_ENDS: Final = _bitmap(ord(word[1]) for word in _PAIRS if polarity().words[word] == BODY)
+def _pairs(lowest: int, beyond: int) -> list[str]:
+    """Listed words of two ideographs with a polarity from `lowest` to `beyond` - 1."""
+    found = polarity().words.items()
+    pairs = [word for word, value in found if lowest <= value < beyond and len(word) == 2]
+    return [word for word in pairs if min(word) >= "\u4e00" and max(word) < "\uac00"]
+
+
+_BITS: Final = constant(lambda: _bitmap(_ideographs()))
+_ENDS: Final = constant(lambda: _bitmap(ord(word[1]) for word in _pairs(BODY, BODY + 1)))
 _SPREAD: Final = np.uint32(40503)
-_JOINED: Final = _bitmap(
-    (ord(word[0]) * int(_SPREAD) + ord(word[1])) % (1 << 16)
-    for word in _PAIRS
-    if polarity().words[word] < MOST
+_JOINED: Final = constant(
+    lambda: _bitmap(
+        (ord(word[0]) * int(_SPREAD) + ord(word[1])) % (1 << 16) for word in _pairs(0, MOST)
+    )
 )
 
 
@@ -419,7 +424,9 @@ def _reach(words: Iterable[str]) -> NDArray[np.uint8]:
     return by_code_point(longest, np.uint8)
 
 
-_REACH: Final = _reach([*polarity().words, *(word[1:] for word in polarity().own)])
+_REACH: Final = constant(
+    lambda: _reach([*polarity().words, *(word[1:] for word in polarity().own)])
+)
 
 
 @subkernel

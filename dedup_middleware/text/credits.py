@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.patterns import compiled_late
 
 #: pattern of a day with its year, in lower case or not
 DAY: Final = (
@@ -50,7 +51,7 @@ _WROTE: Final = (
     r"(?:[Rr]eport(?:ing|ed)|[Rr]eviewed|[Ff]act[ -][Cc]hecked|[Ww]riting|[Ee]dit(?:ing|ed)"
     r"|[Cc]ompiled|[Cc]urated|[Tt]ranslated|[Pp]hotographs) by"
 )
-_AUTHORS: Final = re.compile(
+_AUTHORS: Final = compiled_late(
     rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
     rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
     rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
@@ -98,7 +99,7 @@ def is_byline(text: str) -> bool:
     >>> [is_byline(line) for line in lines]
     [True, False]
     """
-    return _AUTHORS.fullmatch(text) is not None
+    return _AUTHORS().fullmatch(text) is not None
 
 
 def is_caption(text: str, lower: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.patterns import compiled_late
 
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _NAMES: Final = rf"(?:the )?{_NAME}(?:,?(?: (?:and|of|for|in|at|de))?(?: the)? {_NAME}){{0,7}}"
@@ -30,7 +31,7 @@ BEGINNINGS: Final = (
     "source ap_ more for_m bbc reuters agence associated read see_ continue via latest subscribe "
     "ap- sign log_ register join already to_c to_r rate do_y home"
 )
-_LINES: Final = re.compile(
+_LINES: Final = compiled_late(
     # the mark of a wire with the time
     r"AP-[A-Z]{2}-\d\d-\d\d-\d\d \d{4}E[SD]T|"
     # an unedited feed
@@ -139,4 +140,4 @@ def is_english_line(text: str) -> bool:
     """
     lower = text[-max(map(len, ENDINGS)) :].lower()
     begins = text[:_BEGINNING].lower() in _BEGIN or lower.endswith(ENDINGS)
-    return begins and _LINES.fullmatch(text) is not None
+    return begins and _LINES().fullmatch(text) is not None

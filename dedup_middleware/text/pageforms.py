@@ -10,6 +10,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.credits import CREDITED, DAY
+from dedup_middleware.text.patterns import compiled_late
 
 _NETWORKS: Final = (
     r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
@@ -60,7 +61,7 @@ _COUNTED: Final = (
 # Next to another counter comments are counted for the page, too.
 _NEXT_TO_IT: Final = rf"{_NUMBER} (?:comments?|shares?|комментари\w+)"
 COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}(?:{_COUNTED}|{_NEXT_TO_IT})){{0,5}}"
-COUNTER: Final = re.compile(COUNTERS)
+COUNTER: Final = compiled_late(COUNTERS)
 #: beginnings of lines that end with a number in a gallery
 NUMBERED: Final = "im ph pi sl fo bi фо"
 _TO_NETWORKS: Final = rf"\b(?:{_NETWORKS}|max|соц(?:иальных )?сет\w+|мессенджер\w*)"

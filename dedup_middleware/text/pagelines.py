@@ -36,6 +36,7 @@ from dedup_middleware.text.pageforms import (
     NETWORK,
     NUMBERED,
 )
+from dedup_middleware.text.patterns import compiled_late
 
 _LONGEST: Final = 160  # most characters of such a line, and of one that is a Chinese sentence
 _LONGEST_SENTENCE: Final = 40
@@ -79,9 +80,8 @@ _RIGHTS: Final = re.compile(
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
 # Lines that begin with a number, in digits that `suspects` knows: that of a picture in a series,
 # the length of a video with its source, and counters.
-_NUMBERS: Final = re.compile(
-    r"(?=[0-9])(?:\d{1,3} of \d{1,3} ?\||\d\d:\d\d - source: [^\W\d]{2,9}(?: news)?"
-    rf"|{COUNTERS})"
+_NUMBERS: Final = compiled_late(
+    rf"\d{{1,3}} of \d{{1,3}} ?\||\d\d:\d\d - source: [^\W\d]{{2,9}}(?: news)?|{COUNTERS}"
 )
 LONGEST_NUMBERS: Final = 60  # most characters of such a line
 # The words behind the beginning of a line that reserves rights; with other words it is news.
@@ -118,8 +118,8 @@ BEGINNINGS: Final = " ".join(
         *(_NOTICES, _BYLINES, NOTICES, ENGLISH, FOREIGN),
     )
 )
-_FORM: Final = re.compile("|".join(form for _, form in FORMS))
-_INVITATION: Final = re.compile("|".join(form for _, form in INVITATIONS))
+_FORM: Final = compiled_late("|".join(form for _, form in FORMS))
+_INVITATION: Final = compiled_late("|".join(form for _, form in INVITATIONS))
 
 
 def is_page_row(line: str) -> bool:
@@ -202,7 +202,7 @@ def _is_by(text: str) -> bool:
 def _has_form(text: str) -> bool:
     """Whether a line is a heading, a button, a credit, an invitation or the like."""
     lower = text.lower()
-    match = _FORM.fullmatch(lower)
+    match = _FORM().fullmatch(lower)
     if match is None:
         return lower in BUTTONS
     credit = CREDIT.match(text)
@@ -240,7 +240,7 @@ def is_button(line: str) -> bool:
     lower = line.strip().strip(AROUND).lower()
     some = _BETWEEN.split(lower) if _BETWEEN.search(lower) else _SENTENCES.split(lower)
     parts = (part.strip(AROUND) for part in some)
-    return all(part in BUTTONS or _INVITATION.fullmatch(part) for part in parts)
+    return all(part in BUTTONS or _INVITATION().fullmatch(part) for part in parts)
 
 
 def is_counter(line: str) -> bool:
@@ -249,9 +249,8 @@ def is_counter(line: str) -> bool:
     >>> [is_counter(line) for line in ("88 views · 3 days ago", "(Views: 88)", "88 views of it")]
     [True, True, False]
     """
-    return (
-        len(line) <= _LONGEST and COUNTER.fullmatch(line.strip().strip(AROUND).lower()) is not None
-    )
+    lower = line.strip().strip(AROUND).lower()
+    return len(line) <= _LONGEST and COUNTER().fullmatch(lower) is not None
 
 
 def _is_chinese(lower: str) -> bool:
@@ -288,7 +287,7 @@ def _is_single(line: str) -> bool:
     if (
         (begins in _NOTICES_BEGIN and _is_notice(lower))
         or (credited and is_caption(text, lower))
-        or (len(text) <= LONGEST_NUMBERS and _NUMBERS.fullmatch(lower))
+        or ("0" <= text[:1] <= "9" and len(text) <= LONGEST_NUMBERS and _NUMBERS().fullmatch(lower))
         or _is_chinese(lower)
         or (text[:1] == "#" and _HASHTAGS.fullmatch(text))
         or is_english_source(text)

@@ -26,6 +26,7 @@ from dedup_middleware.text.pagelines import (
     is_page_row,
     reserves_rights,
 )
+from dedup_middleware.text.patterns import compiled_late
 from dedup_middleware.text.suspects import LABELS, LONGEST_LABEL, suspects
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -122,7 +123,7 @@ _SPELT: Final = {
 # A point stays where it may end a sentence.
 _SHORT: Final = r"\b(?:\.(?= ?[^\sА-ЯЁA-Z«\"]))?"
 _WORD: Final = rf"(?:{'|'.join(sorted(_SPELT))}){_SHORT}"
-_MEASURED: Final = re.compile(
+_MEASURED: Final = compiled_late(
     rf"[0-9] (?=[а-я])(?:(?:{_WORD} ){{0,2}}{_WORD}|(?<=\b[12]\d\d\d )г{_SHORT})"
 )
 _MOST_CHARS: Final = 200_000  # of a text that is examined: a tenth of a second at worst
@@ -274,7 +275,7 @@ def _in_one_style(text: str) -> str:
             text = hours if times <= _MOST_HOURS else text
     if "○" in text:
         text = _CIRCLES.sub(lambda found: "〇" * len(found[0]), text)
-    return _MEASURED.sub(_spelt, text) if "о" in text else text
+    return _MEASURED().sub(_spelt, text) if "о" in text else text
 
 
 def _unless_converted(match: re.Match[str]) -> str:

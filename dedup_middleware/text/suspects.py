@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.jit import constant, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
 from dedup_middleware.text.characters import Codes, code_points, code_set, find_code, word_lists
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
@@ -65,7 +65,7 @@ def _pairs() -> NDArray[np.bool_]:
     return table
 
 
-_PAIRS: Final = _pairs()
+_PAIRS: Final = constant(_pairs)
 
 
 def _hash(codes: Iterable[int], value: int = 0) -> int:
@@ -104,7 +104,7 @@ def _make_table() -> NDArray[np.uint8]:
 LABELS: Final = frozenset(word_lists()["labels"])
 LONGEST_LABEL: Final = max(map(len, LABELS))
 _LONGEST_SUSPECT: Final = max(LONGEST_LABEL, *map(len, BUTTONS))
-_TABLE: Final = _make_table()
+_TABLE: Final = constant(_make_table)
 
 
 @subkernel
