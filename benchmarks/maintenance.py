@@ -252,7 +252,7 @@ def main() -> None:
         for count in arguments.pages:
             with tempfile.TemporaryDirectory() as name, running_redis(Path(name)) as server:
                 url = server.url if kind == "redis" else f"sqlite:{name}/index.db"
-                options = Options(index_url=url, timeout=120, namespace="upkeep")
+                options = Options(index_url=url, timeout=120)
                 own = server if kind == "redis" else None
                 results = asyncio.run(_with(options, count, arguments.sample, own))
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

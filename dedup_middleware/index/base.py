@@ -389,17 +389,23 @@ class Index(ABC):
     async def forget_addresses(self, wanted: Callable[[str], bool]) -> int:
         """Forget all committed pages whose address satisfies ``wanted``; returns how many."""
         forgotten = 0
+        async for page_ids in self._committed_between():
+            named = zip(page_ids, await self.addresses(page_ids), strict=True)
+            meant = [page_id for page_id, address in named if address and wanted(address)]
+            forgotten += await self.forget_wholly(meant)
+        return forgotten
+
+    async def _committed_between(
+        self, since: float = 0.0, until: float = math.inf
+    ) -> AsyncIterator[list[int]]:
+        """Iterate over the ids of the pages committed in a span of time, in batches."""
         batch: list[int] = []
         async for pages in self.pages():
-            batch += pages.page_ids[pages.states == State.COMMITTED].tolist()
+            batch += pages.page_ids[_committed_in(pages, since, until)].tolist()
             if len(batch) >= _BATCH:
-                forgotten += await self._forget_named(batch, wanted)
+                yield batch
                 batch = []
-        return forgotten + await self._forget_named(batch, wanted)
-
-    async def _forget_named(self, page_ids: list[int], wanted: Callable[[str], bool]) -> int:
-        named = zip(page_ids, await self.addresses(page_ids), strict=True)
-        return await self.forget_wholly([one for one, at in named if at and wanted(at)])
+        yield batch
 
     async def forget_span(self, since: float = 0.0, until: float = math.inf) -> int:
         """Forget all pages committed in a span of time, including copies made by refreshes.
@@ -428,11 +434,8 @@ class Index(ABC):
 
     async def _forget_span(self, since: float, until: float) -> int:
         """Forget pages committed in the span; copies made by concurrent refreshes may remain."""
-        forgotten = 0
-        async for pages in self.pages():
-            page_ids = pages.page_ids[_committed_in(pages, since, until)]
-            forgotten += await self.forget(page_ids.tolist())
-        return forgotten
+        batches = self._committed_between(since, until)
+        return sum([await self.forget(page_ids) async for page_ids in batches])
 
     @abstractmethod
     async def compact(self, progress: Progress = lambda *_: None) -> int:

@@ -32,7 +32,6 @@ from dedup_middleware.index.redis.upkeep import (
     compact_all,
     compact_some,
     forget_page_ids,
-    forget_stamps,
     pages_of,
 )
 from dedup_middleware.model.buckets import KEY_TABLE, BucketKey, BucketKeys, hash_bucket_key
@@ -232,10 +231,6 @@ class ClusterIndex(ClusterShards):
             own = [self.spread.local(wanted[at]) for at in part]
             forgotten += await forget_page_ids(shard, own)
         return forgotten
-
-    async def _forget_span(self, since: float, until: float) -> int:
-        shards = [Shard(self, shard) for shard in range(self.spread.shards)]
-        return sum([await forget_stamps(shard, since, until) for shard in shards])
 
     async def compact(self, progress: Progress = lambda *_: None) -> int:
         """See :meth:`.Index.compact`; unused ids and partial announcements are settled first."""

@@ -266,9 +266,6 @@ class RedisIndex(ServerIndex):
     async def forget(self, page_ids: Sequence[int]) -> int:
         return await upkeep.forget_page_ids(self, page_ids)
 
-    async def _forget_span(self, since: float, until: float) -> int:
-        return await upkeep.forget_stamps(self, since, until)
-
     async def page_ids(self) -> range:
         firsts = await expiry.first_numbers(self)
         first = min((page_id for page_id, _ in firsts.values()), default=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
@@ -338,7 +337,6 @@ async def compact_some(
 
 _FORGOTTEN = 4  # chunks of page records per call, which takes the server about 1 ms
 _FORGETTING = 2  # calls in flight
-_LAST_STAMP = 1 << 32
 
 
 async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
@@ -354,26 +352,10 @@ async def forget_page_ids(server: Server, page_ids: Sequence[int]) -> int:
         marks[own[chunk]] = ord("1")
         return marks.tobytes()
 
-    return await _forget(server, list(own), 0, _LAST_STAMP, marks_of)
-
-
-async def forget_stamps(server: Server, since: float, until: float) -> int:
-    """Mark pages committed in a span of time as released; returns how many there were."""
-    last = (await expiry.counters(server))[0]
-    first, behind = (math.ceil(min(max(0.0, at), _LAST_STAMP)) for at in (since, until))
-    if first >= behind:
-        return 0
-    chunks = range(last // server.layout.rows + 1)
-    return await _forget(server, chunks, first, behind, lambda _: b"")
-
-
-async def _forget(
-    server: Server, chunks: Sequence[int], since: int, until: int, marks_of: Callable[[int], bytes]
-) -> int:
     async def calls() -> AsyncIterator[Coroutine[Any, Any, int]]:
-        for start in range(0, len(chunks), _FORGOTTEN):
-            part = chunks[start : start + _FORGOTTEN]
+        for start in range(0, len(own), _FORGOTTEN):
+            part = chunks[start : start + _FORGOTTEN].tolist()
             names = [*expiry.chunk_names(server, b"s", part)]
-            yield server.run("forget", since, until, *map(marks_of, part), more_keys=names)
+            yield server.run("forget", *map(marks_of, part), more_keys=names)
 
     return sum([forgotten async for forgotten in in_order(calls(), _FORGETTING)])

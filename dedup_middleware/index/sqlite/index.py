@@ -136,13 +136,6 @@ class SQLiteIndex(SQLiteFile):
             forgotten += await self._ask(tables.forget, part, writes=True)
         return forgotten
 
-    async def _forget_span(self, since: float, until: float) -> int:
-        forgotten = 0
-        every = await self.page_ids()
-        for start in range(every.start, every.stop, tables.PAGES):
-            forgotten += await self._ask(tables.forget_span, start, since, until, writes=True)
-        return forgotten
-
     async def page_ids(self) -> range:
         return await self._ask(tables.page_ids)
 

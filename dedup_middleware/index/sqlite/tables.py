@@ -322,18 +322,6 @@ def forget(db: sqlite3.Connection, page_ids: list[int]) -> int:
     return found
 
 
-def forget_span(db: sqlite3.Connection, first: int, since: float, until: float) -> int:
-    """Mark pages as released that were committed in a time span, among the PAGES ids from ``first``
-    on; returns how many there were."""
-    found = db.execute(
-        "UPDATE page SET stamp = ? WHERE number >= ? AND number < ? AND stamp > ? "
-        "AND stamp >= ? AND stamp < ?",
-        (int(State.RELEASED), first, first + PAGES, int(State.RELEASED), since, until),
-    ).rowcount
-    add(db, "committed", -found)
-    return found
-
-
 def page_ids(db: sqlite3.Connection) -> range:
     """Range of the existing page ids, without damaged ones of more than 40 bits."""
     query = "SELECT min(number), max(number) FROM page WHERE number BETWEEN 1 AND ?"

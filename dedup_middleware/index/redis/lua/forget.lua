@@ -1,9 +1,8 @@
--- KEYS: leases, counters, committed, then chunks of page records. ARGV: prefix, first stamp, stamp
--- after the last one, then for each chunk a byte for each row, '1' to select it, else '0'; '' selects all.
--- Releases the committed pages among the selected rows whose stamp is in that range; returns how many.
-local FIRST, FIRST_ARGUMENT = 3, 3 -- keys and arguments before those of the chunks
+-- KEYS: leases, counters, committed, then chunks of page records. ARGV: prefix, then for each chunk a byte
+-- for each row, '1' to select it, else '0'.
+-- Releases the committed pages among the selected rows; returns how many.
+local FIRST, FIRST_ARGUMENT = 3, 1 -- keys and arguments before those of the chunks
 local FEW = 32 -- up to this many rows of a chunk are written one by one
-local SINCE, UNTIL = tonumber(ARGV[2]), tonumber(ARGV[3])
 local sub, byte, unpack_stamp = string.sub, string.byte, struct.unpack
 local released = struct.pack('<I4', RELEASED)
 local forgotten = 0
@@ -14,10 +13,6 @@ if not (may('SETRANGE', KEYS[FIRST + 1], 0, '') and may('SET', KEYS[FIRST + 1], 
   return redis.error_reply(REFUSED)
 end
 
-local function is_meant(stamp)
-  return stamp > RELEASED and stamp >= SINCE and stamp < UNTIL
-end
-
 -- Offsets of the marked rows, unless there are too many.
 local function few(marks)
   local places = {}
@@ -26,13 +21,13 @@ local function few(marks)
     places[#places + 1] = (row - 1) * ROW_SIZE + CONTENT_SIZE
     row = string.find(marks, '1', row + 1, true)
   end
-  return marks ~= '' and not row and places
+  return not row and places
 end
 
 local function forget_few(chunk, places)
   for j = 1, #places do
     local stamp = redis.call('GETRANGE', chunk, places[j], places[j] + 3)
-    if #stamp == 4 and is_meant(unpack_stamp('<I4', stamp)) then
+    if #stamp == 4 and unpack_stamp('<I4', stamp) > RELEASED then
       redis.call('SETRANGE', chunk, places[j], released)
       forgotten = forgotten + 1
     end
@@ -40,19 +35,16 @@ local function forget_few(chunk, places)
 end
 
 local function forget_many(chunk, marks)
-  local rows, every = redis.call('GET', chunk) or '', marks == ''
+  local rows = redis.call('GET', chunk) or ''
   -- The chunk is assembled anew. A write for each page takes ten times as long if half of them go.
   local parts, n, done, row = {}, 0, 1, 0
   for at = CONTENT_SIZE + 1, #rows - ROW_SIZE + CONTENT_SIZE + 1, ROW_SIZE do
     row = row + 1
-    if every or byte(marks, row) == 49 then
-      local stamp = unpack_stamp('<I4', rows, at)
-      if is_meant(stamp) then
-        parts[n + 1] = sub(rows, done, at - 1)
-        parts[n + 2] = released
-        n = n + 2
-        done = at + 4
-      end
+    if byte(marks, row) == 49 and unpack_stamp('<I4', rows, at) > RELEASED then
+      parts[n + 1] = sub(rows, done, at - 1)
+      parts[n + 2] = released
+      n = n + 2
+      done = at + 4
     end
   end
   if n > 0 then
