@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.utils.asyncio import run_in_thread
 
 from dedup_middleware import Document, Options
+from dedup_middleware.base.databasefiles import use_wal
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.plugin.reports import fail
 from dedup_middleware.plugin.settings import options_from_settings
@@ -74,7 +74,7 @@ class ArticleStore:
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(path, timeout=_BUSY, check_same_thread=False)
         try:
-            _use_wal(self._connection)
+            use_wal(self._connection, _BUSY)
             # Committed rows must survive a power cut, because the index will call them stored.
             self._connection.execute("PRAGMA synchronous = FULL")
             with self._connection:
@@ -147,19 +147,6 @@ class ArticleStore:
         """Close the file."""
         with self._lock:
             self._connection.close()
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # The busy time-out does not apply here, so processes that create the file together retry.
-    deadline = time.monotonic() + _BUSY
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-        time.sleep(0.02)
 
 
 class SqliteStorage:

@@ -76,9 +76,11 @@ def cache_candidates() -> Iterator[Path]:
     yield Path(temporary) / f"dedup-middleware-{os.getuid()}"
 
 
-def writable_directory(candidates: Iterator[Path]) -> Path | None:
-    """The first candidate that exists or can be made, and that this user alone can write to."""
-    for directory in candidates:
+@functools.lru_cache(maxsize=1)
+def cache_directory() -> Path | None:
+    """The first candidate that exists or can be made, and that this user alone can write to; None
+    after a warning. Chosen once per process."""
+    for directory in cache_candidates():
         try:
             TrustedFolder(directory).make()
             with tempfile.TemporaryFile(dir=directory):
@@ -87,19 +89,11 @@ def writable_directory(candidates: Iterator[Path]) -> Path | None:
             logger.warning("%s is not used as a cache: %s", directory, error)
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
             logger.debug("%s can't be used as a cache: %s", directory, error)
+    logger.warning(
+        "No cache directory can be written: kernels are compiled and dictionaries built in every "
+        "process (about 25 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
+    )
     return None
-
-
-@functools.lru_cache(maxsize=1)
-def cache_directory() -> Path | None:
-    """The directory for tables and kernels, or None after a warning; chosen once per process."""
-    directory = writable_directory(cache_candidates())
-    if directory is None:
-        logger.warning(
-            "No cache directory can be written: kernels are compiled and dictionaries built in "
-            "every process (about 25 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
-        )
-    return directory
 
 
 @contextlib.contextmanager
@@ -350,13 +344,11 @@ def load_or_build(name: str, build: Callable[[], Arrays]) -> Arrays:
         if found is not None:
             return found
     data = dump(build())
-    directory_found = cache_directory()
-    if directory_found is not None:
+    if (own := cache_directory()) is not None:
         try:
-            TrustedFolder(directory_found).write(name, data)
+            TrustedFolder(own).write(name, data)
         except OSError as error:
-            path = directory_found / name
-            logger.warning("%s can't be written, it is kept in memory: %s", path, error)
+            logger.warning("%s can't be written, it is kept in memory: %s", own / name, error)
         else:
-            return _map(directory_found, name) or load(data)
+            return _map(own, name) or load(data)
     return load(data)

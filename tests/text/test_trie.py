@@ -157,13 +157,17 @@ def test_unwritable_everywhere(
     assert caplog.text.count("No cache directory can be written") == 1
 
 
-def test_directories_of_others_are_not_used(tmp_path: Path) -> None:
+def test_directories_of_others_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A directory that others may write to holds no machine code of ours."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
-    own = tmp_path / "own"
-    assert cachefolder.writable_directory(iter([shared, own])) == own
+    monkeypatch.setenv("DEDUP_CACHE_DIR", str(shared))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    cachefolder.cache_directory.cache_clear()
+    assert cachefolder.cache_directory() == tmp_path / "own" / "dedup-middleware"
 
 
 def test_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
