@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -146,7 +147,8 @@ async def walk_buckets(
 
     async def calls() -> AsyncIterator[Coroutine[Any, Any, _Part]]:
         for table in sorted({held.table for held in hashes.values()}):
-            buckets = await _buckets_of(server, table, _hashes_of(server, table, ends()))
+            fields = [await fields_of(server, name) for name in _hashes_of(server, table, ends())]
+            buckets = [table << 16 | field for field in sorted({*chain.from_iterable(fields)})]
             at = 0
             while at < len(buckets):
                 part = buckets[at : at + size]
@@ -164,17 +166,6 @@ async def walk_buckets(
 
 def _hashes_of(server: Server, table: int, ends: Sequence[bytes]) -> list[bytes]:
     return [expiry.hash_of(server.prefix, table, end) for end in ends]
-
-
-async def _buckets_of(server: Server, table: int, hashes: Sequence[bytes]) -> Sequence[int]:
-    """The buckets of a table that may be non-empty, ascending."""
-    fields: set[int] = set()
-    for name in hashes:
-        own = await fields_of(server, name)
-        if len(own) > _FEW:
-            return range(table << 16, (table << 16) + _PREFIXES)
-        fields.update(own)
-    return [table << 16 | field for field in sorted(fields)]
 
 
 async def fields_of(server: Server, name: bytes) -> Sequence[int]:
