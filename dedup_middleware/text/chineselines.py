@@ -107,15 +107,7 @@ _BETWEEN: Final = " \t\u3000\xa0|丨｜[]【】()（）,，、/·•:：→>＞�
 #: each such line has one of these pairs of characters
 PAIRS: Final = frozenset(
     [word[-2:] for word in (*word_lists()["interface"], *word_lists()["makers"]) if len(word) > 1]
-    + (
-        "审核 审校 初审 复审 终审 来源 來源 稿源 转自 摘自 记者 記者 讯员 訊員 习生 派员 布时 阅读 "
-        "浏览 共有 已有 大中 标题 上一 下一 打开 片由 华社 華社 新社 央社 "
-        "新聞 资讯 正文 关注 關注 在看 一审 二审 三审 让更 看更 擊圖 击图 料图 图为 圖為 请下 本报 "
-        "众号 账号 帐号 布于 属地 报料 爆料 供稿 撰稿 签发 核人 跟贴 跟帖 条评 不得 微信 扫一 "
-        "图片 图说 图源 图据 视觉 文丨 图丨 文｜ 图｜ 文| 图| "
-        "晚报 日报 早报 晨报 时报 商报 快报 市报 网消 社电 热线 采写 好友 能进 编译 翻译 "
-        "制图 文/ 图/ 文／ 图／ 位置 举报 全文 已有 许可"
-    ).split()
+    + [*word_lists()["row-pairs"]]
     + [f"{digit}:" for digit in range(10)]
     + [f"{word}{blank}" for word in "大共第" for blank in " \t\u3000\xa0"]
     + [f"{word}{digit}" for word in "共第" for digit in range(10)]
@@ -169,11 +161,6 @@ _CAPTION: Final = re.compile(
     rf"(?:{_HAN}{{2,3}} ?[摄攝]影?|点击(?:图片)?(?:进入|查看)下一[页張张])|"
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
     rf"(?:记者|記者)? ?{_HAN}{{1,3}} ?{_HAN}{{1,3}} ?[摄攝]影?"
-)
-#: beginnings of notices that say who owns a page and who may copy it
-NOTICES: Final = (
-    "声明 聲明 免责 版权 版權 特别 郑重 新浪 本网 本站 本文 本平 凡本 凡注 未经 未經 刊用 转载 "
-    "轉載 以上 如有 如转 如遇 本内 如果 网友 风险 编者 注: 注："
 )
 # A notice has one of the first words, and another one of either kind.
 _COPIED: Final = re.compile(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.characters import first_twos, word_lists
 from dedup_middleware.text.patterns import compiled_late
 
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
@@ -25,12 +25,8 @@ _PIECE: Final = r"(?:story|article|report|piece|post|column|copy)"
 _FEED: Final = r"(?:syndicated|agency|wire|news)(?: (?:agency|news))? feed"
 _ORIGINAL: Final = r"(?:\. Read the original(?: (?:article|story))?(?: here)?)?"
 _MADE: Final = r"(?:edited|published|generated|sourced|auto-?(?:generated|published))"
-#: beginnings of the lines, for `suspects`; _ is a space
-BEGINNINGS: Final = (
-    "this except only with support follow listen view logo photo published updated get_ have got_ "
-    "source ap_ more for_m bbc reuters agence associated read see_ continue via latest subscribe "
-    "ap- sign log_ register join already to_c to_r rate do_y home"
-)
+#: beginnings of the lines, for `suspects`
+BEGINNINGS: Final = word_lists()["english-lines"]
 _LINES: Final = compiled_late(
     # the mark of a wire with the time
     r"AP-[A-Z]{2}-\d\d-\d\d-\d\d \d{4}E[SD]T|"
@@ -88,8 +84,7 @@ _LINES: Final = compiled_late(
     r"|Support (?:local|our|independent) journalism(?:\.|,|:| by)? "
     r"(?:[Ss]ubscrib|[Dd]onat|[Bb]ecom)\w+\b[^.\d]{0,80}"
 )
-_BEGINNING: Final = 2
-_BEGIN: Final = frozenset(word[:_BEGINNING].replace("_", " ") for word in BEGINNINGS.split())
+_BEGIN: Final = first_twos(BEGINNINGS)
 ENDINGS: Final = (", the canadian press", ", the associated press")
 # How to contact an author: behind the names nothing else may stand; and before it who that is.
 _PHONE: Final = r"[(\d][\d() .-]{5,15}"
@@ -139,5 +134,5 @@ def is_english_line(text: str) -> bool:
     False
     """
     lower = text[-max(map(len, ENDINGS)) :].lower()
-    begins = text[:_BEGINNING].lower() in _BEGIN or lower.endswith(ENDINGS)
+    begins = text[:2].lower() in _BEGIN or lower.endswith(ENDINGS)
     return begins and _LINES().fullmatch(text) is not None

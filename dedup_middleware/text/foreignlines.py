@@ -11,14 +11,12 @@ import re
 from functools import cache
 from typing import Final
 
-from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.characters import first_twos, word_lists
 from dedup_middleware.text.clauses import MONTHS
 
 _HOMES: Final = "|".join(map(re.escape, word_lists()["homes"]))
-#: beginnings of the lines, for `suspects`; _ is a space
-BEGINNINGS: Final = " ".join(
-    word.replace(" ", "_") for name in ("homes", "foreign-lines") for word in word_lists()[name]
-)
+#: beginnings of the lines, for `suspects`
+BEGINNINGS: Final = word_lists()["homes"] + word_lists()["foreign-lines"]
 _WIRES: Final = "dpa|afp|efe|ansa|lusa|pap|sipa|imago|reuters|epa|ap|keystone|apa"
 _NETWORKS: Final = (
     r"facebook|instagram|twitter|youtub|whatsapp|telegram|google|tiktok|linkedin|messenger"
@@ -98,8 +96,7 @@ _BYLINES: Final = (
     r"(?: ?[\w.+-]+@[\w.-]+)?",
     r"[^、。\d]{1,12}(?:支局|総局|通信部|編集部|編集委員|特派員|記者)(?:[・=＝ 　][^、。\d]{1,8})?",
 )
-#: pairs of ideographs, and ends of lines, for `suspects`
-PAIRS: Final = ("支局", "総局", "記者", "特派")
+#: ends of lines, for `suspects`
 ENDINGS: Final = word_lists()["foreign-ends"]
 _STAMPED: Final = frozenset(word_lists()["stamped"])
 _STAMP_WORDS: Final = _STAMPED.union(
@@ -107,8 +104,7 @@ _STAMP_WORDS: Final = _STAMPED.union(
 )
 _WHEN: Final = re.compile(r"(?:19|20)\d\d|\d ?[:h時] ?\d\d")
 _LONGEST: Final = 160
-_BEGINNING: Final = 2
-_BEGIN: Final = frozenset(word[:_BEGINNING].replace("_", " ") for word in BEGINNINGS.split())
+_BEGIN: Final = first_twos(BEGINNINGS)
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> *<_-–—"
 
@@ -155,7 +151,7 @@ def is_foreign_line(line: str) -> bool:
     """
     text = line.strip().strip(_AROUND)
     lower = _lower(text)
-    begins = lower[:_BEGINNING] in _BEGIN or lower.endswith(ENDINGS) or text[:1].isdigit()
+    begins = lower[:2] in _BEGIN or lower.endswith(ENDINGS) or text[:1].isdigit()
     if len(line) > _LONGEST or not (begins or "@" in text or line[-1:] in ")]）"):
         return False
     return (

@@ -8,10 +8,11 @@ captions, standfirsts and sources are compared.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-from dedup_middleware.text.characters import word_lists
-from dedup_middleware.text.chineselines import NOTICES, is_chinese_line, is_chinese_notice
+from dedup_middleware.text.characters import first_twos, word_lists
+from dedup_middleware.text.chineselines import is_chinese_line, is_chinese_notice
 from dedup_middleware.text.credits import (
     AGENCIES,
     CREDIT,
@@ -90,33 +91,25 @@ _PERMITTED: Final = re.compile(
     r"|forbidden|non-?commercial|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_NOTICES: Final = (
-    "this all_ copyright ©_ ©2 ™_ no_part reproduction alle tous todos tutti все_ перепечатка при_ "
-    "citation"
-)
-_BYLINES: Final = (
-    "by_ story written posted words text von автор текст additional report writing edit "
-    "compiled curated translated photographs medically reviewed fact"
-)
+
+
+def _words_of(forms: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word.replace("_", " ") for words in forms for word in words.split())
+
+
 # The first two characters rule out most patterns for most lines, which saves a microsecond each.
-_BEGINNING: Final = 2
-
-
-def _beginnings(words: str) -> frozenset[str]:
-    return frozenset(word[:_BEGINNING].replace("_", " ") for word in words.split())
-
-
-_FORMS_BEGIN: Final = _beginnings(" ".join(words for words, _ in FORMS)).union(
-    label[:_BEGINNING] for label in BUTTONS
-)
-_NOTICES_BEGIN, _BYLINES_BEGIN = _beginnings(_NOTICES), _beginnings(_BYLINES)
-_CHINESE_NOTICES: Final = _beginnings(NOTICES)
+_NOTICES_BEGIN: Final = first_twos(word_lists()["rights-lines"])
+_BYLINES_BEGIN: Final = first_twos(word_lists()["byline-starts"])
+_CHINESE_NOTICES: Final = first_twos(word_lists()["chinese-notices"])
+_FORMS_BEGIN: Final = first_twos((*BUTTONS, *_words_of(words for words, _ in FORMS)))
 #: beginnings of all forms except buttons, numbers in a gallery, and Chinese rows
-BEGINNINGS: Final = " ".join(
-    (
-        *(words for words, _ in FORMS if words != NUMBERED),
-        *(_NOTICES, _BYLINES, NOTICES, ENGLISH, FOREIGN),
-    )
+BEGINNINGS: Final = (
+    *_words_of(words for words, _ in FORMS if words != NUMBERED),
+    *word_lists()["rights-lines"],
+    *word_lists()["byline-starts"],
+    *word_lists()["chinese-notices"],
+    *ENGLISH,
+    *FOREIGN,
 )
 _FORM: Final = compiled_late("|".join(form for _, form in FORMS))
 _INVITATION: Final = compiled_late("|".join(form for _, form in INVITATIONS))
@@ -260,7 +253,7 @@ def _is_chinese(lower: str) -> bool:
 
 def _is_chinese_notice(lower: str) -> bool:
     text = lower.lstrip(AROUND) if lower[:1] in OPENING else lower
-    return text[:_BEGINNING] in _CHINESE_NOTICES and is_chinese_notice(text)
+    return text[:2] in _CHINESE_NOTICES and is_chinese_notice(text)
 
 
 def _is_notice(lower: str) -> bool:
@@ -281,7 +274,7 @@ def is_page_line(line: str) -> bool:
 
 def _is_single(line: str) -> bool:
     text = line.strip()
-    begins = text[:_BEGINNING].lower()
+    begins = text[:2].lower()
     lower = text.lower()
     credited = ")" in text[-CREDIT_ENDS:] or CREDITING.search(lower) or lower.endswith(AGENCIES)
     if (
@@ -298,7 +291,7 @@ def _is_single(line: str) -> bool:
         return False
     if text[:1] in OPENING:
         text = text.strip(AROUND)
-        begins = text[:_BEGINNING].lower()
+        begins = text[:2].lower()
     if (begins in _FORMS_BEGIN and _has_form(text.rstrip(AROUND))) or (
         (begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text)
     ):

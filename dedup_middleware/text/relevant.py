@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Final
 
@@ -199,6 +200,8 @@ _ATTRIBUTIONS: Final = tuple(
     )
     for cue in cues
 )
+# On first use: all of them take a tenth of a second, and most crawls need none.
+_compiled: Final[Callable[[str], re.Pattern[str]]] = cache(re.compile)
 # An invitation to read the rest, behind the dots of a cut text.
 _MORE_OF_IT: Final = re.compile(
     r"(?:\.{3,}|…|[\[(](?:\.{3}|…)[\])])\s*(?:read more|continue reading|weiterlesen"
@@ -299,12 +302,6 @@ def without_attributions(text: str) -> str:
             found = _compiled(form).sub(lambda match: _what_stays(match, places), found)
     fits = len(found) >= _MOST_SHARE * len(text) and all(place in found for place in places)
     return found if fits else text
-
-
-@cache
-def _compiled(form: str) -> re.Pattern[str]:
-    # Compiled on first use: all of them take a tenth of a second, and most crawls need none.
-    return re.compile(form)
 
 
 def _what_stays(match: re.Match[str], places: set[str]) -> str:

@@ -24,7 +24,6 @@ from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
 from dedup_middleware.text.edgelines import FIRST_IDEOGRAPH, SAID
 from dedup_middleware.text.englishlines import ENDINGS
 from dedup_middleware.text.foreignlines import ENDINGS as FOREIGN_ENDINGS
-from dedup_middleware.text.foreignlines import PAIRS as JAPANESE_PAIRS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pageforms import NUMBERED
 from dedup_middleware.text.pagelines import (
@@ -58,9 +57,9 @@ _CREDITED: Final = code_set(":/oOvV")  # one is in each caption: "photo", "video
 
 
 def _pairs() -> NDArray[np.bool_]:
-    """Hash table of pairs of characters; each Chinese line about the page has one of them."""
+    """Hash table of the `PAIRS` of characters."""
     table = np.zeros(1 << 16, np.bool_)
-    for first, second in map(tuple, (*PAIRS, *JAPANESE_PAIRS)):
+    for first, second in map(tuple, PAIRS):
         table[(ord(first) << 5 ^ ord(second)) % table.size] = True
     return table
 
@@ -88,7 +87,7 @@ def _make_table() -> NDArray[np.uint8]:
     """Table, by hash, of the kinds of words with which lines begin or end: of their first four
     characters, or the last three of an ending. Labels are whole lines or precede a colon. Of words
     that are said of pages (see `edgelines`) one is in the line, and begins with them."""
-    kinds = [(_FORM, word.replace("_", " ")) for word in BEGINNINGS.split()]
+    kinds = [(_FORM, word) for word in BEGINNINGS]
     kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
     kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
     kinds += [(_SAID, word) for word in SAID]
