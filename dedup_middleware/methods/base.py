@@ -57,8 +57,8 @@ class Judgement:
     float64[n], estimated; ``reasons``, n names of the rule that made the page a duplicate of the
     candidate or kept it. A method that does not compute the following leaves them None: ``shared``
     int64[n], estimated number of common shingles; ``figures`` int64[n], number of places with
-    different figures; ``turned`` int64[n], number of parts with a clause that says the opposite;
-    ``held`` bool[n], whether the longer new page holds nearly all shingles of the candidate.
+    different figures; ``held`` bool[n], whether the longer new page holds nearly all shingles of
+    the candidate.
     """
 
     duplicate: NDArray[np.bool_]
@@ -67,7 +67,6 @@ class Judgement:
     reasons: tuple[str, ...]
     shared: NDArray[np.int64] | None = None
     figures: NDArray[np.int64] | None = None
-    turned: NDArray[np.int64] | None = None
     held: NDArray[np.bool_] | None = None
 
 

@@ -116,7 +116,7 @@ class Content(Method):
             self.sketch_bits, self.measure == "jaccard",
         )  # fmt: skip
         duplicate = codes <= CONTAINED_CODE
-        return Judgement(duplicate, similarity, jaccard, _reasons(codes), shared, figures, turned)
+        return Judgement(duplicate, similarity, jaccard, _reasons(codes), shared, figures)
 
     def bucket_key_array(self, page: Fingerprint) -> BucketKeys:
         if page.simhash is None or page.size < self.min_features:
@@ -267,4 +267,4 @@ class ContentByEvidence(Content):
         )  # fmt: skip
         duplicate, reasons = codes <= CONTAINED_CODE, _reasons(codes)
         is_held = held.view(np.bool_)
-        return Judgement(duplicate, similarity, jaccard, reasons, shared, figures, turned, is_held)
+        return Judgement(duplicate, similarity, jaccard, reasons, shared, figures, is_held)

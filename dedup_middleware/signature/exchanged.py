@@ -94,6 +94,15 @@ def _end_of_new(common: Any, word: Any, most: Any) -> Any:
 
 
 @subkernel
+def _shows_names(begins: Any) -> Any:
+    """Whether any word has a capital letter, so that capitals may show names."""
+    capitals = False
+    for word in range(begins.size):
+        capitals |= begins[word] & CAPITAL != 0
+    return capitals
+
+
+@subkernel
 def _is_small_number(page: Any, word: Any) -> Any:
     """Whether a word is a number of `SMALL`, in digits or in words."""
     small = False
@@ -108,7 +117,7 @@ def is_another_number(page: Any, word: Any) -> Any:
     numeral in words has no place (see :mod:`~dedup_middleware.text.places`), so the value may be
     another one, although the other page has this one too. Not where capitals do not show names: in
     Chinese 三人 and 3人 are different words."""
-    common, capitals = page.common, False
+    common = page.common
     if (
         not _is_small_number(page, word)
         or word == 0
@@ -121,9 +130,7 @@ def is_another_number(page: Any, word: Any) -> Any:
     lacks = not common[word] and (word + 1 < TRIPLE or not common[word + 1 - TRIPLE])
     if not lacks or (word >= TRIPLE and not common[word - TRIPLE]):
         return False
-    for i in range(page.begins.size):
-        capitals |= page.begins[i] & CAPITAL != 0
-    return capitals and not _continues(page, word - 1, word)
+    return _shows_names(page.begins) and not _continues(page, word - 1, word)
 
 
 @subkernel
@@ -278,12 +285,11 @@ def count_other_subject(page: Any, firsts: Any) -> Any:
         if firsts[word] >= 0 and times[firsts[word]] > 0:
             held, _ = shingles_around(common, word, TRIPLE)
             times[firsts[word]] -= np.int64(held > 1)
-    most, capitals = np.int64(0), False
+    most = np.int64(0)
     for word in range(words.size):
-        capitals |= begins[word] & CAPITAL != 0
         if not begins[word] & RESTYLED:
             most = max(most, times[word])
-    return most if capitals else most - 2
+    return most if _shows_names(begins) else most - 2
 
 
 @subkernel
@@ -437,9 +443,4 @@ def count_of_other_word(page: Any) -> Any:
                 inside += begin < i < end
         if others == 0 and inside > 1:
             found = -1 if found < 0 or begins[word] & (CAPITAL | RESTYLED) else inside
-    if found == 0:
-        return 0
-    capitals = False
-    for word in range(begins.size):
-        capitals |= begins[word] & CAPITAL != 0
-    return found if capitals else 0
+    return found if found and _shows_names(begins) else 0

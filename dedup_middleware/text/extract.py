@@ -150,7 +150,6 @@ class Page:
     text: str
     charset: str = ""
     extractor: str = ""
-    language: str = ""
     rest: str = ""
 
 
@@ -202,7 +201,7 @@ def _read(html: str, codec: str, url: str | None, extractor: Mode) -> Page:
         if body := vetted(body, page):
             text, used = body, "thorough"
     rest = html if page.is_cut else ""
-    return _page(text, title, codec, used, metadata.language(html), rest)
+    return _page(text, title, codec, used, rest)
 
 
 def warm() -> None:
@@ -263,10 +262,8 @@ def _stated(html: str) -> str:
     return "\n".join(lines) if is_prose(lines) else ""
 
 
-def _page(
-    text: str, title: str, charset: str, extractor: str, language: str = "", rest: str = ""
-) -> Page:
+def _page(text: str, title: str, charset: str, extractor: str, rest: str = "") -> Page:
     text = tidy(text, title)
     if not _LETTER.search(text):
         text, extractor = "", "none"
-    return Page(title, text, charset, extractor, language, rest)
+    return Page(title, text, charset, extractor, rest)

@@ -187,16 +187,9 @@ class Shingles:
         date lines, one for each name; see `places`.
     :param clauses: words and turn of each clause, uint64[n, 2]; see `clauses`.
     :param tokens: number of tokens, without stop words unless there are no others.
-    :param order: hashes of the shingles in text order.
-    :param values: hashes of the numerals and, of a short page, of its words, in text order.
-    :param positions: index of the token of each value.
-    :param sorts: sort of each value: a numeral that may be a year, is in a date line or in a time
-        stamp (see `stamps`), any other numeral, or a word (see `wording`).
+    :param order, values, positions, sorts, begins: as in :class:`.Wording`.
     :param anchors: hashes of some clauses, see `wording`.
     :param words: hash of each token; 0 in a date line and in a line that names editors.
-    :param begins: marks of each token: it, or a stop word before it, begins a clause or a line (1);
-        it has a capital letter (2); editors put it in place of others (4); it is part of a
-        Chinese name (8); it is in a headline above the text (16).
     :param exact: keyed hash of the normalised text without white space and punctuation, and of its
         figures in text order.
     """

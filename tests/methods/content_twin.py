@@ -58,7 +58,7 @@ def judge(rule: Content, page: Fingerprint, candidates: NDArray[np.void]) -> Jud
     places = np.select(rules, range(len(rules)), len(rules)).tolist()
     reasons = tuple(_REASONS[place] for place in places)
     shared = shared_shingles(jaccard, page.size, sizes)
-    return Judgement(duplicate, similarity, jaccard, reasons, shared, figures, turned)
+    return Judgement(duplicate, similarity, jaccard, reasons, shared, figures)
 
 
 def _error(

@@ -127,7 +127,7 @@ def weigh(
         _leave_out_common(method.threshold, reasons, similarity, neighbours)
     duplicate = np.array([reason in (EXACT, CONTAINED) for reason in reasons], np.bool_)
     held &= (figures == 0) & (turned == 0) & (found[:, evidence.EXCHANGED] == 0)
-    return Judgement(duplicate, similarity, jaccard, tuple(reasons), shared, figures, turned, held)
+    return Judgement(duplicate, similarity, jaccard, tuple(reasons), shared, figures, held)
 
 
 def _leave_out_common(

@@ -123,7 +123,7 @@ def test_kernel_is_the_plain_rule(seed: int) -> None:
     assume(np.array_equal(judged.shared, plain.shared))
     assume((np.abs(plain.similarity - method.threshold) > 1e-9).all())
     assert judged.reasons == plain.reasons
-    for name in ("duplicate", "shared", "figures", "turned", "held"):
+    for name in ("duplicate", "shared", "figures", "held"):
         np.testing.assert_array_equal(getattr(judged, name), getattr(plain, name), name)
     for name in ("similarity", "jaccard"):
         np.testing.assert_allclose(getattr(judged, name), getattr(plain, name), atol=1e-12)

@@ -12,7 +12,7 @@ Ours: n, the threshold, and the verification by the Jaccard index of all shingle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, Final
 
@@ -38,12 +38,6 @@ POSITION: Final = "position"
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def token_hashes(tokens: Iterable[str], hash_key: int) -> NDArray[np.uint64]:
-    """Return a keyed 64-bit hash of each token, in order."""
-    hashed = cache(partial(keyed_hash, hash_key=hash_key))
-    return np.array([hashed(token) for token in tokens], np.uint64)
-
-
 def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[np.uint64]:
     """Return a hash of each run of ``width`` tokens, in order, with repetitions.
 
@@ -51,7 +45,8 @@ def shingle_hashes(tokens: Sequence[str], width: int, hash_key: int) -> NDArray[
     """
     if not tokens:
         return np.empty(0, np.uint64)
-    values = token_hashes(tokens, hash_key)
+    hashed = cache(partial(keyed_hash, hash_key=hash_key))
+    values = np.array([hashed(token) for token in tokens], np.uint64)
     width = min(width, len(values))
     rolled = np.zeros(len(values) - width + 1, np.uint64)
     for i in range(width):

@@ -1,4 +1,4 @@
-"""Headline, body, language and forum threads, as a page's meta tags and JSON-LD declare them."""
+"""Headline, body and forum threads, as a page's meta tags and JSON-LD declare them."""
 
 from __future__ import annotations
 
@@ -61,9 +61,8 @@ def _longest(script: str) -> str:
     return found
 
 
-# First characters that are searched for metadata, before which some pages have long scripts, and
-# for the tag of the root element.
-_HEAD, _ROOT = 300_000, 20_000
+# First characters that are searched for metadata, before which some pages have long scripts.
+_HEAD = 300_000
 _META = re.compile(r"<meta\s[^<>]{1,4000}>", re.IGNORECASE)
 # Characters of a meta element, and of its part that is searched for a name.
 _META_SIZE = 4_000
@@ -72,9 +71,6 @@ _PROPERTY = re.compile(r"""(?:property|name)\s*=\s*["']?([\w:.-]+)""", re.IGNORE
 _CONTENT = re.compile(r"""content\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
 # Least characters of a headline; a shorter heading is that of a section.
 _HEADING = 4
-_LANGUAGE = re.compile(
-    r"""<html\s[^<>]{0,2000}?\blang\s*=\s*["']?([A-Za-z]{2,3}(?:-\w+)*)""", re.IGNORECASE
-)
 _THREAD_TITLE = re.compile(
     r"\bforums?\b|\bbbs\b|discuz|phpbb|vbulletin|论坛|論壇|贴吧|问答|掲示板", re.IGNORECASE
 )
@@ -100,12 +96,6 @@ def title(html: str, page: Blocks) -> str:
     if social := " ".join(unescape(_meta(html[:_HEAD], "og:title")).split()):
         return _without_site(social)
     return _without_site(page.title)
-
-
-def language(html: str) -> str:
-    """Language tag that the page declares in ``<html lang>``; "" if none."""
-    found = _LANGUAGE.search(html[:_ROOT])
-    return found[1] if found else ""
 
 
 def is_thread(data: bytes, page: Blocks) -> bool:
