@@ -112,6 +112,15 @@ def test_a_date_line_of_a_portal(line: str) -> None:
     assert _are_dropped(REPORT, line + REPORT.replace("公司因此", "公司29日因此")) == {True}
 
 
+def test_the_day_of_a_time_stamp() -> None:
+    """A portal replaces the date line by a stamp and completes the day in the text."""
+    text = NUMBERS % "社区"
+    other = text.replace("于3日0时", "于8月3日0时")
+    agency, stamp = "新华网湖畔8月3日电（记者王川）", "2006年08月03日 17:26\n"
+    assert _are_dropped(agency + text, stamp + other) == {True}
+    assert _are_dropped(agency + text, stamp + text.replace("于3日0时", "于8月5日0时")) == {False}
+
+
 def test_a_date_line_of_a_paper() -> None:
     """The town of a paper's own report says nothing new, nor do two reporters."""
     assert _are_dropped(NUMBERS, f"本报南岸市讯（特派记者 王川 李文 周兰 赵明）{NUMBERS}") == {True}

@@ -96,6 +96,9 @@ _ONE, _FOUR, _TEN, _HUNDRED, _THOUSAND = map(ord, "一四十百千")
 _DAY, _MONTH, _YEAR, _TENTH, _MINUTE = map(ord, "日月年成分")
 # Behind 成 they make another word of it: 三成员, 七成立.
 _OTHER_WORD: Final = code_set("立功为員员绩績长長果本就熟都年交型品效人分色套语份")
+# Behind the digit of hundredths (九成三以上); other ideographs make a word of it (三成二手房).
+_BEHIND_SHARE: Final = code_set("以的左多强")
+_IDEOGRAPHS: Final = (0x3400, 0xA000)
 _RANGES: Final = code_set("至到~-")
 _PERCENT_SIGNS: Final = code_set("%٪")
 _PERMILLE_SIGNS: Final = code_set("‰؉")
@@ -164,6 +167,14 @@ def _is_ordinal(codes: Codes, i: int) -> bool:
 def _are_tenths(codes: Codes, last: int) -> bool:
     """Whether 成 behind a number that ends at `last` means tenths: 三成 is 30%."""
     return at(codes, last) == _TENTH and not among(at(codes, last + 1), _OTHER_WORD)
+
+
+@subkernel
+def _hundredths(codes: Codes, i: int) -> int:
+    """The digit behind 成 at i, 0 if none: 九成三 is 93%."""
+    digit, after = numerals.chinese_digit(at(codes, i + 1)), at(codes, i + 2)
+    ends = not _IDEOGRAPHS[0] <= after < _IDEOGRAPHS[1] or among(after, _BEHIND_SHARE)
+    return max(0, digit) if ends else 0
 
 
 @subkernel
@@ -400,8 +411,9 @@ def _write_figures(codes: Codes, flags: Flags, where: Places, rows: NDArray[np.i
             kind, begin, end = signs(codes, flags, begin, i)
             share = _kind(codes, first, i)
             if kind == 0 and 0 < mantissa <= 10 and exponent == 0 and _are_tenths(codes, i):
-                share, end = PERCENT, i + 1
-                rows[count, 0], rows[count, 1] = _reduce(10 * mantissa, 0)
+                more = _hundredths(codes, i) if mantissa < 10 else 0
+                share, end = PERCENT, i + 1 + (more > 0)
+                rows[count, 0], rows[count, 1] = _reduce(10 * mantissa + more, 0)
             rows[count, 2] = share | kind
             rows[count, 3], rows[count, 4] = max(begin, done), end
             if count:

@@ -171,7 +171,7 @@ def read_words(
     return ready, distinct(hashes, kept)[0]
 
 
-FORMAT: Final = 26
+FORMAT: Final = 27
 DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
