@@ -92,8 +92,8 @@ async def test_it_takes_the_place_of_what_it_holds_once_it_is_stored() -> None:
 async def test_storage_is_not_told_of_what_the_index_still_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The index could not forget the page: were its row deleted, the index would call a text stored
-    that is in no row once the fuller page changes."""
+    """If the index can't forget a page, its row must stay: otherwise a copy would be dropped for it
+    although no row has its text once the fuller page changes."""
     crawl = await opened(DEDUP_HASH_KEY="5eed", DEDUP_ON_FULLER="replace")
     reported: list[list[str]] = []
 

@@ -54,7 +54,7 @@ def keys_of(words: list[bytes]) -> list[bytes]:
 def read_lines(lines: list[bytes], touched: Touched) -> None:
     """Compare what scripts touch with what they declare.
 
-    The server names a script before the commands that it calls, and nothing comes between.
+    The server lists a script just before the commands that it calls.
     """
     declared: list[bytes] = []
     script = b""

@@ -30,7 +30,7 @@ def test_within_equals_the_plain_scan(
 
 @pytest.mark.parametrize("size", SIZES)
 def test_within_at_every_size_and_distance(size: int) -> None:
-    """Blocks, tails and both ways to look at a block (up to three bits, and beyond) agree."""
+    """At any size the results are those of a plain scan, for distances up to three and beyond."""
     for distance in (0, 1, 2, 3, 4, 7, 20, 32, 63, 64):
         codes = oracles.random_codes(size, size)
         near = oracles.flipped(np.full(size // 5, QUERY, dtype=np.uint64), min(distance, 63), 1)
@@ -49,7 +49,7 @@ def test_every_lane_of_a_block_is_seen() -> None:
 
 
 def test_more_hits_than_first_room() -> None:
-    """The list of hits grows as far as it must."""
+    """More hits are found than the first array of results can hold."""
     fingerprints = np.full(10_000, QUERY, dtype=np.uint64)
     assert within(fingerprints, QUERY, 0).tolist() == list(range(10_000))
 
@@ -63,7 +63,7 @@ def test_awkward_arrays_give_the_same_result() -> None:
 
 
 def test_numpy_integers_are_queries() -> None:
-    """A uint64 or any other NumPy integer is as good as an int."""
+    """NumPy integers are accepted as query and as distance."""
     fingerprints = np.array([5, 1 << 63], dtype=np.uint64)
     assert within(fingerprints, np.uint64(1 << 63), 0).tolist() == [1]
     assert within(fingerprints, 5, np.int32(0)).tolist() == [0]
