@@ -144,8 +144,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere, and small
       numbers in place of another word
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
-      two in a row, with no other new word next to them; not those that the date line or a time
-      stamp has
+      two in a row, with no other new word next to them; not those that the date line has
     * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
     * ``FALSE_POSITIVES``: false positives among a million lacking shingles
     * ``NEW_SUBJECT``: distinct words of a short page that are also in its title and that the other
@@ -253,12 +252,10 @@ def _is_replaced(is_new: Any, word: Any) -> Any:
 
 @subkernel
 def _is_of_date_line(values: Any, value: Any) -> Any:
-    """Whether the date line or a time stamp has this numeral as well: the text may repeat the day
-    of the report."""
+    """Whether the date line has this numeral as well: the text may repeat the day of the report."""
     said = False
     for i in range(values.hashes.size):
-        is_of_date = values.sorts[i] == DATED or values.sorts[i] == STAMP
-        said |= is_of_date and values.hashes[i] == value
+        said |= values.sorts[i] == DATED and values.hashes[i] == value
     return said
 
 
