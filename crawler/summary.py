@@ -169,7 +169,7 @@ def print_summary(tally: Tally, console: Console) -> None:
         totals.add_section()
         totals.add_row(Text("Other addresses, skipped", style="bold"), "")
         for reason, count in sorted(tally.skipped.items(), key=lambda pair: (-pair[1], pair[0])):
-            totals.add_row(Text(f"{reason}: {EXPLANATIONS[Skip(reason)]}"), str(count))
+            totals.add_row(Text(f"{reason}: {_explanation(reason)}"), str(count))
     console.print(totals)
 
 
@@ -205,3 +205,10 @@ def printable(text: str) -> str:
         half = MAX_ADDRESS // 2
         text = f"{text[:half]}...{text[-half:]}"
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _explanation(reason: str) -> str:
+    try:
+        return EXPLANATIONS[Skip(reason)]
+    except ValueError:
+        return "see the log"
