@@ -15,6 +15,7 @@ import asyncio
 import gzip
 import os
 import random
+import textwrap
 import threading
 import time
 import warnings
@@ -32,6 +33,7 @@ from benchmarks.signature import Candidate, Job, machine, measure, rows
 from benchmarks.text import LENGTH, corpus, synthetic
 from dedup_middleware import Deduplicator, Document, Fingerprinter, Options
 from dedup_middleware.signature.text import TextSigner
+from dedup_middleware.text import relevant
 from dedup_middleware.text.shingle import Shingler
 
 with warnings.catch_warnings():
@@ -100,6 +102,22 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
     def whole(page: str) -> None:
         fingerprinter(Document(key="https://one.example/1", text=page))
 
+    def in_lines(pages: list[str], size: int, wrap: Callable[[str, int], list[str]]) -> Candidate:
+        lined = [
+            "\n".join((*wrap(page, size), f"（责任编辑：王{chr(0x5000 + number)}）"))
+            for number, page in enumerate(pages)
+        ]
+        work = over(lined, whole)
+
+        def run() -> None:
+            relevant._kind_of.cache_clear()  # of pages in a crawl most lines are new
+            work()
+
+        return Candidate(f"the same in lines of {size}, and an editor's", run, len(pages))
+
+    def cut(page: str, size: int) -> list[str]:
+        return [page[i : i + size] for i in range(0, len(page), size)]
+
     def read(page: str) -> None:
         _ = fingerprinter(Document(key="https://one.example/1", text=page)).sketch
 
@@ -108,6 +126,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
         f"{LENGTH:,} Chinese characters to the whole fingerprint",
         Candidate("Fingerprinter, minima not read", over(chinese, whole), count, at_most=40),
         (
+            in_lines(chinese, 90, cut),
             Candidate("512 minima and sketch read", over(chinese, read), count),
             Candidate(
                 "rjieba, rensa: MinHash 128 alone",
@@ -153,6 +172,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
                 15,
             ),
             Candidate("Fingerprinter, minima not read", over(letters, whole), count),
+            in_lines(letters, 70, textwrap.wrap),
         ),
     )
 

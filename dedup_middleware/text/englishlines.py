@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dedup_middleware.text.characters import first_twos, word_lists
+from dedup_middleware.text.characters import BEGINNING, Beginnings, word_lists
 from dedup_middleware.text.patterns import compiled_late
 
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
@@ -84,7 +84,7 @@ _LINES: Final = compiled_late(
     r"|Support (?:local|our|independent) journalism(?:\.|,|:| by)? "
     r"(?:[Ss]ubscrib|[Dd]onat|[Bb]ecom)\w+\b[^.\d]{0,80}"
 )
-_BEGIN: Final = first_twos(BEGINNINGS)
+_BEGIN: Final = Beginnings(BEGINNINGS)
 ENDINGS: Final = (", the canadian press", ", the associated press")
 # How to contact an author: behind the names nothing else may stand; and before it who that is.
 _PHONE: Final = r"[(\d][\d() .-]{5,15}"
@@ -134,5 +134,5 @@ def is_english_line(text: str) -> bool:
     False
     """
     lower = text[-max(map(len, ENDINGS)) :].lower()
-    begins = text[:2].lower() in _BEGIN or lower.endswith(ENDINGS)
+    begins = text[:BEGINNING].lower() in _BEGIN or lower.endswith(ENDINGS)
     return begins and _LINES().fullmatch(text) is not None

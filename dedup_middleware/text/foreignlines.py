@@ -8,11 +8,11 @@ are in the list of buttons.
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
-from dedup_middleware.text.characters import first_twos, word_lists
+from dedup_middleware.text.characters import Beginnings, word_lists
 from dedup_middleware.text.clauses import MONTHS
+from dedup_middleware.text.patterns import compiled_late
 
 _HOMES: Final = "|".join(map(re.escape, word_lists()["homes"]))
 #: beginnings of the lines, for `suspects`
@@ -98,21 +98,19 @@ _BYLINES: Final = (
 )
 #: ends of lines, for `suspects`
 ENDINGS: Final = word_lists()["foreign-ends"]
+# Compiled on first use: few crawls need them.
+_NOTICE, _CREDIT, _BYLINE = (
+    compiled_late("|".join(lines)) for lines in (_NOTICES, _CREDITS, _BYLINES)
+)
 _STAMPED: Final = frozenset(word_lists()["stamped"])
 _STAMP_WORDS: Final = _STAMPED.union(
     MONTHS, *(word_lists()[name] for name in ("allowed", "counted", "short-months", "stamp-words"))
 )
 _WHEN: Final = re.compile(r"(?:19|20)\d\d|\d ?[:h時] ?\d\d")
 _LONGEST: Final = 160
-_BEGIN: Final = first_twos(BEGINNINGS)
+_BEGIN: Final = Beginnings(BEGINNINGS)
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> *<_-–—"
-
-
-@cache
-def _pattern(*lines: str) -> re.Pattern[str]:
-    # Compiled on first use: few crawls need it.
-    return re.compile("|".join(lines))
 
 
 def _lower(text: str) -> str:
@@ -121,12 +119,10 @@ def _lower(text: str) -> str:
 
 def _is_stamp(lower: str) -> bool:
     """Whether a line says only when a page was made."""
+    if _WHEN.search(lower) is None:
+        return False
     words = _WORDS.findall(lower)
-    return (
-        any(word in _STAMPED for word in words)
-        and _WHEN.search(lower) is not None
-        and all(word in _STAMP_WORDS for word in words)
-    )
+    return all(word in _STAMP_WORDS for word in words) and not _STAMPED.isdisjoint(words)
 
 
 def is_foreign_notice(line: str) -> bool:
@@ -136,9 +132,7 @@ def is_foreign_notice(line: str) -> bool:
     [True, False]
     """
     lower = _lower(line.strip().strip(_AROUND))
-    return len(line) <= _LONGEST and (
-        _is_stamp(lower) or _pattern(*_NOTICES).fullmatch(lower) is not None
-    )
+    return len(line) <= _LONGEST and (_is_stamp(lower) or _NOTICE().fullmatch(lower) is not None)
 
 
 def is_foreign_line(line: str) -> bool:
@@ -151,11 +145,11 @@ def is_foreign_line(line: str) -> bool:
     """
     text = line.strip().strip(_AROUND)
     lower = _lower(text)
-    begins = lower[:2] in _BEGIN or lower.endswith(ENDINGS) or text[:1].isdigit()
+    begins = lower in _BEGIN or lower.endswith(ENDINGS) or text[:1].isdigit()
     if len(line) > _LONGEST or not (begins or "@" in text or line[-1:] in ")]）"):
         return False
     return (
         is_foreign_notice(line)
-        or _pattern(*_CREDITS).fullmatch(lower) is not None
-        or _pattern(*_BYLINES).fullmatch(text) is not None
+        or _CREDIT().fullmatch(lower) is not None
+        or _BYLINE().fullmatch(text) is not None
     )

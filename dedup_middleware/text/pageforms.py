@@ -70,8 +70,8 @@ _TO_NETWORKS: Final = rf"\b(?:{_NETWORKS}|max|соц(?:иальных )?сет\w
 INVITATIONS: Final = (
     # buttons side by side
     (
-        "facebook twitter instagram telegram whatsapp телеграм вконтакте одноклассники share "
-        "поделиться поділитися",
+        "facebook twitter instagram telegram whatsapp linkedin tiktok messenger pinterest threads "
+        "viber bluesky max_ телеграм вконтакте одноклассники share поделиться поділитися",
         rf"(?:{_NETWORK_NAMES}|(?:share|поделиться|поділитися)(?: (?:this|article|story|page|post"
         r"|on|via|в|у|соцсетях|новостью|новиною)){0,3}:?)"
         rf"(?:[ ,|/·•]{{1,3}}{_SHARED}){{1,8}}",

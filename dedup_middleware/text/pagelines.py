@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from dedup_middleware.text.characters import first_twos, word_lists
+from dedup_middleware.text.characters import Beginnings, word_lists
 from dedup_middleware.text.chineselines import is_chinese_line, is_chinese_notice
 from dedup_middleware.text.credits import (
     AGENCIES,
@@ -97,11 +97,12 @@ def _words_of(forms: Iterable[str]) -> tuple[str, ...]:
     return tuple(word.replace("_", " ") for words in forms for word in words.split())
 
 
-# The first two characters rule out most patterns for most lines, which saves a microsecond each.
-_NOTICES_BEGIN: Final = first_twos(word_lists()["rights-lines"])
-_BYLINES_BEGIN: Final = first_twos(word_lists()["byline-starts"])
-_CHINESE_NOTICES: Final = first_twos(word_lists()["chinese-notices"])
-_FORMS_BEGIN: Final = first_twos((*BUTTONS, *_words_of(words for words, _ in FORMS)))
+# The first characters rule out most patterns for most lines, which saves a microsecond each.
+_NOTICES_BEGIN: Final = Beginnings(word_lists()["rights-lines"])
+_BYLINES_BEGIN: Final = Beginnings(word_lists()["byline-starts"])
+_CHINESE_NOTICES: Final = Beginnings(word_lists()["chinese-notices"])
+# "An hour ago" counts in a line of several parts only: alone it is the end of a wrapped sentence.
+_FORMS_BEGIN: Final = Beginnings((*BUTTONS, *_words_of(words for words, _ in FORMS), "an hour"))
 #: beginnings of all forms except buttons, numbers in a gallery, and Chinese rows
 BEGINNINGS: Final = (
     *_words_of(words for words, _ in FORMS if words != NUMBERED),
@@ -177,8 +178,10 @@ def is_joined(line: str) -> bool:
     """
     parts = _BETWEEN.split(line.strip(AROUND + "|•·›»"))
     if len(parts) == 1:
-        some = _SENTENCES.split(line.strip()), _SENTENCES_OR_QUESTIONS.split(line.strip())
-        return any(1 < len(p) <= _MOST_PARTS and all(map(_is_single, p)) for p in some)
+        text = line.strip()
+        some = [_SENTENCES.split(text)] if ". " in text or "! " in text else []
+        some += [_SENTENCES_OR_QUESTIONS.split(text)] if "? " in text else []
+        return any(len(p) <= _MOST_PARTS and all(map(_is_single, p)) for p in some)
     rest = parts[1:] if parts[0] in ("Home", "HOME") else [p for p in parts if not _is_single(p)]
     return (
         1 < len(parts) <= _MOST_PARTS
@@ -253,7 +256,7 @@ def _is_chinese(lower: str) -> bool:
 
 def _is_chinese_notice(lower: str) -> bool:
     text = lower.lstrip(AROUND) if lower[:1] in OPENING else lower
-    return text[:2] in _CHINESE_NOTICES and is_chinese_notice(text)
+    return text in _CHINESE_NOTICES and is_chinese_notice(text)
 
 
 def _is_notice(lower: str) -> bool:
@@ -274,11 +277,11 @@ def is_page_line(line: str) -> bool:
 
 def _is_single(line: str) -> bool:
     text = line.strip()
-    begins = text[:2].lower()
     lower = text.lower()
-    credited = ")" in text[-CREDIT_ENDS:] or CREDITING.search(lower) or lower.endswith(AGENCIES)
+    credited = ")" in text[-CREDIT_ENDS:] or lower.endswith(AGENCIES)
+    credited = credited or (": " in lower and CREDITING.search(lower) is not None)
     if (
-        (begins in _NOTICES_BEGIN and _is_notice(lower))
+        (lower in _NOTICES_BEGIN and _is_notice(lower))
         or (credited and is_caption(text, lower))
         or ("0" <= text[:1] <= "9" and len(text) <= LONGEST_NUMBERS and _NUMBERS().fullmatch(lower))
         or _is_chinese(lower)
@@ -291,11 +294,11 @@ def _is_single(line: str) -> bool:
         return False
     if text[:1] in OPENING:
         text = text.strip(AROUND)
-        begins = text[:2].lower()
-    if (begins in _FORMS_BEGIN and _has_form(text.rstrip(AROUND))) or (
-        (begins in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text)
+        lower = text.lower()
+    if (lower in _FORMS_BEGIN and _has_form(text.rstrip(AROUND))) or (
+        (lower in _BYLINES_BEGIN or "@" in text or "contributed" in text) and _is_by(text)
     ):
         return True
-    if text.lower().endswith(AGENCIES):
+    if lower.endswith(AGENCIES):
         return is_agency_credit(text)
     return " " not in text and text.isascii() and _ADDRESS.fullmatch(text) is not None

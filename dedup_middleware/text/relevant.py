@@ -97,6 +97,8 @@ _CHINESE_LINE: Final = re.compile(
     r"(?:[凌清早上中下午晚晨]{1,2}间?)?(?:消息)?[，,：:]?)"
 )
 _NUMBERED_LINES: Final = (_RUSSIAN_LINE, _CHINESE_LINE)
+# Each of these lines, and of those below, begins with one of these characters.
+_MAY_BEGIN: Final = re.compile(r"\s*[A-ZÀ-ŽА-ЯЁ\d([【\u0621-\u064a格新搜网腾凤]")
 _BEHIND_HEADLINE: Final = (_DATE_LINE, _WIRE_LINE, *_NUMBERED_LINES)
 _WIRES_BEGIN: Final = ("(", "[", "【")  # without a headline a town before an agency is compared
 # A measure in other units behind it: 23 km (14 miles) is 23 km.
@@ -245,6 +247,8 @@ def relevant(text: str) -> str:
 
 def _without_date_line(text: str, place: int) -> str:
     """Remove the date line at a place: the end of the headline, or the beginning of the text."""
+    if _MAY_BEGIN.match(text, place) is None:
+        return text
     begin = (_WIRE_LINE,) if text[:1] in _WIRES_BEGIN else ()
     for pattern in _BEHIND_HEADLINE if place else (*begin, *_NUMBERED_LINES):
         found = pattern.match(text, place)

@@ -1,14 +1,13 @@
 """Finds the lines that may say nothing of a page's subject, by their first and last characters.
 
-Lines are judged in Python, a microsecond each, which would take a third of a page's time for all of
-them. So one kernel finds the few suspects. It may find too many, but misses none that `pagelines`
-and `relevant` recognise, except lines with the kelvin sign in place of a k, and labels with more
-than a hundred blanks: these stay.
+Lines are judged in Python, which takes tens of microseconds each, longer than all else. So one
+kernel finds the few suspects. It may find too many, but misses none that `pagelines` and `relevant`
+recognise, except lines with the kelvin sign in place of a k, labels with more than a hundred
+blanks, and Chinese buttons behind a section and a dot (A股·分享): these stay.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,7 +16,14 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import constant, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I32, R32, int64
-from dedup_middleware.text.characters import Codes, code_points, code_set, find_code, word_lists
+from dedup_middleware.text.characters import (
+    BEGINNING,
+    Codes,
+    code_points,
+    code_set,
+    find_code,
+    word_lists,
+)
 from dedup_middleware.text.chineselines import LONGEST as LONGEST_ROW
 from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
 from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
@@ -36,20 +42,25 @@ from dedup_middleware.text.pagelines import (
     PAGE_ROWS,
 )
 
-_FORM, _NUMBERED, _LABEL, _END, _SAID = 1, 2, 4, 8, 16
+# Kinds of words in the table; BEGIN is the beginning of a label.
+_FORM, _NUMBERED, _LABEL, _END, _SAID, _BEGIN, _MORE = (1 << bit for bit in range(7))
 _BITS: Final = 16  # bits of an index into the table
+_TAG: Final = 0xFF00  # bits of an entry that tell words with one index apart; 0 is any word
 _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
-_SHORTEST, _LONGEST_BEGINNING, _ENDING = 2, 4, 3  # characters
+_SHORTEST, _LONGEST_END = 2, 8  # characters
+_CASED: Final = 0x2500  # no word of the lists has a capital letter above
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
 _COLON, _BAR, _DOT, _BULLET, _HASHTAG = map(ord, ":|·•#")
 _BEHIND_LABEL: Final = code_set(":：|】]")
-_I, _B, _U, _T, _O, _E, _RUSSIAN_O = map(ord, "ibutoeо")  # of "contributed"; "credit:", "фото:"
+# "contribu", and the ends of the words of `credits.CREDITING` with a small о in two alphabets
+_N, _R, _I, _B, _U, _E, _G, _T, _O, _RUSSIAN_O = map(ord, "nribuegtoо")
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
-_IDEOGRAPHS: Final = (0x4E00, 0xA000)
+_HAN, _ALL_HAN = np.uint32(0x4E00), np.uint32(0x5200)
+_CYRILLIC: Final = (ord("а"), ord("ѐ"))
 _FIRST_IDEOGRAPH: Final = ord(FIRST_IDEOGRAPH)
 _STOP: Final = ord("。")
 _TAKEN: Final = code_set(TAKEN)
@@ -70,47 +81,78 @@ _PAIRS: Final = constant(_pairs)
 def _hash(codes: Iterable[int], value: int = 0) -> int:
     for code in codes:
         value = (value + code) * _BASE & (1 << 64) - 1
-    return value >> (64 - _BITS)
+    return value
 
 
-def _in_any_case(word: str) -> Iterable[str]:
-    """All spellings of a lower-case word in which letters outside ASCII may be capitals, and i the
-    Turkish one."""
-    letters = (
-        "iİ" if char == "i" else (char,) if char.isascii() else {char, char.upper()}
-        for char in word
-    )
-    return map("".join, itertools.product(*letters))
+def _folding() -> NDArray[np.uint16]:
+    """The small letter of each character; that of the Turkish İ is i, that of ς is σ."""
+    lower = [chr(code).lower()[0] for code in range(_CASED)]
+    return np.array([ord("σ" if char == "ς" else char) for char in lower], np.uint16)
 
 
-def _make_table() -> NDArray[np.uint8]:
+_FOLDING: Final = constant(_folding)
+
+
+def _make_table() -> NDArray[np.uint16]:
     """Table, by hash, of the kinds of words with which lines begin or end: of their first four
-    characters, or the last three of an ending. Labels are whole lines or precede a colon. Of words
-    that are said of pages (see `edgelines`) one is in the line, and begins with them."""
-    kinds = [(_FORM, word) for word in BEGINNINGS]
-    kinds += [(_NUMBERED, word) for word in NUMBERED.split()]
-    kinds += [(_LABEL, label) for label in {*LABELS, *BUTTONS, *PAGE_ROWS, "more stories"}]
-    kinds += [(_SAID, word) for word in SAID]
-    table = np.zeros(1 << _BITS, np.uint8)
-    for kind, word in kinds:
-        for spelling in _in_any_case(word[:_LONGEST_BEGINNING]):
-            table[_hash(map(ord, spelling))] |= kind
-    for ending in (*AGENCIES, *ENDINGS, *FOREIGN_ENDINGS):
-        table[_hash(map(ord, ending[-_ENDING:]), _FIRST_END)] |= _END
+    characters, the last eight of an ending (from the end on), and of whole labels. Of words that
+    are said of pages (see `edgelines`) one is in the line, and begins with them."""
+    labels = {*LABELS, *BUTTONS, *PAGE_ROWS}
+    beginnings = [(_FORM, word) for word in BEGINNINGS]
+    beginnings += [(_NUMBERED, word) for word in NUMBERED.split()]
+    beginnings += [(_BEGIN, label) for label in labels]
+    beginnings += [(_SAID, word) for word in SAID]
+    endings = {word[: -_LONGEST_END - 1 : -1] for word in (*AGENCIES, *ENDINGS, *FOREIGN_ENDINGS)}
+    words = [
+        (_MORE, "more", 0),
+        *((kind, word[:BEGINNING], 0) for kind, word in beginnings),
+        *((_LABEL, label, 0) for label in labels),
+        *((_END, ending, _FIRST_END) for ending in endings),
+    ]
+    folding, table = _folding(), np.zeros(1 << _BITS, np.uint16)
+    for kind, word, start in words:
+        codes = (int(folding[ord(c)]) if ord(c) < _CASED else ord(c) for c in word)
+        value = _hash(codes, start)
+        place, tag = value >> (64 - _BITS), _tag(value)
+        other = int(table[place])
+        table[place] = kind | other & ~_TAG | (tag if not other or tag == other & _TAG else 0)
     return table
+
+
+def _tag(value: int) -> int:
+    return value >> (48 - _BITS) & _TAG | 0x100
 
 
 LABELS: Final = frozenset(word_lists()["labels"])
 LONGEST_LABEL: Final = max(map(len, LABELS))
-_LONGEST_SUSPECT: Final = max(LONGEST_LABEL, *map(len, BUTTONS))
 _TABLE: Final = constant(_make_table)
 
 
 @subkernel
 def _small(code: np.uint32) -> np.uint64:
-    """An ASCII letter in lower case."""
-    capital = code - np.uint32(65) < np.uint32(26)
-    return np.uint64(code) + np.uint64(32 * capital)
+    """A letter in lower case."""
+    return np.uint64(_FOLDING[code]) if code < np.uint32(_CASED) else np.uint64(code)
+
+
+@subkernel
+def _kinds_of(value: np.uint64) -> int:
+    """Kinds of the words with a hash; 0 if there are none."""
+    entry = np.uint64(_TABLE[value >> np.uint64(64 - _BITS)])
+    tag = entry & np.uint64(_TAG)
+    own = value >> np.uint64(48 - _BITS) & np.uint64(_TAG) | np.uint64(0x100)
+    return np.int64(entry & ~np.uint64(_TAG)) if tag == np.uint64(0) or tag == own else 0
+
+
+@subkernel
+def _is_letter(code: np.uint32) -> bool:
+    """Whether a character surely does not end a label."""
+    small = _small(code)
+    return (
+        small - np.uint64(97) < np.uint64(26)
+        or code - np.uint32(48) < np.uint32(10)
+        or code - _HAN < _ALL_HAN
+        or small - np.uint64(_CYRILLIC[0]) < np.uint64(_CYRILLIC[1] - _CYRILLIC[0])
+    )
 
 
 @subkernel
@@ -120,14 +162,34 @@ def _is_blank(code: int) -> bool:
 
 
 @subkernel
-def _kinds(raw: Codes, first: int, last: int, begin: int) -> int:
-    """Kinds in the table of all prefixes of raw[first:last], hashed from the value `begin` on."""
-    value, found = np.uint64(begin), 0
+def _kinds(raw: Codes, first: int, last: int) -> int:
+    """Kinds in the table of all prefixes of raw[first:last]."""
+    value, found = np.uint64(0), 0
     for i in range(first, last):
         value = (value + _small(raw[i])) * np.uint64(_BASE)
         if i - first + 1 >= _SHORTEST:
-            found |= np.int64(_TABLE[value >> np.uint64(64 - _BITS)])
+            found |= _kinds_of(value)
     return found
+
+
+@subkernel
+def _may_begin_with_label(raw: Codes, first: int, last: int) -> bool:
+    """Whether raw[first:last] begins with a label, and no letter follows."""
+    value = np.uint64(0)
+    for i in range(first, last):
+        value = (value + _small(raw[i])) * np.uint64(_BASE)
+        if _kinds_of(value) & _LABEL and (i + 1 == last or not _is_letter(raw[i + 1])):
+            return True
+    return False
+
+
+@subkernel
+def _has_ending(raw: Codes, first: int, last: int) -> bool:
+    value, found = np.uint64(_FIRST_END), 0
+    for i in range(last - 1, max(first, last - _LONGEST_END) - 1, -1):
+        value = (value + _small(raw[i])) * np.uint64(_BASE)
+        found |= _kinds_of(value)
+    return found & _END != 0
 
 
 @subkernel
@@ -137,11 +199,11 @@ def _may_say_page(raw: Codes, first: int, last: int) -> bool:
     for i in range(first, last):
         small, code = _small(raw[i]), np.int64(raw[i])
         letter = small - np.uint64(97) < np.uint64(26) or 0xC0 <= code < _FIRST_IDEOGRAPH
-        if letter and not before and i + _LONGEST_BEGINNING <= last:
+        if letter and not before and i + BEGINNING <= last:
             value = np.uint64(0)
-            for k in range(i, i + _LONGEST_BEGINNING):
+            for k in range(i, i + BEGINNING):
                 value = (value + _small(raw[k])) * np.uint64(_BASE)
-            if _TABLE[value >> np.uint64(64 - _BITS)] & _SAID:
+            if _kinds_of(value) & _SAID:
                 return True
         before = letter
     return False
@@ -180,7 +242,7 @@ def _may_be_row(raw: Codes, first: int, last: int, end: int) -> bool:
         return False
     ideograph, pair, stop, before = False, False, False, np.uint32(0)
     for i in range(np.uint64(first), np.uint64(last)):
-        ideograph |= raw[i] - np.uint32(_IDEOGRAPHS[0]) < np.uint32(_IDEOGRAPHS[1] - _IDEOGRAPHS[0])
+        ideograph |= raw[i] - _HAN < _ALL_HAN
         stop |= raw[i] == _STOP
     if not ideograph or (stop and not among(np.int64(raw[end - 1]), _TAKEN)):
         return False
@@ -215,16 +277,17 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
         last = end
         while first < last and among(np.int64(raw[first]), _AROUNDS):
             first += 1
-    found = _kinds(raw, first, min(first + _LONGEST_BEGINNING, last), 0)
-    longest = first + _LONGEST_SUSPECT
+    found = _kinds(raw, first, min(first + BEGINNING, last))
+    longest = first + LONGEST_LABEL
     digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
     return (
         credited
         or raw[first] == _HASHTAG
         or found & _FORM != 0
         or (found & _NUMBERED != 0 and digit)
-        or (found & _LABEL != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
-        or _kinds(raw, max(first, last - _ENDING), last, _FIRST_END) & _END != 0
+        or (found & _BEGIN != 0 and _may_begin_with_label(raw, first, last))
+        or (found & _MORE != 0 and _colon(raw, first, min(end, longest + 1)) <= longest)
+        or _has_ending(raw, first, last)
         or _may_be_address(raw, first, last)
     )
 
@@ -237,15 +300,21 @@ def _find(raw: Codes, lines: NDArray[np.int32]) -> int:
     found, line, i = 0, 0, 0
     while i <= raw.size:
         first, i, names = i, find_code(raw, np.uint32(_LINE), i), False
-        one, two, begin, end = np.uint64(1), np.uint64(2), np.uint64(first), np.uint64(i)
-        for k in range(begin, end):  # vectorised, as the next two
-            names |= (raw[k] == _AT) | (raw[k] == _BAR) | (raw[k] == _DOT) | (raw[k] == _BULLET)
-        for k in range(begin + one, end):  # a capital letter and its small one differ in a bit
-            small = raw[k - one] | np.uint32(32)
-            credit = (small == _T) | (small == _O) | (small == _E) | (small == _RUSSIAN_O)
-            names |= (raw[k] == _COLON) & credit
-        for k in range(begin + two, end):
-            names |= (raw[k] == _U) & (raw[k - one] == _B) & (raw[k - two] == _I)
+        one, two, five = np.uint64(1), np.uint64(2), np.uint64(5)
+        begin, end = np.uint64(first), np.uint64(i)
+        for k in range(begin, end):  # vectorised, as the next ones
+            names |= (raw[k] == _AT) | (raw[k] == _BAR) | (raw[k] == _BULLET)
+        names |= begin < end and ((raw[begin] == _DOT) | (raw[end - one] == _DOT))
+        for k in range(begin + two, end):  # a dot between ideographs is part of a name
+            around = (raw[k - two] - _HAN < _ALL_HAN) & (raw[k] - _HAN < _ALL_HAN)
+            names |= (raw[k - one] == _DOT) & (not around)
+        for k in range(begin + two, end):  # a capital letter and its small one differ in a bit
+            last, other = raw[k - one] | np.uint32(32), raw[k - two] | np.uint32(32)
+            credit = ((last == _T) & (other == _I)) | ((last == _O) & (other == _T))
+            credit |= (last == _E) & ((other == _R) | (other == _G))
+            names |= (raw[k] == _COLON) & (credit | (last == _RUSSIAN_O))
+        for k in range(begin + five, end):
+            names |= (raw[k] == _U) & (raw[k - one] == _B) & (raw[k - five] == _N)
         if names or _is_suspect(raw, first, i):
             lines[found] = line
             found += 1

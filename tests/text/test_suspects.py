@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +62,11 @@ def test_few_lines_of_articles_are_looked_at() -> None:
     """Else it would take as long as asking of each line."""
     lines = [english(number) for number in range(200)] + [article(number) for number in range(200)]
     assert len(_found("\n".join(lines))) < len(lines) / 10
+
+
+def test_few_wrapped_lines_are_looked_at() -> None:
+    """A wrapped line may begin with any word, but few begin like a line about the page."""
+    wrapped = [line for number in range(200) for line in textwrap.wrap(english(number), 70)]
+    cut = [article(number)[i : i + 60] for number in range(200) for i in range(0, 240, 60)]
+    for lines in (wrapped, cut):
+        assert len(_found("\n".join(lines))) < len(lines) / 20
