@@ -129,7 +129,7 @@ class Characters:
     expansions: NDArray[np.uint32]
 
 
-BEGINNING: Final = 4  # characters by which lines of fixed forms are found
+BEGINNING: Final = 12  # most characters by which lines of fixed forms are found
 
 
 @cache
@@ -143,18 +143,20 @@ def word_lists() -> Mapping[str, tuple[str, ...]]:
 
 
 class Beginnings:
-    """The first four characters of words, or all of shorter ones: a check before slow patterns.
+    """The beginnings of lines of fixed forms: a check before slow patterns.
 
-    >>> heads = Beginnings(["by ", "follow"])
-    >>> "by ann" in heads, "followed" in heads, "fox" in heads
+    >>> beginnings = Beginnings(["by ", "follow"])
+    >>> "by ann" in beginnings, "followed" in beginnings, "folly" in beginnings
     (True, True, False)
     """
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._heads = frozenset(word[:BEGINNING] for word in words)
+        self._words = frozenset(word[:BEGINNING] for word in words)
+        self._twos = frozenset(word[:2] for word in self._words)  # rule out most lines
+        self._lengths = sorted(set(map(len, self._words)))
 
     def __contains__(self, text: str) -> bool:
-        return text[:BEGINNING] in self._heads or text[:3] in self._heads or text[:2] in self._heads
+        return text[:2] in self._twos and any(text[:n] in self._words for n in self._lengths)
 
 
 @cache

@@ -78,20 +78,20 @@ INVITATIONS: Final = (
     ),
     # invitations to follow a network, or to subscribe to a newsletter
     (
-        "follow like find join",
+        "follow_ like_ find_us find_me find_our join_",
         rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
         rf"|follow (?:[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
         rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
     ),
     (
-        "sign subscribe get join",
+        "sign_up subscribe register get_ join_",
         rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}"
         r"|(?:sign up|subscribe|register) (?:for|to) [^.!?\d]{0,60}"
         r"\b(?:e-?mails?|alerts?|briefings?)",
     ),
     (
-        "folgen abonnieren suivez abonnez síguenos síganos sigue suscríbete seguici iscriviti "
-        "siga inscreva assine подпис читайте хотите чтобы будьте не_про підпис слідку стежте щоб_",
+        "folge abonnieren suivez abonnez síguenos síganos sigue suscríb seguici iscriviti "
+        "siga inscreva assine подпи читайте хотите чтобы будьте не_про підпи слідку стежте щоб_",
         r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
         r"|iscriviti|siga|inscreva|assine"
         r"|(?:(?:хотите|чтобы|щоб|будьте|не пропуст\w+)\b[^\d:?.!]{3,60}[?:,.!—–] )?"
@@ -163,7 +163,8 @@ FORMS: Final = (
     ),
     # the credit of a picture, behind a word for it, or its number in a gallery
     (
-        "image photo picture video main featured cover",
+        "image photo picture video main_image main_photo main_picture main_video featured "
+        "cover_image cover_photo cover_picture cover_video",
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
         rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){CREDITED}",
     ),
@@ -185,7 +186,7 @@ FORMS: Final = (
         r"https?://\S+",
     ),
     (
-        "if_ when we_ this",
+        "if_you_ when_you_ we_may_ we_might_ we_can_ this_site_",
         r"(?:(?:if|when) you (?:buy|purchase|click|shop|book)\b[^.!?\d]{0,80}, )?"
         r"(?:we|this site) (?:may|might|can) (?:earn|receive|get)\b[^.!?\d]{0,40}"
         r"\b(?:commission|compensation)s?\b[^.!?\d]{0,60}",
@@ -196,7 +197,7 @@ FORMS: Final = (
         r"(?: [«a-zа-яё»-]+){0,4}",
     ),
     (
-        "get do_ this",
+        "get_in_touch do_you_have this_story_ this_article this_is_a_",
         r"(?:get in touch:? )?do you have a story (?:suggestion|idea|tip|to share)\b[^.\d]{0,40}"
         r"|this (?:story|article) (?:has been|was|will be|is being) updated"
         r"(?: with (?:additional|more|new|further) (?:details|information))?"
@@ -215,7 +216,7 @@ FORMS: Final = (
         r"[^\d。，！？；,!?;了被将將在已称稱说說是与與]{1,24}",
     ),
     ("图片 视频 网络 来自", r"(?:图片(?:均?来(?:自|源于?))?|来自)?(?:视频截图|网络截图|网络)"),
-    ("like enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
+    ("like liked enjoy", r"(?:like|liked|enjoy|enjoyed|enjoying) this (?:story|article)\?.{0,60}"),
     (
         "views likes retweets aufrufe vues просмотр перегляд время_ читать час_чит 阅读 閱讀 "
         "浏览 瀏覽 点击 點擊 点赞 點贊 转发 收藏 閲覧 조회 좋아 vor_ il_y hace",
@@ -239,18 +240,21 @@ FORMS: Final = (
     ),
     # the day on which a page was made
     (
-        "published posted updated last first",
+        "published posted updated last_updated last_modified last_posted last_publish first_publis",
         r"(?:published|posted|updated|last (?:updated|modified)|first published)"
         rf"(?: on)?:? {_WEEKDAY}{DAY}"
         r"(?:(?:,| /)? (?:at )?\d{1,2}[:.]\d\d(?::\d\d)?(?: ?[ap]\.?m\.?)?(?: [a-z]{2,4})?)?"
         rf"(?: ?\| ?updated: (?:{_AGO}|{DAY}.{{0,24}})|, updated (?:on )?{_WEEKDAY}{DAY})?",
     ),
     # how long it takes to read, and what readers clicked
-    ("estimated read", r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?"),
+    (
+        "estimated_re read_time reading_time",
+        r"(?:estimated )?read(?:ing)? time: \d{1,2}(?:-\d{1,2})? min(?:ute)?s?",
+    ),
     ("love", r"love \d+ funny \d+ wow \d+ sad \d+ angry \d+"),
     # a byline with the day, the signature of a quoted message
     (
-        "by_ written edited reported curated",
+        "by_ written_by_ edited_by_ reported_by_ curated_by_",
         r"(?:(?:written|edited|reported|curated) )?by [^.!?\d]{3,60}"
         rf"(?: ?[—–|,-](?: (?:last )?updated:?)?| on|) ?{DAY}(?:,? \d{{1,2}}:\d\d [a-z]{{2,4}})?",
     ),

@@ -48,7 +48,7 @@ _BITS: Final = 16  # bits of an index into the table
 _TAG: Final = 0xFF00  # bits of an entry that tell words with one index apart; 0 is any word
 _BASE: Final = 0x9E3779B97F4A7C15
 _FIRST_END: Final = 1  # start value of hashes of endings, to keep them apart from beginnings
-_SHORTEST, _LONGEST_END = 2, 8  # characters
+_SHORTEST, _LONGEST_END, _OF_WORD = 2, 8, 4  # characters
 _CASED: Final = 0x2500  # no word of the lists has a capital letter above
 _LINE, _SPACE, _AT, _POINT, _SLASH, _CLOSED = map(ord, "\n @./)")
 _COLON, _BAR, _DOT, _BULLET, _HASHTAG = map(ord, ":|·•#")
@@ -94,14 +94,14 @@ _FOLDING: Final = constant(_folding)
 
 
 def _make_table() -> NDArray[np.uint16]:
-    """Table, by hash, of the kinds of words with which lines begin or end: of their first four
+    """Table, by hash, of the kinds of words with which lines begin or end: of their first twelve
     characters, the last eight of an ending (from the end on), and of whole labels. Of words that
-    are said of pages (see `edgelines`) one is in the line, and begins with them."""
+    are said of pages (see `edgelines`) one is in the line, and begins with four characters."""
     labels = {*LABELS, *BUTTONS, *PAGE_ROWS}
     beginnings = [(_FORM, word) for word in BEGINNINGS]
     beginnings += [(_NUMBERED, word) for word in NUMBERED.split()]
-    beginnings += [(_BEGIN, label) for label in labels]
-    beginnings += [(_SAID, word) for word in SAID]
+    beginnings += [(_BEGIN, label[:_OF_WORD]) for label in labels]
+    beginnings += [(_SAID, word[:_OF_WORD]) for word in SAID]
     endings = {word[: -_LONGEST_END - 1 : -1] for word in (*AGENCIES, *ENDINGS, *FOREIGN_ENDINGS)}
     words = [
         (_MORE, "more", 0),
@@ -199,9 +199,9 @@ def _may_say_page(raw: Codes, first: int, last: int) -> bool:
     for i in range(first, last):
         small, code = _small(raw[i]), np.int64(raw[i])
         letter = small - np.uint64(97) < np.uint64(26) or 0xC0 <= code < _FIRST_IDEOGRAPH
-        if letter and not before and i + BEGINNING <= last:
+        if letter and not before and i + _OF_WORD <= last:
             value = np.uint64(0)
-            for k in range(i, i + BEGINNING):
+            for k in range(i, i + _OF_WORD):
                 value = (value + _small(raw[k])) * np.uint64(_BASE)
             if _kinds_of(value) & _SAID:
                 return True
