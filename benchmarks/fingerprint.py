@@ -15,6 +15,7 @@ import asyncio
 import gzip
 import os
 import random
+import re
 import textwrap
 import threading
 import time
@@ -102,9 +103,9 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
     def whole(page: str) -> None:
         fingerprinter(Document(key="https://one.example/1", text=page))
 
-    def in_lines(pages: list[str], size: int, wrap: Callable[[str, int], list[str]]) -> Candidate:
+    def in_lines(pages: list[str], kind: str, lines: Callable[[str], list[str]]) -> Candidate:
         lined = [
-            "\n".join((*wrap(page, size), f"（责任编辑：王{chr(0x5000 + number)}）"))
+            "\n".join((*lines(page), f"（责任编辑：王{chr(0x5000 + number)}）"))
             for number, page in enumerate(pages)
         ]
         work = over(lined, whole)
@@ -113,10 +114,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
             relevant._kind_of.cache_clear()  # of pages in a crawl most lines are new
             work()
 
-        return Candidate(f"the same in lines of {size}, and an editor's", run, len(pages))
-
-    def cut(page: str, size: int) -> list[str]:
-        return [page[i : i + size] for i in range(0, len(page), size)]
+        return Candidate(f"the same in {kind}, and an editor's line", run, len(pages))
 
     def read(page: str) -> None:
         _ = fingerprinter(Document(key="https://one.example/1", text=page)).sketch
@@ -126,7 +124,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
         f"{LENGTH:,} Chinese characters to the whole fingerprint",
         Candidate("Fingerprinter, minima not read", over(chinese, whole), count, at_most=40),
         (
-            in_lines(chinese, 90, cut),
+            in_lines(chinese, "paragraphs", re.compile("(?s:.{80,}?。|.+)").findall),
             Candidate("512 minima and sketch read", over(chinese, read), count),
             Candidate(
                 "rjieba, rensa: MinHash 128 alone",
@@ -172,7 +170,7 @@ def text_jobs(chinese: list[str], letters: list[str]) -> Iterator[Job]:
                 15,
             ),
             Candidate("Fingerprinter, minima not read", over(letters, whole), count),
-            in_lines(letters, 70, textwrap.wrap),
+            in_lines(letters, "lines of 70", textwrap.wrap),
         ),
     )
 

@@ -151,12 +151,14 @@ class Beginnings:
     """
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._words = frozenset(word[:BEGINNING] for word in words)
-        self._twos = frozenset(word[:2] for word in self._words)  # rule out most lines
-        self._lengths = sorted(set(map(len, self._words)))
+        by_two: dict[str, set[str]] = {}
+        for word in words:
+            by_two.setdefault(word[:2], set()).add(word[:BEGINNING])
+        self._by_two = {two: tuple(some) for two, some in by_two.items()}
 
     def __contains__(self, text: str) -> bool:
-        return text[:2] in self._twos and any(text[:n] in self._words for n in self._lengths)
+        words = self._by_two.get(text[:2])  # None for most lines
+        return words is not None and text.startswith(words)
 
 
 @cache
