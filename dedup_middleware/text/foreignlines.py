@@ -110,7 +110,7 @@ _WHEN: Final = re.compile(r"(?:19|20)\d\d|\d ?[:h時] ?\d\d")
 _LONGEST: Final = 160
 _BEGIN: Final = Beginnings(BEGINNINGS)
 _WORDS: Final = re.compile(r"[^\W\d_]+")
-_AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> *<_-–—"
+AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> *<_-–—"
 
 
 def _lower(text: str) -> str:
@@ -131,7 +131,7 @@ def is_foreign_notice(line: str) -> bool:
     >>> [is_foreign_notice(line) for line in ("Contenuto riservato agli abbonati", "fot. Jan Rak")]
     [True, False]
     """
-    lower = _lower(line.strip().strip(_AROUND))
+    lower = _lower(line.strip().strip(AROUND))
     return len(line) <= _LONGEST and (_is_stamp(lower) or _NOTICE().fullmatch(lower) is not None)
 
 
@@ -143,7 +143,7 @@ def is_foreign_line(line: str) -> bool:
     >>> [is_foreign_line(line) for line in ("Par temps de pluie", "Stand der Dinge: 3 Boote")]
     [False, False]
     """
-    text = line.strip().strip(_AROUND)
+    text = line.strip().strip(AROUND)
     lower = _lower(text)
     begins = lower in _BEGIN or lower.endswith(ENDINGS) or text[:1].isdigit()
     if len(line) > _LONGEST or not (begins or "@" in text or line[-1:] in ")]）"):

@@ -46,7 +46,7 @@ _SENTENCE_ENDS: Final = ("。", "。”")
 # Characters that may stand before such a line.
 OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
-_AROUND_ENGLISH: Final = AROUND + "—–_"
+AROUND_ENGLISH: Final = AROUND + "—–_"
 BUTTONS: Final = frozenset(word_lists()["buttons"])
 
 _ADDRESS: Final = re.compile(
@@ -224,7 +224,7 @@ def is_english_source(line: str) -> bool:
     >>> is_english_source("With inputs from agencies it grew")
     False
     """
-    return len(line) <= LONGEST and is_english_line(line.strip(_AROUND_ENGLISH))
+    return len(line) <= LONGEST and is_english_line(line.strip(AROUND_ENGLISH))
 
 
 def is_button(line: str) -> bool:

@@ -29,11 +29,13 @@ from dedup_middleware.text.chineselines import PAIRS, SENTENCE_ENDS, TAKEN
 from dedup_middleware.text.credits import AGENCIES, CREDIT_ENDS
 from dedup_middleware.text.edgelines import FIRST_IDEOGRAPH, SAID
 from dedup_middleware.text.englishlines import ENDINGS
+from dedup_middleware.text.foreignlines import AROUND as AROUND_FOREIGN
 from dedup_middleware.text.foreignlines import ENDINGS as FOREIGN_ENDINGS
 from dedup_middleware.text.numerals import among
 from dedup_middleware.text.pageforms import NUMBERED
 from dedup_middleware.text.pagelines import (
     AROUND,
+    AROUND_ENGLISH,
     BEGINNINGS,
     BUTTONS,
     LONGEST,
@@ -58,6 +60,7 @@ _N, _R, _I, _B, _U, _E, _G, _T, _O, _RUSSIAN_O = map(ord, "nribuegtoо")
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
+_MARKS: Final = code_set("".join({*AROUND_ENGLISH, *AROUND_FOREIGN}))
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _HAN, _ALL_HAN = np.uint32(0x4E00), np.uint32(0x5200)
 _CYRILLIC: Final = (ord("а"), ord("ѐ"))
@@ -277,7 +280,11 @@ def _is_suspect(raw: Codes, first: int, last: int) -> bool:
         last = end
         while first < last and among(np.int64(raw[first]), _AROUNDS):
             first += 1
-    found = _kinds(raw, first, min(first + BEGINNING, last))
+    found, begin = _kinds(raw, first, min(first + BEGINNING, last)), first
+    while begin < last and among(np.int64(raw[begin]), _MARKS):
+        begin += 1
+    if begin > first:
+        found |= _kinds(raw, begin, min(begin + BEGINNING, last)) & _FORM
     longest = first + LONGEST_LABEL
     digit = end > first and (raw[end - 1] - np.uint32(48) < np.uint32(10) or raw[end - 1] >= 128)
     return (
