@@ -40,9 +40,9 @@ _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
 
 
-def _names(most: int, between: str = f"{_AND}|in|of|at|for|the") -> str:
+def _names(most: int, between: str = f"{_AND}|in|of|at|for|the", *, least: int = 1) -> str:
     # Only one way to match a line: with two for each comma the time would double with each.
-    return rf"{_NAME}(?:[,;]?(?: (?:{between})){{0,2}} {_NAME}){{0,{most - 1}}}"
+    return rf"{_NAME}(?:[,;]?(?: (?:{between})){{0,2}} {_NAME}){{{least - 1},{most - 1}}}"
 
 
 _NAMES: Final = _names(9)
@@ -53,8 +53,10 @@ _WROTE: Final = (
 )
 _AUTHORS: Final = compiled_late(
     rf"{_WROTE} {_NAMES}(?:[;,]? (?:and |with )?{_WROTE} {_NAMES})*"
-    rf"|(?:[Bb]y|(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
-    rf"|BY {_names(3, _AND)}|Von {_names(4, _AND)}"
+    rf"|(?:(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
+    # One name alone may be another thing: By Train, Von Hamburg.
+    rf"|(?:[Bb]y {_names(7, _AND, least=2)}|BY {_names(3, _AND, least=2)})(?: staff)?"
+    rf"|[Bb]y (?:{_NAME} staff|(?i:{'|'.join(AGENCIES)}))|Von {_names(4, _AND, least=2)}"
     rf"|(?:The )?{_names(24)},? contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"
 )

@@ -19,6 +19,11 @@ _TIME: Final = r"\d{1,2}[:.]\d\d(?: ?[AaPp]\.?[Mm]\.?)?(?: [A-Z]{1,4})?"
 _WIRE: Final = (
     rf"(?:Reuters|AFP|AP|AAP|PA|DPA|{_NAME}(?: {_NAME}){{0,3}} (?:Press|Agency|News|Wire))"
 )
+# A paper; Via Roma and Via Appia are streets.
+_PAPER: Final = (
+    rf"(?:{_WIRE}|BBC|CNN|NPR|UPI|(?:{_NAME} ){{1,4}}(?:Times|Post|Herald|Gazette|Tribune|Journal"
+    r"|Daily|Today|Weekly|Magazine|Radio|TV|Mail|Chronicle|Observer|Review))"
+)
 _URL: Final = r"(?:https?://|www\.)\S+"
 _SITE: Final = rf"(?:{_NAMES}|(?:[\w-]+\.){{1,3}}[a-z]{{2,8}}\S*)"
 _PIECE: Final = r"(?:story|article|report|piece|post|column|copy)"
@@ -35,7 +40,7 @@ _LINES: Final = compiled_late(
     rf"[^\d]{{0,90}}\b{_FEED}\b(?: without [^\d.]{{1,60}})?(?:\. Only [^\d.]{{1,60}})?"
     rf"|Only the headline [^\d;]{{1,120}}; the rest of the content is [^\d]{{1,30}} {_FEED}"
     rf"|With (?:additional )?(?:[Ii]nputs?|[Ff]iles|[Rr]eporting) (?:from|by) (?:agencies|{_NAMES})"
-    rf"|With (?:{_WIRE}(?:, | and )){{0,3}}{_WIRE}|[Vv]ia {_NAMES}"
+    rf"|With (?:{_WIRE}(?:, | and )){{0,3}}{_WIRE}|[Vv]ia (?:the )?{_PAPER}"
     # where it was published first
     rf"|This {_PIECE}(?: (?:by|from) {_NAMES})? (?:(?:was|is|has been) )?"
     r"(?:(?:first|originally) (?:published|appeared)|re-?published)"

@@ -137,6 +137,7 @@ _MORE: Final = re.compile(  # More Great Lakeside Stories
 _BRACKETS: Final = {"【": "】", "[": "]"}
 _MOST_HEADLINES: Final = 12
 _MOST_SHARE: Final = 0.5  # largest share of a text that is left out
+_LEAST_WRAPPED: Final = 40  # characters of a line behind which a sentence may go on
 _LEAST_LISTED: Final = 3  # lines with the same label and different names that are a list
 _LEAST_SUBJECT: Final = 0.75  # least share of lines about the subject
 # The latter; lines about the page, which count as such or not; of the former the counts of readers
@@ -355,7 +356,11 @@ def _page_lines(lines: list[str], looked_at: list[int], edges: set[int]) -> set[
     a gallery the pictures are the subject. Makers, counters and rows stay where they are data."""
     # What stands below a label goes with it.
     kinds = {place: _UNCOUNTED for place in edges if not is_list_label(lines[place].lower())}
-    kinds |= {place: kind for place in looked_at if (kind := _kind_of(lines[place]))}
+    kinds |= {
+        place: kind
+        for place in looked_at
+        if (kind := _kind_of(lines[place])) and not _ends_sentence(lines, place)
+    }
     if not kinds:  # as of most texts
         return set()
     found = set(kinds)
@@ -384,6 +389,21 @@ def _kind_of(line: str) -> int:
     if is_counter(line):
         return _UNCOUNTED_COUNTER if uncounted else _COUNTER
     return _UNCOUNTED if uncounted else _COUNTED
+
+
+def _ends_sentence(lines: list[str], place: int) -> bool:
+    """Whether a line is the end of a sentence that was wrapped.
+
+    >>> _ends_sentence(["The harbour was bought on Friday by a group led", "by Ann Shepherd."], 1)
+    True
+    """
+    line, before = lines[place].strip(), lines[place - 1].rstrip() if place else ""
+    return (
+        line[:1].islower()
+        and line.endswith((".", ","))
+        and len(before) >= _LEAST_WRAPPED
+        and (before[-1].isalpha() or before[-1] == ",")
+    )
 
 
 def _listed(lines: list[str], places: set[int]) -> set[int]:

@@ -2,8 +2,8 @@
 
 Lines are judged in Python, which takes tens of microseconds each, longer than all else. So one
 kernel finds the few suspects. It may find too many, but misses none that `pagelines` and `relevant`
-recognise, except lines with the kelvin sign in place of a k, labels with more than a hundred
-blanks, and Chinese buttons behind a section and a dot (A股·分享): these stay.
+recognise, except list items, lines with the kelvin sign in place of a k, labels with more than a
+hundred blanks, and Chinese buttons behind a section and a dot (A股·分享): these stay.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _N, _R, _I, _B, _U, _E, _G, _T, _O, _RUSSIAN_O = map(ord, "nribuegtoо")
 _BLANKS: Final = np.array(sorted(c for c in range(0x3001) if chr(c).isspace() and c > 32), np.int64)
 _OPENINGS: Final = code_set(OPENING)
 _AROUNDS: Final = code_set(AROUND)
-_MARKS: Final = code_set("".join({*AROUND_ENGLISH, *AROUND_FOREIGN}))
+# Not those of list items: they may be what a page is about.
+_MARKS: Final = code_set("".join({*AROUND_ENGLISH, *AROUND_FOREIGN} - {*"-–*"}))
 _SENTENCE_ENDS: Final = code_set(SENTENCE_ENDS)
 _HAN, _ALL_HAN = np.uint32(0x4E00), np.uint32(0x5200)
 _CYRILLIC: Final = (ord("а"), ord("ѐ"))

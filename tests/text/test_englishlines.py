@@ -17,6 +17,8 @@ TEXT = f"{ARTICLE}\n{ARTICLE}"
 FROM = """
 With AFP and Lakeside Press
 (via Lakeside Gazette)
+Via Reuters
+via the Port Lake Times
 This article is more than 2 months old
 Read the full story at Lakeside Daily →
 Continue reading at the source: lakeside.example
@@ -83,6 +85,9 @@ With inputs from farmers rising, the mill closed
 With files from the court the lawyer left
 This is a developing story of a lake that dries up
 Only the headline was true
+Via Roma
+Via Giuseppe Garibaldi
+— Via del Post
 BBC News apologises to the minister
 Ann Shepherd of The Associated Press was killed
 Ann Shepherd, who founded the Canadian Press

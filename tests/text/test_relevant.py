@@ -328,3 +328,21 @@ def test_other_beginnings_are_compared(line: str) -> None:
 def test_lines_with_parts_on_the_subject_are_compared(line: str) -> None:
     """A row of a table, and two sentences."""
     assert relevant(f"{ARTICLE}\n{line}") == f"{ARTICLE}\n{line}"
+
+
+@pytest.mark.parametrize("line", ["by Ann Shepherd.", "share.", "comment."])
+def test_the_end_of_a_wrapped_sentence_is_kept(line: str) -> None:
+    """It says something, although alone it would be a byline, a button or a source."""
+    wrapped = (
+        f"{ARTICLE}\nThe mill was sold on Monday to owners who were paid for it or led\n{line}"
+    )
+    assert relevant(f"{wrapped}\n{ARTICLE}") == f"{wrapped}\n{ARTICLE}"
+    assert relevant(f"{ARTICLE}\n{line}\n{ARTICLE}") == f"{ARTICLE}\n{ARTICLE}"
+
+
+def test_one_name_behind_by_is_compared() -> None:
+    """A heading looks like a byline."""
+    for line in ("By Train", "By Train.", "BY TRAIN", "Von Hamburg"):
+        assert relevant(f"{ARTICLE}\n{line}\n{ARTICLE}") == f"{ARTICLE}\n{line}\n{ARTICLE}"
+    for line in ("By Ann Shepherd", "BY ANN SHEPHERD", "By Lakeside staff", "By Reuters"):
+        assert relevant(f"{ARTICLE}\n{line}\n{ARTICLE}") == f"{ARTICLE}\n{ARTICLE}"

@@ -16,7 +16,7 @@ from tests.texts import article, english
 
 LINES = [*ABOUT_THE_PAGE, *OF_THE_SUBJECT]
 LABELS = sorted(LINKS | PAGE_ROWS)
-_ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…-—*x7", max_size=3)
+_ends = st.text(alphabet=" \t\r\u3000\xa0()[]【】▲.。!：:…—»x7", max_size=3)
 
 
 def _found(text: str) -> list[int]:
