@@ -359,7 +359,7 @@ def _page_lines(lines: list[str], looked_at: list[int], edges: set[int]) -> set[
     kinds |= {
         place: kind
         for place in looked_at
-        if (kind := _kind_of(lines[place])) and not _ends_sentence(lines, place)
+        if (kind := _kind_of(lines[place])) and not _goes_on(lines, place)
     }
     if not kinds:  # as of most texts
         return set()
@@ -391,16 +391,17 @@ def _kind_of(line: str) -> int:
     return _UNCOUNTED if uncounted else _COUNTED
 
 
-def _ends_sentence(lines: list[str], place: int) -> bool:
-    """Whether a line is the end of a sentence that was wrapped.
+def _goes_on(lines: list[str], place: int) -> bool:
+    """Whether a line goes on a wrapped sentence.
 
-    >>> _ends_sentence(["The harbour was bought on Friday by a group led", "by Ann Shepherd."], 1)
+    >>> _goes_on(["The harbour was bought on Friday by a group led", "by Ann Shepherd."], 1)
     True
     """
     line, before = lines[place].strip(), lines[place - 1].rstrip() if place else ""
+    behind = lines[place + 1].lstrip() if place + 1 < len(lines) else ""
     return (
         line[:1].islower()
-        and line.endswith((".", ","))
+        and (line.endswith((".", ",")) or behind[:1].islower())
         and len(before) >= _LEAST_WRAPPED
         and (before[-1].isalpha() or before[-1] == ",")
     )

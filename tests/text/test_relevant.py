@@ -340,6 +340,14 @@ def test_the_end_of_a_wrapped_sentence_is_kept(line: str) -> None:
     assert relevant(f"{ARTICLE}\n{line}\n{ARTICLE}") == f"{ARTICLE}\n{ARTICLE}"
 
 
+def test_a_line_within_a_wrapped_sentence_is_kept() -> None:
+    """It has no full stop, but the next line goes on with a small letter."""
+    begin = "The mill was sold on Monday to owners who were led for ten years"
+    text = f"{begin}\nby Ann Shepherd\nand by her brother.\n{ARTICLE}"
+    assert relevant(text) == text
+    assert relevant(f"{begin}\nby Ann Shepherd\n{ARTICLE}") == f"{begin}\n{ARTICLE}"
+
+
 def test_one_name_behind_by_is_compared() -> None:
     """A heading looks like a byline."""
     for line in ("By Train", "By Train.", "BY TRAIN", "Von Hamburg"):
