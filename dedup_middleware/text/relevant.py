@@ -97,7 +97,7 @@ _CHINESE_LINE: Final = re.compile(
     r"(?:[凌清早上中下午晚晨]{1,2}间?)?(?:消息)?[，,：:]?)"
 )
 _NUMBERED_LINES: Final = (_RUSSIAN_LINE, _CHINESE_LINE)
-# Each of these lines, and of those below, begins with one of these characters.
+# Each of the lines above begins with one of these characters.
 _MAY_BEGIN: Final = re.compile(r"\s*[A-ZÀ-ŽА-ЯЁ\d([【\u0621-\u064a格新搜网腾凤]")
 _BEHIND_HEADLINE: Final = (_DATE_LINE, _WIRE_LINE, *_NUMBERED_LINES)
 _WIRES_BEGIN: Final = ("(", "[", "【")  # without a headline a town before an agency is compared
