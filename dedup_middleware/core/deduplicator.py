@@ -186,7 +186,7 @@ class Deduplicator:
             self._index.warm()
             extract.warm()
             count = 2 * self.options.min_features + 40
-            words = "\n".join(f"第{i}段文字 word{i}" for i in range(count))
+            words = "\n".join(f"一段文字 word{i}" for i in range(count))
             # One page that is compared by its shingles, and one by its exact text.
             for text in (words, "一个页面"):
                 page, other = (

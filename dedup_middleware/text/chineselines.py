@@ -114,7 +114,7 @@ PAIRS: Final = frozenset(
 )
 _STEP: Final = rf"\d{{0,4}}{_HAN}{{2,10}}"
 #: the group says that it is a path
-_PATH: Final = re.compile(
+_PATH: Final = compiled_late(
     r"(?:([您你](?:的|当前|現在|现在|所在|當前){1,2}位置|(?:当前|當前|现在|現在)的?位置) ?[:：] ?"
     r"|(?:所在的?)?位置 ?[:：] ?)?"
     rf"{_STEP}(?: ?[>›»＞]{{1,2}} ?{_STEP}){{1,5}}"
@@ -156,7 +156,7 @@ _WHOLE: Final = compiled_late(
 )
 TAKEN: Final = "摄攝影页张"  #: ends of captions, the only ones of these lines with sentences
 # A caption is short, and its only numerals are those of a day.
-_CAPTION: Final = re.compile(
+_CAPTION: Final = compiled_late(
     rf"(?:资料图片?|图为|圖為)(?:\D|\d{{1,4}}[年月日]){{0,30}}[ 。]"
     rf"(?:{_HAN}{{2,3}} ?[摄攝]影?|点击(?:图片)?(?:进入|查看)下一[页張张])|"
     rf"(?:\D|\d{{1,4}}[年月日]){{0,30}}(?:新华社|新華社|中新社|中央社|{_REPORTERS})发?"
@@ -174,7 +174,7 @@ _LEGAL: Final = re.compile(
 _NO_NOTICE: Final = re.compile(
     r"法院|判决|起诉|警方|[网網](?:讯|訊|记者)|近日|日前|从未|道歉|谴责|停止侵权|\d(?!\d?日内)"
 )
-_WANTED: Final = re.compile(
+_WANTED: Final = compiled_late(
     r"(?:如果?|若)?您?有新闻线索.{0,40}(?:报料|爆料|酬谢|稿费|热线).{0,60}"
     r"|(?:声明|说明|注)[:：]\D{0,24}以\D{2,24}(?:公布|发布|公告)的?\D{0,6}为准。?"
     r"|网友评论仅供其表达个人看法.{0,60}"
@@ -191,13 +191,13 @@ def is_chinese_line(lower: str) -> bool:
     if len(lower) > LONGEST or lower[-1:] in SENTENCE_ENDS:
         return False
     text = " ".join(lower.strip(_BETWEEN).split())
-    if text[-1:] in TAKEN and _CAPTION.fullmatch(text):
+    if text[-1:] in TAKEN and _CAPTION().fullmatch(text):
         return True
     if "。" in text:
         return False
     if _is_row(text) or _WHOLE().fullmatch(text):
         return True
-    path = _PATH.match(text)
+    path = _PATH().match(text)
     if path is None or not (path[1] or any(word in path[0] for word in _PATH_WORDS)):
         return False
     return path.end() == len(text) or _is_row(text[path.end() :].strip())
@@ -254,7 +254,7 @@ def is_chinese_notice(lower: str) -> bool:
     >>> is_chinese_notice("本站转载此文不代表本站观点"), is_chinese_notice("转载量上升")
     (True, False)
     """
-    if _WANTED.fullmatch(lower.strip(_BETWEEN)):
+    if _WANTED().fullmatch(lower.strip(_BETWEEN)):
         return True
     copied, legal = set(_COPIED.findall(lower)), _LEGAL.search(lower) is not None
     return bool(copied) and len(copied) + legal > 1 and _NO_NOTICE.search(lower) is None

@@ -291,10 +291,11 @@ def _weights() -> tuple[Hashes, Hashes]:
     turns[NOT] = 0x9E3779B97F4A7C15
     turns[SOME], turns[MUST] = mix_int(MOST), mix_int(MOST + 1)
     words[NAME] = mix_int(_OFFSET)
+    classes = polarity().classes
     for value in range(ALTERNATIVES, BODY):
         # Mixed, so that different words in a clause do not add up to the same sum.
-        same = value >= polarity().classes[-1]
-        words[value] = words[NAME] if same else mix_int(bisect_right(polarity().classes, value))
+        same = value >= classes[-1]
+        words[value] = words[NAME] if same else mix_int(bisect_right(classes, value))
         turns[value] = mix_int((_OFFSET if value < _OFFSET else MOST) + value)
     for value in range(BODY, TITLE + 1):
         words[value] = mix_int(MOST + _OFFSET + value - BODY)

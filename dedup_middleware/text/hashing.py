@@ -169,9 +169,10 @@ def kind_of(table: Hashes, value: np.uint64) -> np.uint64:
 def hash_words(words: NDArray[np.str_], keys: Hashes) -> Hashes:
     """The `hash_token` of each of many words, uint64[n]."""
     codes = np.ascontiguousarray(words).view(np.uint32).reshape(len(words), -1)
-    value = np.full(len(words), keys[TOKEN_START])
-    for column in codes.T:  # a word is followed by zeros
-        value = np.where(column, value * keys[TOKEN_BASE] + column, value)
+    value, longer = np.full(len(words), keys[TOKEN_START]), np.arange(len(words))
+    for column in codes.T:
+        longer = longer[column[longer] != 0]  # a word is followed by zeros
+        value[longer] = value[longer] * keys[TOKEN_BASE] + column[longer]
     return np.maximum(mixed(value), _ONE)
 
 
@@ -187,12 +188,17 @@ def make_table(hashes: Hashes, kinds: Hashes) -> Hashes:
     # Aligned, so that a bucket is in one cache line, which `prefetch` loads.
     room = np.zeros(size + _LINE, np.uint64)
     table = room[-room.ctypes.data // room.itemsize % _LINE :][:size]
-    places = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
-    while len(entries):  # a free place gets the first of its entries; the others move on
-        wanted, first = np.unique(places, return_index=True)
-        placed = first[table[wanted] == _ZERO]
-        table[places[placed]] = entries[placed]
-        entries, places = np.delete(entries, placed), (np.delete(places, placed) + 1) % size
+    begins = ((values >> _KIND_BITS) * _BUCKET % np.uint64(size)).astype(np.int64)
+    order = np.argsort(begins, kind="stable")
+    entries, begins, steps = entries[order], begins[order], np.arange(len(entries))
+    while True:  # each entry gets the first place that those before it leave free in its bucket
+        places = np.maximum.accumulate(begins - steps) + steps
+        beyond = np.count_nonzero(places >= size)
+        if not beyond:
+            break
+        entries = np.roll(entries, beyond)  # the last ones overflow into the first bucket
+        begins = np.append(np.zeros(beyond, np.int64), begins[:-beyond])
+    table[places] = entries
     table.flags.writeable = False
     return table
 

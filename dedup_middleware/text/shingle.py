@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -176,6 +176,25 @@ DEFAULT_MAX_CHARS: Final = 1_000_000
 _HAN_WORD: Final = re.compile("[\u4e00-\u9fd5]+")
 
 
+# Kept, because a table takes 10 ms, and a process makes several shinglers with one key.
+@lru_cache(maxsize=4)
+def _kinds_in_texts(hash_key: int, *, stops: bool) -> NDArray[np.uint64]:
+    """The table of the words that are looked up in a text."""
+    words, kinds = kinds_of_words(stops=stops)
+    return make_table(hash_words(words, constants(hash_key, 1)), kinds)
+
+
+@lru_cache(maxsize=4)
+def _kinds_in_titles(hash_key: int) -> NDArray[np.uint64]:
+    """The same for a title: stop words only, to stay in the processor's cache, but not those that
+    may be the difference between two titles (plan A)."""
+    kept = frozenset(word_lists()["of-titles"])
+    stops = frozenset().union(*stop_words().values()) - kept
+    kind = dict.fromkeys(NUMERALS, NUMBER) | dict.fromkeys(stops, STOP)
+    words, kinds = np.array(list(kind)), np.array(list(kind.values()), np.uint64)
+    return make_table(hash_words(words, constants(hash_key, 1)), kinds)
+
+
 @attrs.frozen(eq=False)
 class Shingles:
     """The numbers to which a text is reduced.
@@ -255,8 +274,8 @@ class Shingler:
             )
             if user_dictionary is not None:
                 _ = self._trie  # report a malformed dictionary now, not at the first text
-        words, kinds = kinds_of_words(stops=not keeps_stop_words)
-        self._stops = make_table(hash_words(words, self._keys), kinds)
+        self._hash_key = hash_key
+        self._stops = _kinds_in_texts(hash_key, stops=not keeps_stop_words)
         parts = [segmenter, f"{width}w"]
         if keeps_stop_words:
             parts.append("all")
@@ -288,13 +307,7 @@ class Shingler:
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:
         """The arguments of `read_words` behind `composed`, for a text and for a title."""
-        # The table for titles has stop words only, to stay in the cache, but not those that may be
-        # the difference between two titles (plan A).
-        kept = frozenset(word_lists()["of-titles"])
-        stops = frozenset().union(*stop_words().values()) - kept
-        kind = dict.fromkeys(NUMERALS, NUMBER) | dict.fromkeys(stops, STOP)
-        words, kinds = np.array(list(kind)), np.array(list(kind.values()), np.uint64)
-        of_title = make_table(hash_words(words, self._keys), kinds)
+        of_title = _kinds_in_titles(self._hash_key)
         tables = (*self.tables[:3], *self.tables[4:8])
         return (*tables, self._stops, self._keys), (*tables, of_title, self._keys)
 
