@@ -301,18 +301,21 @@ class Uses:
         return not self._wanted.isdisjoint(item.fixturenames) or any(map(self._is_in, used))
 
     def _is_in(self, function: Callable[..., Any]) -> bool:
-        function = inspect.unwrap(function)
-        if function in self._known or not isinstance(function, FunctionType):
-            return self._known.get(function, False)
-        self._known[function] = False
+        if function not in self._known:
+            self._known[function] = False  # of one that calls itself
+            self._known[function] = self._is_in_code(inspect.unwrap(function))
+        return self._known[function]
+
+    def _is_in_code(self, function: Callable[..., Any]) -> bool:
+        if not isinstance(function, FunctionType):
+            return False
         names = _names(function.__code__)
         called = (function.__globals__.get(name) for name in names)
-        self._known[function] = not self._wanted.isdisjoint(names) or any(
+        return not self._wanted.isdisjoint(names) or any(
             self._is_in(one)
             for one in called
             if isinstance(one, FunctionType) and one.__module__.startswith("tests.")
         )
-        return self._known[function]
 
 
 def _names(code: CodeType) -> set[str]:
