@@ -52,18 +52,19 @@ class Watched:
             if is_held:
                 self._asked[claim.page_id] = now
             else:
-                self._note("renew", claim, now)
+                self._note("renew", claim)
         return renewed
 
     async def commit(self, claim: Claim) -> bool:
         """See :meth:`.Index.commit`."""
-        now = self._clock()
         is_held = await self._index.commit(claim)
         if not is_held:
-            self._note("commit", claim, now)
+            self._note("commit", claim)
         return is_held
 
-    def _note(self, what: str, claim: Claim, now: float) -> None:
+    def _note(self, what: str, claim: Claim) -> None:
+        # At the reply, as the call may have waited for a processor or a lock.
+        now = self._clock()
         seconds = now - self._asked.get(claim.page_id, now)
         if seconds > self._lease:
             with self._file.open("a", encoding="utf-8") as file:
