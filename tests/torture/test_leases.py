@@ -1,4 +1,4 @@
-"""Which pages the attacks accept as stored twice, as the lease of their process was over."""
+"""Which leases a worker notes as over, so that the attacks accept a page that is stored twice."""
 
 from __future__ import annotations
 
@@ -10,22 +10,7 @@ import pytest
 
 from dedup_middleware.index.base import Index
 from dedup_middleware.model.claims import NO_CANDIDATES, Claim, Claimed, Entry
-from tests.torture.driver import admitted_in
 from tests.torture.leases import Watched
-
-TEXT = "https://one.example/7 was stored although it is a duplicate of https://two.example/7"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"INFO:dedup_middleware.core.settlement:{TEXT}",
-        f"2026-01-02 03:04:05 [dedup_middleware.core.settlement] INFO: {TEXT}",
-    ],
-)
-def test_a_process_says_it_in_its_log(line: str) -> None:
-    """In the format of Python's logs as in that of Scrapy's."""
-    assert admitted_in(f"{line} (100 % alike, exact-copy)\n") == ["https://one.example/7"]
 
 
 class Refusing:
