@@ -34,17 +34,33 @@ among others: [Priority](items.md#priority).
 """
 
 
+ENVIRONMENT = """
+Some things belong to the machine and not to a crawl. They are environment variables, not settings:
+
+| variable | meaning |
+|---|---|
+| `DEDUP_CACHE_DIR` | Folder for compiled code and dictionary, by default in `~/.cache`. |
+| `DEDUP_COMPILE` | `1`: numba compiles the kernels, even if the installation has them compiled. |
+| `DEDUP_SHIP_KERNELS` | `0`: an installation from sources does not compile them. |
+"""
+
+
 def _shown(value: Any) -> str:
     return "`{}`" if value == () else f"`{value!r}`"  # a dict, which the options keep frozen
+
+
+def _default(field: Any) -> str:
+    shown = _shown(field.default)
+    return f"a SQLite file; {shown} for `Options()`" if field.name == "index_url" else shown
 
 
 def render() -> str:
     """The whole page."""
     rows = [
-        f"| `{setting_name(field.name)}` | {_shown(field.default)} | {field.metadata['help']} |"
+        f"| `{setting_name(field.name)}` | {_default(field)} | {field.metadata['help']} |"
         for field in attrs.fields(Options)
     ]
-    return HEAD + "\n".join(rows) + "\n" + FOOT
+    return HEAD + "\n".join(rows) + "\n" + ENVIRONMENT + FOOT
 
 
 if __name__ == "__main__":

@@ -65,6 +65,14 @@ def test_backlog_is_bounded_and_keeps_the_newest(sizes: list[int], bound: int) -
     assert sum(len(document.text or "") + 4 for document in kept) <= bound
 
 
+def test_all_texts_of_a_page_count() -> None:
+    """HTML, and what follows the part that is compared, are kept as well."""
+    backlog = Backlog(100)
+    for name in ("text", "html", "rest", "description", "title"):
+        assert backlog.add(Unsettled(Document(name, **{name: "x" * 101}))) == 1
+    assert backlog.add(Unsettled(Document("bytes", html=b"x" * 101))) == 1
+
+
 def test_fault_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """A lasting fault is logged once a minute with the number of repetitions, whatever page it
     occurred with; another fault has a line of its own."""

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from dedup_middleware import Deduplicator, Options
 from dedup_middleware.core import deduplicator as core
 from dedup_middleware.core import settlement
-from dedup_middleware.core.availability import Breaker, Unsettled, stop
+from dedup_middleware.core.availability import Breaker, Unsettled
+from dedup_middleware.index.batching import stop
 from dedup_middleware.model.claims import Candidates, Claim, Claimed
 from dedup_middleware.model.documents import NEW, UNCHECKED, Verdict
 from tests.outages import (

@@ -280,6 +280,18 @@ async def test_start_without_the_former_index(move: Move) -> None:
     assert await outcome(dedup, page("a/3", article(3))) == NEW
 
 
+async def test_a_current_index_that_is_refused_without_the_former_one(move: Move) -> None:
+    """The crawl does not start; it is not taken for an index that is not made yet."""
+    await stored(await move.before(), page("a/1", article(1)))
+    await move.moving()
+    await move.open.pop().close()
+    move.former.down = True
+    dedup = Deduplicator(Options(shingle_width=4), index=move.now, former=move.former)
+    with pytest.raises(IndexRefusedError, match="DEDUP_SHINGLE_WIDTH"):
+        await dedup.open()
+    await dedup.close()
+
+
 async def test_page_held_by_a_fuller_one_is_superseded_in_both() -> None:
     """With DEDUP_ON_FULLER = "replace" the report takes the place of the flash that the former
     index holds."""

@@ -47,7 +47,7 @@ async def test_without_any_link_nothing_is_committed(caplog: pytest.LogCaptureFi
     (said,) = [r.getMessage() for r in caplog.records if r.name == reports]
     assert "https://a.example/" in said
     assert "task or Deferred of its own" in said
-    assert "Put DedupPipeline behind the pipelines that change or replace items" in said
+    assert "Put DedupPipeline after the pipelines that change or replace items" in said
     assert settled(crawled)
 
 

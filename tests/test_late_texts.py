@@ -10,10 +10,10 @@ import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, IndexUnavailableError
-from dedup_middleware.core.availability import stop
+from dedup_middleware.index.batching import stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
-from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, Document
+from dedup_middleware.model.documents import DUPLICATE, EMPTY, NEW, REVISIT, Document
 from dedup_middleware.model.keys import content_key
 from tests.outages import (
     OPTIONS,
@@ -321,3 +321,19 @@ async def test_text_under_two_titles_while_the_index_was_away(key: str) -> None:
     assert await index.count() == 1
     assert (await dedup.decide(page("b/1", text, "Storm"))).outcome == DUPLICATE
     await dedup.close()
+
+
+async def test_revisit_that_is_stored_while_another_text_of_it_is_under_way() -> None:
+    """Which of the two storage has last is known when the other one has ended; if the commit does
+    not wait for that, the page is remembered."""
+    options = attrs.evolve(OPTIONS, pending_wait=30.0)
+    async with Deduplicator(options) as dedup:
+        await dedup.commit(await dedup.decide(page("a/1", TEXTS[0])))
+        again = await dedup.decide(page("a/1", TEXTS[0]))
+        other = await dedup.decide(page("a/1", TEXTS[1]))
+        assert (other.outcome, again.outcome, again.claim) == (NEW, REVISIT, None)
+        committing = asyncio.create_task(dedup.commit(again))
+        await asyncio.sleep(0.05)
+        await stop(committing)
+        assert committing.cancelled()
+        assert [one.document.key for one in dedup._settlement.backlog] == ["https://a/1"]

@@ -258,3 +258,14 @@ def test_another_error_is_raised_at_once(tmp_path: Path) -> None:
         pytest.raises(sqlite3.DatabaseError, match="not a database"),
     ):
         use_wal(db, 3600)
+
+
+def test_a_private_file_stays_private(tmp_path: Path, umask: int) -> None:
+    """A file that is replaced gives nobody a right that the old one did not; one that everybody may
+    write to gives none beyond the umask."""
+    for given, expected in ((0o600, 0o600 & ~umask), (0o666, 0o666 & ~umask)):
+        path = tmp_path / f"{given:o}"
+        path.touch()
+        path.chmod(given)
+        write_new(path, b"new", replace=True)
+        assert (path.read_bytes(), mode(path)) == (b"new", expected)

@@ -18,6 +18,7 @@ from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password, setting_name
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.plugin.settings import options_from_settings
+from dedup_middleware.text import trie
 
 
 def test_defaults_are_usable() -> None:
@@ -179,6 +180,17 @@ def test_unusable_user_dictionary_is_named(content: bytes | None, tmp_path: Path
     with pytest.raises(OptionsError, match="DEDUP_USER_DICTIONARY") as caught:
         Fingerprinter(Options(user_dictionary=str(path)))
     assert "user_dictionary=" not in str(caught.value)
+
+
+def test_missing_dictionary_is_no_error_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a dictionary of the user's own the setting of the segmenter is named."""
+
+    def missing(name: str) -> Path:
+        raise FileNotFoundError(f"jieba's {name} is missing")
+
+    monkeypatch.setattr(trie, "jieba_file", missing)
+    with pytest.raises(OptionsError, match=r"DEDUP_SEGMENTER='jieba'.*dict\.txt is missing"):
+        Fingerprinter(Options(), 0xD1C7)
 
 
 def test_words_of_the_user_are_known(tmp_path: Path) -> None:

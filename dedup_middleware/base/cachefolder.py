@@ -90,8 +90,9 @@ def cache_directory() -> Path | None:
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
             logger.debug("%s can't be used as a cache: %s", directory, error)
     logger.warning(
-        "No cache directory can be written: kernels are compiled and dictionaries built in every "
-        "process (about 25 s). Set DEDUP_CACHE_DIR to a directory that belongs to you."
+        "No cache directory can be written: dictionaries are built in every process, and kernels "
+        "compiled unless the installation has them (about 25 s). Set DEDUP_CACHE_DIR to a "
+        "directory that belongs to you."
     )
     return None
 
@@ -330,7 +331,7 @@ def _map(directory: Path, name: str) -> Arrays | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        logger.info("%s is built anew: %s", directory / name, error)
+        logger.info("%s can't be used: %s", directory / name, error)
         return None
 
 

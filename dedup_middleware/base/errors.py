@@ -44,6 +44,10 @@ class IndexRefusedError(DedupError):
     """The index has other parameters or another schema, or the file is no index."""
 
 
+class IndexMissingError(IndexRefusedError):
+    """There is no index yet."""
+
+
 @contextmanager
 def os_errors(what: str, kind: type[DedupError] = DedupError, fix: str = "") -> Iterator[None]:
     """Turn an OSError raised inside into a ``kind`` whose one line says what failed, and why.

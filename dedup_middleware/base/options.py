@@ -110,7 +110,8 @@ class Options:
     keep_address: bool = option(
         True,
         "Store the address of each page in the index, so that a verdict can name the page. "
-        "`False` saves the space; a verdict then names the page id.",
+        "`False` saves the space; verdicts, reports and `supersedes` then have page ids, and "
+        "`forget --host` finds nothing.",
     )
     hash_key: str = option(
         "",
@@ -246,20 +247,22 @@ class Options:
     )
     on_error: str = option(
         "keep",
-        "When the index can't be used: `keep` the page, `drop` it, or `close` the spider.",
+        "When the index can't be used: `keep` the page, `drop` it, or `close` the spider. Pages "
+        "that waited for `DEDUP_PENDING_WAIT` are kept in any case.",
         one_of("keep", "drop", "close"),
     )
 
     # How long
     lease: float = option(
         60.0,
-        "Seconds after which a similar page may take the place of one on its way to storage whose "
-        "process has died or hangs; a process at work renews its claims.",
+        "Lifetime of a claim in seconds. A running process renews its claims; if it dies or hangs, "
+        "they expire, and a similar page can be stored.",
         between(0.1, 86_400, " seconds"),
     )
     pending_wait: float = option(
         90.0,
-        "Seconds to wait for a similar page that is being stored right now.",
+        "Seconds to wait for a similar page that is being stored right now; after that the page is "
+        "stored without a verdict (`pending-timeout`).",
         between(0, 86_400, " seconds"),
     )
     window: float = option(
@@ -279,7 +282,7 @@ class Options:
     items: tuple[ItemClass, ...] = option(
         (),
         "Item classes that are pages, by import path, each with the fields whose names differ "
-        "from those below; `None` for a class that is no page. See [Items of several "
+        "from those below; `None` for a class that is not a page. See [Items of several "
         "classes](items.md#items-of-several-classes).",
         kind="items",
         converter=to_item_classes,

@@ -141,7 +141,7 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         raise _refusal(attribute, shown, "name the file, for example sqlite:dedup.db")
     if path.lstrip("/") == ":memory:":  # SQLite's own name; it would be a file
         raise _refusal(attribute, shown, "write memory: for an index that ends with its crawl")
-    if re.match("(//)?~", path):  # shells do not expand it behind the colon
+    if re.match("(//)?~", path):  # shells do not expand it after the colon
         raise _refusal(attribute, shown, "write the path of the folder instead of ~")
     if re.match("//([^/]|$)", path):  # it would be a file in the root
         relative, absolute = (hide_password(f"sqlite:{path[cut:]}") for cut in (2, 1))

@@ -2,8 +2,8 @@
 
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
-is what the umask leaves, but 0600 for files with keys or the texts of pages: indexes, journals and
-exported files. Existing files keep their mode. Failures raise OSError where nothing else is said.
+is what the umask leaves, but 0600 for indexes, journals and exported indexes. A file that is
+replaced gets no right that it did not have. Failures raise OSError where nothing else is said.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import secrets
+import stat
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -69,6 +70,8 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
     part = path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.part")
     try:
         with make(part) as file:
+            if replace:
+                _keep_private(file, path)
             file.write(data)
         if replace:
             part.replace(path)
@@ -78,6 +81,13 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+
+
+def _keep_private(file: BinaryIO, replaced: Path) -> None:
+    """Take away the rights that the file to be replaced does not give."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.fstat(file.fileno()).st_mode & replaced.stat().st_mode
+        os.fchmod(file.fileno(), stat.S_IMODE(mode))
 
 
 def write_new(path: Path, data: bytes, *, replace: bool = False) -> None:

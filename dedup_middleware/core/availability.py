@@ -1,5 +1,5 @@
 """Guards calls to an index: one process and event loop only, a circuit breaker for outages, a
-backlog of pages stored meanwhile, and rate-limited warnings."""
+backlog of stored pages that are not entered yet, and rate-limited warnings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LoopGuard:
     def check(self) -> None:
         """Take the running event loop into use, or check that it is the one in use.
 
-        :raises DedupError: another loop is running or was closed, or this process was forked
+        :raises DedupError: another loop is in use or was closed, or this process was forked
         """
         if self.is_forked:
             raise DedupError(
@@ -62,27 +62,24 @@ class LoopGuard:
                 "one in each process"
             )
         loop = asyncio.get_running_loop()
-        if self._used is not None:
-            if self._used[1] is loop:
-                return
-            if self.has_ended:
-                raise DedupError(
-                    "the event loop that this Deduplicator was used in has ended, as at the end of "
-                    "asyncio.run(): make all calls in one, or close it at the end of each and open "
-                    "it in the next one"
-                )
-            if self._used[1].is_running():
-                raise DedupError(
-                    "this Deduplicator is used in another event loop, which is running; open one "
-                    "for each thread, or send its calls there with "
-                    "asyncio.run_coroutine_threadsafe"
-                )
-        self._used = os.getpid(), loop
+        if self._used is None:
+            self._used = os.getpid(), loop
+        elif self.has_ended:
+            raise DedupError(
+                "the event loop that this Deduplicator was used in has ended, as at the end of "
+                "asyncio.run(): make all calls in one, or close it at the end of each and open "
+                "it in the next one"
+            )
+        elif self._used[1] is not loop:
+            raise DedupError(
+                "this Deduplicator is used in another event loop; open one for each thread, send "
+                "its calls there with asyncio.run_coroutine_threadsafe, or close it there first"
+            )
 
 
 @attrs.frozen
 class Unsettled:
-    """A page that was stored while the index was unavailable, with its claim if it had one.
+    """A stored page that is not entered into the index yet, with its claim if it has one.
 
     ``is_doubtful``: another text was stored under its key meanwhile, so storage may hold either.
     ``is_unasked``: the index could not be read for other texts under its key, so its claim is
@@ -192,13 +189,6 @@ class Backlog:
         if not self._counts[key]:
             del self._counts[key], self._texts[key]
         return attrs.evolve(page, is_doubtful=is_doubtful)
-
-
-async def stop(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
-    if task is not None and not task.done():  # a task of a closed event loop is done
-        task.cancel()
-        await asyncio.wait([task])
 
 
 class FaultLog:
@@ -329,4 +319,5 @@ def _text(document: Document | Fingerprint) -> object:
 def _chars(document: Document | Fingerprint) -> int:
     if isinstance(document, Fingerprint):
         return _FINGERPRINT
-    return len(document.text or "") + len(document.title) + len(document.key)
+    texts = document.text or "", document.html or "", document.rest, document.description
+    return sum(map(len, texts)) + len(document.title) + len(document.key)

@@ -18,7 +18,7 @@ from dedup_middleware.base.errors import (
     IndexUnavailableError,
 )
 from dedup_middleware.base.options import Options
-from dedup_middleware.core.availability import Count, LoopGuard, Outage, stop
+from dedup_middleware.core.availability import Count, LoopGuard, Outage
 from dedup_middleware.core.driver import Driver
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
@@ -26,6 +26,7 @@ from dedup_middleware.core.former import Former
 from dedup_middleware.core.settlement import INDEX_UNAVAILABLE, OpenClaims, Settlement, unchecked
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import Index
+from dedup_middleware.index.batching import stop
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.index.parameters import RECORD, RecordLayout, hash_key_of
 from dedup_middleware.methods.base import Method, content_bytes, content_record
@@ -139,7 +140,11 @@ class Deduplicator:
         self._claims.reset()
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except (IndexRefusedError, IndexUnavailableError, asyncio.CancelledError):
+            await self.close()  # what is open already, such as a former index
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -287,9 +287,9 @@ class _Decision:
             self._driver.count("flood", 1)
             self._driver.faults.warn(
                 _FLOOD,
-                "Flood: %s met %s. Pages are crafted into one place of the index, or a template "
-                "fills it. No decision takes longer than it takes to read full buckets, and like "
-                "pages are still found by their other tables",
+                "Flood: %s met %s. Either pages are crafted to fill one bucket of the index, or "
+                "many pages share a template. A decision takes no longer than reading full buckets "
+                "does, and similar pages are still found by other tables",
                 in_a_line(self._page.key),
                 met,
             )

@@ -71,7 +71,11 @@ def make_shingler(options: Options, hash_key: int, segmenter: str = "") -> Shing
     except ImportError as error:
         raise OptionsError("DEDUP_FOLD_TRADITIONAL", True, str(error)) from error
     except (OSError, ValueError) as error:
-        raise OptionsError("DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)) from error
+        if options.user_dictionary:
+            raise OptionsError(
+                "DEDUP_USER_DICTIONARY", options.user_dictionary, str(error)
+            ) from error
+        raise OptionsError("DEDUP_SEGMENTER", options.segmenter, str(error)) from error
 
 
 def make_signer(method: SignatureMethod, options: Options, shingler: Shingler) -> Signer:
@@ -171,8 +175,8 @@ class Fingerprinter:
                 simhash = simhash_of(signature)
         host = _host_hash(host_of(key), hash_key)
         wording, evidence, anchors = NO_WORDING, b"", _NO_WORDS
-        lazy = self._keeps_evidence
-        if lazy and size:
+        keeps_evidence = self._keeps_evidence
+        if keeps_evidence and size:
             marks = _marks_of(exact, _WHOLE_VALUES) if rest else ()
             if self._says_correction(title or text.partition("\n")[0]):
                 marks += _marks_of(keyed_hash("correction", hash_key), _CORRECTION_VALUES)
@@ -183,8 +187,8 @@ class Fingerprinter:
             exact=exact,
             size=size,
             simhash=simhash,
-            minhash=partial(self._minhash, signed.order) if lazy else signed.minhash,
-            sketch=self._sketch if lazy else signed.sketch,
+            minhash=partial(self._minhash, signed.order) if keeps_evidence else signed.minhash,
+            sketch=self._sketch if keeps_evidence else signed.sketch,
             bands=signed.bands,
             figures=signed.figures,
             clauses=signed.clauses,

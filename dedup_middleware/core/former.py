@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import (
     DedupError,
+    IndexMissingError,
     IndexRefusedError,
     IndexReplacedError,
     IndexUnavailableError,
@@ -111,8 +112,8 @@ class Former:
                 _SETTING,
                 self._where,
                 "it is the index itself; name the one that the crawl moves away from, or leave it "
-                "out (another number of DEDUP_SHARDS needs another DEDUP_NAMESPACE, and "
-                "DEDUP_FORMER_NAMESPACE names that of before)",
+                "out (to change DEDUP_SHARDS, choose a new DEDUP_NAMESPACE and put the "
+                "old one into DEDUP_FORMER_NAMESPACE)",
             )
 
     # Opening
@@ -126,12 +127,13 @@ class Former:
         """
         self._wanted = parameters
         try:
-            stored = self._former_key or await self._connect()
+            async with self._opening:
+                stored = self._former_key or await self._connect()
         except IndexUnavailableError as error:
             self._failed(error)
             try:
                 await self._target.attach()
-            except IndexRefusedError:
+            except IndexMissingError:
                 raise IndexUnavailableError(
                     "the former index can't be reached, and the current index, which takes over "
                     f"its key, is not made yet: {error}"
@@ -193,7 +195,7 @@ class Former:
         self._index, self._former_key = index, key
         logger.info(
             "Pages are looked up in the former index first: %s holds %d. Leave %s out once it "
-            "holds none, or the rest is imported",
+            "holds no pages, or once you have imported the remaining ones",
             self._where,
             pages,
             _SETTING,

@@ -14,9 +14,10 @@ from weakref import WeakKeyDictionary
 import attrs
 
 from dedup_middleware.base.errors import IndexUnavailableError
-from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled, stop
+from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled
 from dedup_middleware.core.versions import Versions
 from dedup_middleware.index.base import STORED_LEASE, Index, release_soon
+from dedup_middleware.index.batching import stop
 from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
 from dedup_middleware.model.documents import (
@@ -229,15 +230,19 @@ class Settlement:
         """See :meth:`.Deduplicator.commit`."""
         if verdict.claim is None:
             source = _source(verdict)
-            if verdict.outcome not in (UNCHECKED, REVISIT):  # whose text the index has, or will get
+            # The index has the text of a revisit, and gets that of an unchecked page. After any
+            # other outcome storage has a text under this key that the index does not have.
+            if verdict.outcome not in (UNCHECKED, REVISIT):
                 self.backlog.doubt(verdict.key)
-            left = None
-            if source is not None:
-                left = Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
-                if verdict.outcome != UNCHECKED:
+            if source is None:
+                return True
+            left: Unsettled | None = Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
+            try:
+                if left is not None and verdict.outcome != UNCHECKED:
                     left = await self._left_to_replace(left, verdict)
-            if left is not None:
-                self.remember(left)
+            finally:
+                if left is not None:  # also if this call is cancelled
+                    self.remember(left)
             return True
         try:
             is_only, left = await self._commit(verdict)

@@ -25,7 +25,7 @@ Experiment = Callable[["Run"], None]
 def positive(text: str, least: int = 1) -> int:
     """Parse an integer of at least ``least``, for argparse."""
     if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return int(text)
 
 

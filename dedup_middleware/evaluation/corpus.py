@@ -60,7 +60,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
-        raise InputError(f"{path} is damaged behind line {number}: {error}") from None
+        raise InputError(f"{path} is damaged after line {number}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}, line {number}: write one JSON object a line ({error})") from None
 

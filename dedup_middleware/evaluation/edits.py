@@ -297,9 +297,9 @@ _EDITS: Final[dict[str, tuple[_Edit, str]]] = {
     "advert-inside": (_advert_inside, "adverts in the middle, as long as the share of the text"),
     "advert-after": (
         lambda text, share, dice: f"{text}\n{_advert(text, share, dice)}",
-        "adverts behind the text, as long as the share of it",
+        "adverts after the text, as long as the share of it",
     ),
-    "agency-note": (_agency_note, "some of the notes of an agency before and behind the text"),
+    "agency-note": (_agency_note, "some of the notes of an agency before and after the text"),
     "timestamps": (_timestamps, "some lines with times before the text"),
     "full-width": (
         _each_letter(_ASCII, lambda c, *_: chr(ord(c) + 0xFEE0)),

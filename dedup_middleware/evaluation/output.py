@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dedup_middleware.base.errors import extra_needed, os_errors
 from dedup_middleware.base.writing import write_whole
 from dedup_middleware.evaluation.pairs import Interval
+from dedup_middleware.model.keys import in_a_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +116,9 @@ def show(console: Console, title: str, records: Records) -> None:
         justify: Any = "right" if is_numeric(column, records) else "left"
         table.add_column(column.replace("_", " "), justify=justify)
     for record in records:
-        table.add_row(*(_shown(record.get(column)) for column in columns))
+        # Not as markup, and without escape sequences: keys are the user's.
+        cells = (in_a_line(_shown(record.get(column))) for column in columns)
+        table.add_row(*map(Text, cells))
     console.print(table)
 
 

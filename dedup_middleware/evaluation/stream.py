@@ -59,10 +59,14 @@ class Arrival:
 
 @attrs.frozen
 class Decision:
-    """The decision on a document: the key of the kept document it was dropped for, or None."""
+    """The decision on a document: the key of the kept document it was dropped for, or None.
+
+    ``number`` is the page id of the kept document, its own or that of the match, if there is one.
+    """
 
     arrival: Arrival
     match: str | None
+    number: int | None = None
 
 
 @attrs.frozen
@@ -128,10 +132,15 @@ def deduplicate(
         async with Deduplicator(options) as dedup:
             for arrival in arrivals:
                 verdict = await dedup.decide(arrival.document)
-                match = verdict.match.key if verdict.is_duplicate and verdict.match else None
-                if not verdict.is_duplicate:
+                match, number = None, None
+                if verdict.is_duplicate and verdict.match is not None:
+                    number = verdict.match.number
+                    match = verdict.match.key or f"page {number}"
+                else:
                     await dedup.commit(verdict)
-                decisions.append(Decision(arrival, match))
+                    if verdict.claim is not None:
+                        number = dedup.page_id_of(verdict.claim)
+                decisions.append(Decision(arrival, match, number))
                 progress(1)
         return decisions
 
@@ -188,12 +197,17 @@ class Truth:
         """Return the counts for the decisions of one method on a stream."""
         kept = [d.arrival.story for d in decisions if d.match is None]
         stories = set(kept)
-        dropped = [(d.arrival, d.match) for d in decisions if d.match is not None]
+        # By page id, too: an index may cut keys, or keep none.
+        numbered = {d.number: d.arrival for d in decisions if d.match is None}
+        numbered.pop(None, None)
+        dropped = [(d, d.match) for d in decisions if d.match is not None]
         lost = [
-            (arrival.document.key, match)
-            for arrival, match in dropped
-            if arrival.story not in stories
-            and not self.holds(self._arrivals[match].document, arrival.document)
+            (drop.arrival.document.key, match)
+            for drop, match in dropped
+            if drop.arrival.story not in stories
+            and not self.holds(
+                (numbered.get(drop.number) or self._arrivals[match]).document, drop.arrival.document
+            )
         ]
         return StreamResult(
             method, order, workers, len(decisions), len(dropped), len(dropped) - len(lost),

@@ -158,10 +158,6 @@ class Index(ABC):
         """Addresses of pages, None where none is stored."""
         return (await self.look(np.array(page_ids, np.uint64), texts=Wanted.ADDRESSES)).addresses
 
-    async def payloads(self, page_ids: Sequence[int]) -> list[bytes]:
-        """Payloads of pages, b"" where there is none."""
-        return (await self.look(np.array(page_ids, np.uint64))).payloads
-
     @abstractmethod
     async def count(self) -> int:
         """Number of committed pages."""

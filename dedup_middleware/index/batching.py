@@ -89,6 +89,9 @@ class Batcher(Generic[_Call, _Result]):
         """Wait until no batch is in flight; call it before connections are closed."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        # An event loop that ends may cancel a batch before its first step.
+        self._under_way, self._is_starting = 0, False
+        self._waiting.clear()
         self._process = 0  # another process may open new connections from now on
 
     def _start(self) -> None:
@@ -127,6 +130,13 @@ class Batcher(Generic[_Call, _Result]):
             for _, future, _ in batch[served:]:
                 future.cancel()
             raise
+
+
+async def stop(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
+    if task is not None and not task.done():  # a task of a closed event loop is done
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def forget_outcome(future: asyncio.Future[Any]) -> None:

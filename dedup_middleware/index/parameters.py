@@ -18,7 +18,11 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from dedup_middleware.base.errors import IndexRefusedError, IndexReplacedError
+from dedup_middleware.base.errors import (
+    IndexMissingError,
+    IndexRefusedError,
+    IndexReplacedError,
+)
 from dedup_middleware.model.records import CONTENT
 
 Parameters = Mapping[str, str]
@@ -180,7 +184,8 @@ def layout_of(parameters: Mapping[str, str], where: str) -> RecordLayout:
 #: version of the layout of keys, tables and records in all back ends; other versions are refused
 SCHEMA = 5
 HASH_KEY = "hash_key"
-_OF_INDEX = frozenset({HASH_KEY, "window", "parts"})  # do not concern the content of pages
+#: parameters of an index that concern no page
+OF_INDEX = frozenset({"window", "parts"})
 _MASK64 = (1 << 64) - 1
 
 # Log messages; their argument is the index as the user knows it, without its password.
@@ -242,8 +247,8 @@ def agree(stored: Mapping[str, str], wanted: Parameters | None, where: str) -> d
         raise IndexRefusedError(
             f"the index at {where} was made with other parameters:\n  "
             + "\n  ".join(lines)
-            + "\nRestore these settings (what is none of them belongs to the version of "
-            "dedup-middleware that made the index), or use another index (DEDUP_NAMESPACE or "
+            + "\nRestore these settings (a line without a setting depends on the version of "
+            "dedup-middleware), or use another index (DEDUP_NAMESPACE or "
             "DEDUP_INDEX_URL), or remove the index. `scrapy dedup rebuild` makes another one of "
             "the pages that are stored; where the window alone differs, `scrapy dedup import "
             "ADDRESS`, with the address of this one, carries all pages over to another one."
@@ -257,7 +262,7 @@ def other_parameters(stored: Parameters, wanted: Parameters) -> list[str]:
 
     def of_pages(parameters: Parameters) -> dict[str, str]:
         found = record_parameter(parameters)
-        kept = {name: text for name, text in found.items() if name not in _OF_INDEX}
+        kept = {name: text for name, text in found.items() if name not in OF_INDEX | {HASH_KEY}}
         return {**kept, RECORD: found[RECORD].removesuffix(" text")}
 
     return differences(of_pages(stored), of_pages(wanted))
@@ -322,8 +327,8 @@ def check_schema(found: str, where: str) -> None:
         )
 
 
-def missing(where: str) -> IndexRefusedError:
+def missing(where: str) -> IndexMissingError:
     """The error if an index that should exist does not."""
-    return IndexRefusedError(
+    return IndexMissingError(
         f"there is no index at {where}: name the one that a crawl has made (DEDUP_INDEX_URL)"
     )

@@ -290,6 +290,13 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
     ]
 
 
+def make_marked(verdict: Verdict, document: Document, options: Options, time: float) -> list[Drop]:
+    """The journal entry, without the item, of a duplicate that was let through: a near miss."""
+    if not options.journal_keep_texts:
+        document = attrs.evolve(document, text="")
+    return [attrs.evolve(make_drop(verdict, document, None, None, time), outcome=NEW)]
+
+
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:
     """The journal entry of a stored page; None without claim or text, or if texts are not kept."""
     document = verdict.document

@@ -17,6 +17,7 @@ from dedup_middleware.journal.writer import (
     JournalWriter,
     make_drop,
     make_kept,
+    make_marked,
     make_notes,
     near_match,
 )
@@ -89,10 +90,9 @@ class Action:
             )
             await self._announce(page.item, verdict, dropped=True)
             raise
+        make = make_marked if verdict.outcome == DUPLICATE else make_notes
         self._write(
-            lambda to: to.passed(
-                verdict.key, make_notes(verdict, document, self._options, time.time())
-            )
+            lambda to: to.passed(verdict.key, make(verdict, document, self._options, time.time()))
         )
         await self._announce(page.item, verdict, dropped=False)
 

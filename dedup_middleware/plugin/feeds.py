@@ -161,7 +161,7 @@ class Feeds:
         modules = [str(getattr(one, "__module__", "")) for one in _handlers(self._crawler)]
         if all(one.startswith(own) for one in modules):
             logger.warning(
-                "There is neither a feed (-o, FEEDS) nor a pipeline behind DedupPipeline, but the "
+                "There is neither a feed (-o, FEEDS) nor a pipeline after DedupPipeline, but the "
                 "index calls the items stored, and later crawls %s them. If the spider does not "
                 "store them itself, %s",
                 self._options.action,

@@ -48,7 +48,7 @@ _CUT_LINE = (
 )
 _CUT_ROW = (
     "The feed %s ended within a row: a process was killed while it wrote, or the disk was full. If "
-    "a quotation mark is open there, rows behind it can't be read: end the crawl, remove the cut "
+    "a quotation mark is open there, rows after it can't be read: end the crawl, remove the cut "
     "row from the file, and start again"
 )
 _OVERWRITTEN = (

@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 _UNREADABLE = PageFields("", "", None, None, None)
 _UNSURE = (
     "%s is not entered into the index, because it is not certain that it is stored: %s. "
-    "Put DedupPipeline behind the pipelines that change or replace items, last before storage (see "
+    "Put DedupPipeline after the pipelines that change or replace items, last before storage (see "
     "'Later pipelines' in docs/items.md). Further such pages are counted in dedup/claim/unsure"
 )
 _NOT_IN_FEED = (
@@ -75,7 +75,7 @@ _LATE_ITEMS = 30.0  # seconds for which closing waits for items that other pipel
 _PAUSE = 0.02  # seconds between two checks for them
 _LOST_NOTES = (
     "request.meta dedup_skip or dedup_key of %d items had no effect: the items did not arrive as "
-    "the spider yielded them. Put pipelines that return another object behind DedupPipeline, or "
+    "the spider yielded them. Put pipelines that return another object after DedupPipeline, or "
     "set the item's own fields (see 'Request meta' in docs/items.md)"
 )
 

@@ -165,7 +165,7 @@ def extract(
     No input raises: a page without a body has the text ``""``. Input beyond `MAX_SIZE` is not read.
 
     :param charset: the one of the Content-Type header; it may be missing or wrong
-    :param url: for extractors that use it
+    :param url: address of the page, for trafilatura
     :param extractor: treatment of doubtful pages, about one article in fifteen and one forum page
         in four: ``fast`` uses only the package's own rules, ``balanced`` adds trafilatura, ``best``
         lets it compare its result with those of its slower algorithms

@@ -110,8 +110,8 @@ def test_fields_that_json_can_not_hold_are_counted(tmp_path: Path) -> None:
     done = batch(tmp_path / "in.parquet", "-o", tmp_path / "1.jsonl", "--json")
     assert done.json["left_out"] == {"raw": 1, "took": 2}
     done = batch(tmp_path / "in.parquet", "-o", tmp_path / "2.jsonl")
-    assert "The field raw of 1 pages could not be kept.\n" in done.out
-    assert "The field took of 2 pages could not be kept.\n" in done.out
+    assert "Pages whose field raw could not be kept: 1.\n" in done.out
+    assert "Pages whose field took could not be kept: 2.\n" in done.out
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,9 @@ def test_items_come_back_whole(settings: dict[str, Any], tmp_path: Path) -> None
     assert second["text"] == article(2)[8:]
     assert third["title"] == "新"
     again = dedup("restore", "-o", str(tmp_path / "2.jsonl"), "--all", **settings)
-    assert "3 pages are in" in again.out
-    assert "0 of them are new to the index" in again.out
-    assert "The field html of 1 pages could not be kept" in again.out
+    assert ": 3; new" in again.out
+    assert "new to the index: 0." in again.out
+    assert "Pages whose field html could not be kept: 1." in again.out
 
 
 def test_index_knows_what_was_brought_back(settings: dict[str, Any], tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_restore_to_standard_output(settings: dict[str, Any]) -> None:
     assert done.json["url"] == "https://three.example/1"
     done = dedup("restore", "-o", "-", "--key", "https://two.example/1", **settings)
     assert done.json["price"] == 5
-    assert done.err == "The field html of 1 pages could not be kept.\n"
+    assert done.err == "Pages whose field html could not be kept: 1.\n"
 
 
 def test_text_taken_from_html_comes_back(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_forget_by_key(settings: dict[str, Any]) -> None:
 def test_forget_by_host(settings: dict[str, Any]) -> None:
     """All pages of a host, whatever the case of its name."""
     assert (
-        "2 pages are forgotten" in dedup("forget", "--host", "ONE.example", "--yes", **settings).out
+        "Pages forgotten: 2." in dedup("forget", "--host", "ONE.example", "--yes", **settings).out
     )
     assert dedup("stats", "--json", **settings).json["committed"] == 0
 

@@ -330,7 +330,7 @@ def test_a_field_that_the_verdict_takes_the_place_of(tmp_path: Path) -> None:
     text = "\n".join(map(json.dumps, rows))
     done, _ = files(tmp_path, "rows.jsonl", text.encode(), "--dropped", str(dropped))
     assert done.code == 0
-    assert "The field dedup of 1 pages could not be kept." in done.out
+    assert "Pages whose field dedup could not be kept: 1." in done.out
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:

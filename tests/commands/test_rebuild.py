@@ -172,7 +172,7 @@ def test_the_window_changes_by_one_command(
     assert "`scrapy dedup import ADDRESS`" in done.err
     done = dedup("import", *source, **after)
     assert (done.code, done.err) == (0, "")
-    assert "2 pages are new to the index, 0 were known" in done.out
+    assert "Pages new to the index: 2; known: 0." in done.out
     assert outcome(after, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
     assert dedup("verify", **after).code == 0
     # What maintains an index finds its buckets under any window of the settings.

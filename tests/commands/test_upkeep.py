@@ -32,12 +32,12 @@ def test_export_and_import(settings: dict[str, Any], tmp_path: Path) -> None:
     assert (done.code, done.json) == (0, {"pages": 3, "known": 0}), done.err
     assert outcome(other, "https://two.example/1", article(1)) == ("duplicate", "exact-copy")
     again = dedup("import", str(file), **other)
-    assert "0 pages are new to the index, 3 were known" in again.out
+    assert "Pages new to the index: 0; known: 3." in again.out
     assert "exists" in dedup("export", str(file), **settings).err
     named = dedup("export", str(tmp_path / "pages.csv"), **settings)
     assert (named.code, (tmp_path / "pages.csv").exists()) == (1, False)
     assert "pages.csv: an index is written as Parquet, not as csv" in named.err
-    assert "3 pages are in" in dedup("export", str(file), "--overwrite", **settings).out
+    assert ": 3 (" in dedup("export", str(file), "--overwrite", **settings).out
 
 
 def test_import_of_a_damaged_file(settings: dict[str, Any], tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from dedup_middleware.evaluation.__main__ import main
 from dedup_middleware.evaluation.edits import edit
-from dedup_middleware.evaluation.output import flat, write
+from dedup_middleware.evaluation.output import flat, show, write
 from dedup_middleware.evaluation.pairs import Interval
 from tests.evaluation.lines import documents, labelled, page, rows, write_lines
 
@@ -238,3 +239,12 @@ def test_without_standard_output(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert rows(out, "pairs")
+
+
+def test_keys_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets are shown, and sequences that would reach the terminal are escaped."""
+    keys = ["http://[fe80::1]/a", "https://a/[/b]", "https://a/\x1b[2J"]
+    show(Console(width=100), "keys", [{"key": key} for key in keys])
+    shown = capsys.readouterr().out
+    assert all(key in shown for key in keys[:2])
+    assert "\x1b" not in shown

@@ -51,7 +51,7 @@ def test_borderline_pairs_are_left_out(tmp_path: Path) -> None:
         (b'{"title": "a"}\n', "line 1: give 'text' a string"),
         (b"\xff\xfe\n", "one JSON object a line"),
         (b"", "no document"),
-        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:40], "is damaged behind line"),
+        (gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:40], "is damaged after line"),
     ],
 )
 def test_bad_documents_are_refused(tmp_path: Path, content: bytes, message: str) -> None:

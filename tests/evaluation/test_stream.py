@@ -129,3 +129,16 @@ def test_natural_duplicates_are_right_if_nothing_is_lost() -> None:
     assert truth.holds(whole, part)
     assert not truth.holds(part, whole)
     assert not truth.holds(whole, other)
+
+
+def test_keys_that_the_index_has_not() -> None:
+    """Without addresses, and with keys that are too long for an index, the counts are the same."""
+    stream = with_copies(10)
+    long = [
+        attrs.evolve(a, document=attrs.evolve(a.document, key=a.document.key + "x" * 5_000))
+        for a in stream
+    ]
+    for arrivals, keeps in ((stream, False), (long, True)):
+        decisions = deduplicate(attrs.evolve(OPTIONS, keep_address=keeps), arrivals)
+        result = Truth(arrivals).score(decisions, "content", "arrival", 1, 1.0)
+        assert (result.dropped, result.right, result.losses, result.extras) == (10, 10, 0, 0)

@@ -37,6 +37,12 @@ from dedup_middleware.model.claims import Candidates, Claim, Claimed, Entry
 from dedup_middleware.model.records import CONTENT, State
 from tests.servers import RedisServer
 
+
+async def payloads(index: Index, page_ids: Sequence[int]) -> list[bytes]:
+    """Payloads of pages, b"" where there is none."""
+    return (await index.look(np.array(page_ids, np.uint64))).payloads
+
+
 PARAMETERS = {"shingle_width": "3", "bands": "2"}
 _names = itertools.count()
 LARGE = 4096  # bytes beyond which a bucket is a key of its own on Redis

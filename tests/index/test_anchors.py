@@ -16,6 +16,7 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.claims import Candidates, Claimed, Entry, Known
 from dedup_middleware.model.records import CONTENT
+from tests.index.harness import payloads
 
 _MASK = (1 << 64) - 1
 
@@ -51,7 +52,7 @@ async def test_an_anchor_finds_a_page_and_its_evidence(index: Index) -> None:
     assert made.near.tables.tolist() == [1 << ANCHOR_TABLES[0]]
     assert made.addresses == {number: "https://a/1"}
     assert made.payloads == {number: b"evidence of 1"}
-    assert await index.payloads([number]) == [b"evidence of 1"]
+    assert await payloads(index, [number]) == [b"evidence of 1"]
 
 
 async def test_evidence_of_any_length_comes_with_a_candidate(index: Index) -> None:

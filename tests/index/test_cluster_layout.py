@@ -11,6 +11,7 @@ import pytest
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.cluster.spread import (
     GROUPS,
     chunk_keys,
@@ -206,6 +207,18 @@ async def test_another_number_of_shards_is_refused(cluster: ClusterHarness) -> N
         await index.open(PARAMETERS)
     await index.attach()  # commands take the index as it is
     assert (await index.stats()).parameters["parts"] == "8"
+    await index.close()
+
+
+@pytest.mark.parametrize("count", ["3", "0", "", "8192"])
+async def test_a_damaged_number_of_shards(cluster: ClusterHarness, count: str) -> None:
+    """Pages would be looked for on other shards than they are on, so the index is refused."""
+    await cluster.client()
+    index = open_index(cluster.options)
+    assert isinstance(index, ClusterIndex)
+    opened = await index._first({}, b"")
+    with pytest.raises(IndexRefusedError, match="its parameter parts"):
+        await index._begin({**opened.parameters, "parts": count}, opened.epoch, sets_up=False)
     await index.close()
 
 

@@ -36,7 +36,7 @@ from dedup_middleware.model.records import (
 from tests.index import bulk
 from tests.index.bulk import some_pages
 from tests.index.claiming import BUCKET_KEYS
-from tests.index.harness import ClusterHarness, bucket_keys_of, entry
+from tests.index.harness import ClusterHarness, bucket_keys_of, entry, payloads
 from tests.index.redis_use import LEASE
 from tests.texts import article
 
@@ -328,7 +328,7 @@ async def test_page_without_a_text_gets_none(cluster: ClusterHarness) -> None:
     assert isinstance(made, Claimed)
     assert made.claim.page_id == page_id
     assert await index.addresses([page_id]) == [None]
-    assert await index.payloads([page_id]) == [b""]
+    assert await payloads(index, [page_id]) == [b""]
 
 
 async def test_loaded_page_whose_id_belongs_to_another(cluster: ClusterHarness) -> None:

@@ -41,6 +41,7 @@ from tests.index.harness import (
     ascending,
     bucket_keys_of,
     entry,
+    payloads,
 )
 from tests.index.windows import in_time
 
@@ -86,7 +87,7 @@ async def test_pages_expire_with_their_generation(harness: Harness) -> None:
     assert await index.refresh(old, bucket_keys_of(9, SIMHASH, (5 << 40, 6 << 50)))
     (anew,) = {*await found(index)} - {old, late}
     assert await index.addresses([anew]) == ["https://a/old"]
-    assert await index.payloads([anew]) == [b"https://a/old" * 3]
+    assert await payloads(index, [anew]) == [b"https://a/old" * 3]
     before = await index.fetch(np.array([old, anew], np.uint64))
     assert before.states.tolist() == [State.COMMITTED] * 2
     assert before.content[0] == before.content[1]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import attrs
 import pytest
+import redis.asyncio
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
-from dedup_middleware.base.errors import DedupError
+from dedup_middleware.base.errors import DedupError, IndexRefusedError
 from dedup_middleware.index.batching import Batcher
 from dedup_middleware.model.documents import DUPLICATE, NEW
 from tests.servers import RedisServer, namespace_for
@@ -206,3 +207,40 @@ def test_what_is_left_open_in_an_ended_loop_is_closed(redis_url: str, is_closed:
             asyncio.run(dedup.close())
         asyncio.run(opened())
         gc.collect()
+
+
+def test_a_second_event_loop_while_the_first_one_is_stopped() -> None:
+    """It is refused as well: connections and the task that extends leases belong to the first one,
+    which may go on at any time. Once it is closed there, the second one may open it."""
+    dedup = Deduplicator(Options(index_url="memory:"))
+    one, two = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        assert one.run_until_complete(dedup.decide(PAGES[0])).outcome == NEW
+        with pytest.raises(DedupError, match="another event loop"):
+            two.run_until_complete(dedup.decide(PAGES[1]))
+        one.run_until_complete(dedup.close())
+        two.run_until_complete(dedup.open())
+        assert two.run_until_complete(dedup.decide(PAGES[1])).outcome == NEW
+        two.run_until_complete(dedup.close())
+    finally:
+        one.close()
+        two.close()
+
+
+def test_an_index_that_is_refused_is_closed(redis_url: str) -> None:
+    """No connection stays open behind the error."""
+
+    async def connections() -> int:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            return int((await client.info("clients"))["connected_clients"])
+
+    async def refused() -> int:
+        async with Deduplicator(Options(index_url=redis_url)):
+            pass
+        before = await connections()
+        with pytest.raises(IndexRefusedError):
+            async with Deduplicator(Options(index_url=redis_url, shingle_width=4)):
+                pass
+        return await connections() - before
+
+    assert asyncio.run(refused()) == 0

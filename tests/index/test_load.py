@@ -37,6 +37,7 @@ from tests.index.harness import (
     RedisHarness,
     SQLiteHarness,
     in_steps,
+    payloads,
 )
 from tests.index.load_workers import load_articles, loaded_article, options_of
 from tests.index.redis_use import claimed, opened
@@ -66,7 +67,7 @@ async def test_loaded_pages_are_like_stored_ones(index: Index) -> None:
     assert (found.times[~known] > 0).all()
     addresses = await index.addresses(numbers.tolist())
     assert addresses == [a.decode() if a else None for a in pages.addresses]
-    assert await index.payloads(numbers.tolist()) == list(pages.payloads)
+    assert await payloads(index, numbers.tolist()) == list(pages.payloads)
     for key in (1, 4, 333, 700):
         entry = page(key, key * 0x9E3779B97F4A7C15 & (1 << 64) - 1)
         bucket_keys = (

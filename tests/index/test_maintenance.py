@@ -23,7 +23,7 @@ from dedup_middleware.model.buckets import (
 from dedup_middleware.model.claims import Candidates, Claim, Entry
 from dedup_middleware.model.records import CONTENT, State, page_ids_of
 from tests.index.claiming import entered, states
-from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness
+from tests.index.harness import ROWS, BytesHarness, Harness, RedisHarness, payloads
 
 LEASE = 1000.0
 PARAMETERS = {"bands": "2x3"}
@@ -151,9 +151,9 @@ async def test_text_of_which_a_part_was_lost(
     page = Entry(bucket_keys_of(1), content_of(1), "https://a/1", bytes(range(1, 241)) * 200)
     claim = await entered(index, page, 60.0)
     assert await index.commit(claim)
-    assert await index.payloads([claim.page_id]) == [page.payload]
+    assert await payloads(index, [claim.page_id]) == [page.payload]
     harness.admin.delete(harness.prefix + b"a" + lost.to_bytes(4, "little"))
-    assert await index.payloads([claim.page_id]) == [b""]
+    assert await payloads(index, [claim.page_id]) == [b""]
     assert await index.addresses([claim.page_id]) == ["https://a/1" if lost else None]
     found = await index.propose(page, 0, 60.0)
     assert isinstance(found, Candidates)

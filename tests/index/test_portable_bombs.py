@@ -27,6 +27,7 @@ from dedup_middleware.tools.portable.parquetpages import read_groups
 from dedup_middleware.tools.portable.portable import export_index, import_index
 from dedup_middleware.tools.portable.portable_file import fingerprint_of
 from tests.index.bulk import MADE_WITH, TIME, a_page, loaded
+from tests.index.harness import payloads
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1 << 20
@@ -174,7 +175,7 @@ async def test_long_payloads_of_ones_own(tmp_path: Path) -> None:
     other = MemoryIndex()
     imported = await import_index(other, tmp_path / "long.parquet")
     assert imported.pages == 3000
-    assert await other.payloads([5, 2999]) == await index.payloads([5, 2999])
+    assert await payloads(other, [5, 2999]) == await payloads(index, [5, 2999])
 
 
 @pytest.mark.parametrize(

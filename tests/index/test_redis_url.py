@@ -58,7 +58,7 @@ def test_addresses(url: str, options: dict[str, Any]) -> None:
     [
         ("redis://:s3cret@h:port", "HOST:PORT"),
         ("redis://:s3cret/x@h", "HOST:PORT"),
-        ("redis://:s3cret@h/one", "the database behind the port is a number"),
+        ("redis://:s3cret@h/one", "what follows the port must be the number of a database"),
         ("redis://:12/s3cret@h", "HOST:PORT"),
         ("redis://:12?s3cret@h", "HOST:PORT"),
         ("redis://:12#s3cret@h", "HOST:PORT"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from pathlib import Path
 
 import pytest
 
 from dedup_middleware import Deduplicator, Document, IndexUnavailableError, Options
+from dedup_middleware.index.batching import Batcher
 from dedup_middleware.index.cluster.index import ClusterIndex
 from dedup_middleware.index.redis.index import RedisIndex
 from dedup_middleware.model.claims import Claim
@@ -187,3 +190,58 @@ def test_claims_that_could_not_be_released(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(leave())
     claim = asyncio.run(again())
     assert {*renewed} == {claim}
+
+
+@pytest.mark.parametrize("kind", ["redis", "cluster"])
+def test_what_an_ended_event_loop_left_open(kind: str, request: pytest.FixtureRequest) -> None:
+    """A crawl that was not closed: its background tasks ended with its loop, and what was opened
+    there is closed when it is opened in the next one."""
+    more: dict[str, int] = {}
+    if kind == "redis":
+        url = request.getfixturevalue("redis_server").url
+    else:
+        url, more = cluster_url(request.getfixturevalue("cluster_masters")), {"shards": 4}
+    name = namespace_for(url, "left")
+    dedup = Deduplicator(Options(index_url=url, namespace=name, window=86_400.0, **more))
+
+    async def leave() -> None:
+        verdict = await dedup.decide(page(1))
+        assert await dedup.commit(verdict)
+
+    async def reopen() -> None:
+        async with dedup:
+            assert (await dedup.decide(page(1, "two"))).outcome == DUPLICATE
+            assert (await dedup.decide(page(2))).outcome == NEW
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of connections of the first loop
+        asyncio.run(leave())
+        asyncio.run(reopen())
+        gc.collect()
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_batch_that_was_cancelled_before_its_first_step(turns: int) -> None:
+    """The next event loop runs its own batches, and not those of the ended one."""
+    ran: list[int] = []
+
+    async def run(calls: list[int]) -> list[int]:
+        ran.extend(calls)
+        return calls
+
+    batcher: Batcher[int, int] = Batcher(run, 10)
+
+    async def leave() -> None:
+        for _ in range(3):
+            batcher.submit(1)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    async def again() -> int:
+        await batcher.join()
+        ran.clear()
+        return await asyncio.wait_for(batcher.submit(2), 5)
+
+    asyncio.run(leave())
+    assert asyncio.run(again()) == 2
+    assert ran == [2]

@@ -248,7 +248,10 @@ def test_addresses(url: str, hosts: tuple[tuple[str, int], ...], service: str) -
         ("redis+sentinel://:s3cret@a:1/", "name the sentinels and the master"),
         ("redis+sentinel://:s3cret@a:x/m", "HOST:PORT"),
         ("redis+sentinel://:s3cret@a,,b/m", "HOST:PORT"),
-        ("redis+sentinel://:s3cret@a/m/one", "the database behind the port is a number"),
+        (
+            "redis+sentinel://:s3cret@a/m/one",
+            "what follows the port must be the number of a database",
+        ),
         ("redis+sentinel://:s3cret@a/m?timeout=3", "no option 'timeout'"),
         ("redis+sentinel://:s3cret@a/m?ssl_ca_certs=x", "no option 'ssl_ca_certs'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,7 @@ import pytest
 from dedup_middleware.base.databasefiles import transaction
 from dedup_middleware.base.errors import IndexRefusedError, IndexUnavailableError
 from dedup_middleware.index.parameters import SCHEMA
+from dedup_middleware.index.sqlite.file import as_error
 from dedup_middleware.index.sqlite.index import SQLiteIndex
 from dedup_middleware.model.buckets import width_of
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
@@ -381,3 +383,11 @@ async def test_folder_is_removed(tmp_path: Path) -> None:
     with pytest.raises(IndexUnavailableError, match="a part of its path is a file"):
         await claimed(index)
     await index.close()
+
+
+def test_a_path_is_not_part_of_a_message() -> None:
+    """Words in the names of folders say nothing about the cause."""
+    error = OSError(errno.ELOOP, os.strerror(errno.ELOOP), "/data/full/locked.db")
+    assert "symbolic links" in str(as_error(error, "/data/full/locked.db", opening=True))
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/a.db")
+    assert "the disk is full" in str(as_error(error, "/data/a.db", opening=True))

@@ -22,7 +22,15 @@ from dedup_middleware.model.buckets import record
 from dedup_middleware.model.claims import Candidates, Claim, Claimed, Known
 from dedup_middleware.model.records import CONTENT, PageRecords, State, joined
 from tests.index.claiming import entered
-from tests.index.harness import ROWS, Harness, SQLiteHarness, ascending, bucket_keys_of, entry
+from tests.index.harness import (
+    ROWS,
+    Harness,
+    SQLiteHarness,
+    ascending,
+    bucket_keys_of,
+    entry,
+    payloads,
+)
 
 LEASE = 1000.0
 BUCKET_KEYS = bucket_keys_of(0, 0x0123_4567_89AB_CDEF, (5 << 40, 6 << 50))
@@ -217,13 +225,13 @@ async def test_compaction_gives_back_text(harness: Harness, index: Index) -> Non
     before = (await index.stats()).bytes
     assert await index.forget(numbers[:4]) == 4
     await index.compact()
-    assert await index.payloads([*numbers, held.page_id]) == [b""] * 4 + [payload] * 3
+    assert await payloads(index, [*numbers, held.page_id]) == [b""] * 4 + [payload] * 3
     addresses = await index.addresses([*numbers, held.page_id])
     assert addresses == [None] * 4 + ["https://a/1" * 9] * 2 + ["https://a/7"]
     if not isinstance(harness, SQLiteHarness):  # a file keeps its pages for later
         assert (await index.stats()).bytes < before - 3 * len(payload)
     again = await stored(index, 8, "https://a/8", payload)
-    assert await index.payloads([again, held.page_id]) == [payload] * 2
+    assert await payloads(index, [again, held.page_id]) == [payload] * 2
 
 
 @given(

@@ -17,7 +17,7 @@ from scrapy import Spider
 from dedup_middleware import Deduplicator, NearDuplicate, Options
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.journal.access import open_journal
-from dedup_middleware.journal.entries import Body, Drop, JournalError, Kept
+from dedup_middleware.journal.entries import Body, Drop, JournalError, Kept, is_near_miss
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import OTHER_HOSTS, JournalWriter
 from dedup_middleware.model.documents import NEW, Verdict
@@ -165,12 +165,16 @@ async def test_a_page_that_holds_a_stored_one_is_written(tmp_path: Path) -> None
 
 
 async def test_marked_items_are_no_drops(tmp_path: Path) -> None:
-    """With `DEDUP_ACTION=mark` every item passes, so there is nothing to bring back."""
-    items = [{"url": f"https://a/{n}", "text": article(1)} for n in range(2)]
+    """With `DEDUP_ACTION=mark` every item passes, so there is nothing to bring back. Duplicates are
+    near misses, and revisits are not recorded."""
+    items = [{"url": f"https://a/{n}", "text": article(1)} for n in (0, 1, 1, 0)]
     await crawl_items(tmp_path / "j.db", items, DEDUP_ACTION="mark")
     with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
-        assert journal.size().drops == 0
-        assert [hour.seen for hour in journal.hours()] == [2]
+        near = list(journal.drops(bodies=True))
+        told = [(found.key, found.match, found.reason, is_near_miss(found)) for found in near]
+        assert told == [("https://a/1", "https://a/0", "exact-copy", True)] * 2
+        assert [found.body for found in near] == [Body(article(1))] * 2
+        assert [(hour.seen, hour.dropped) for hour in journal.hours()] == [(4, {})]
 
 
 async def test_journal_that_can_not_be_written_stops_nothing(

@@ -116,9 +116,10 @@ class ClusterLink(Link):
         await self._batcher.join()
         while self._retrying:
             await asyncio.wait(self._retrying)
-        if self._client is not None:
-            await self._client.cluster.aclose()
-            self._client = None
+        # Closing raises if the connections are of an event loop that has ended.
+        client, self._client = self._client, None
+        if client is not None:
+            await client.cluster.aclose()
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Client]:

@@ -98,12 +98,15 @@ async def propose(
         if not waiting:
             break
         await _announce(index, waiting)
-    error = IndexUnavailableError(
+    return [page.result or _unsettled(index) for page in pages]
+
+
+def _unsettled(index: ClusterShards) -> IndexUnavailableError:
+    return IndexUnavailableError(
         f"{index._where}: a page was announced {TURNS} times, and each time its id had been "
         "settled or a new generation had begun: the masters lose writes, or DEDUP_WINDOW = "
         f"{index.window:g} seconds is too short"
     )
-    return [page.result or error for page in pages]
 
 
 async def _read(index: ClusterShards, pages: list[_Page]) -> None:

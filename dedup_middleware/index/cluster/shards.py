@@ -100,13 +100,13 @@ class ClusterShards(ServerIndex):
         self._reserving = asyncio.Lock()
         self._reservation: asyncio.Task[None] | None = None
 
-    async def close(self) -> None:
-        await self._proposals.join()
-        if self._reservation is not None:
+    async def _end_tasks(self) -> None:
+        await super()._end_tasks()
+        # Of a closed event loop it is done.
+        if self._reservation is not None and not self._reservation.done():
             await asyncio.wait([self._reservation])
-            self._reservation = None
+        self._reservation = None
         self._reserving = asyncio.Lock()  # a lock is bound to the event loop in which it was used
-        await super().close()
 
     def _set_layout(self, record: RecordLayout) -> None:
         self.record = record
@@ -122,7 +122,8 @@ class ClusterShards(ServerIndex):
         if not sets_up:
             how = ({}, b"")
             count = stored.get(SHARDS, "")
-            if not count.isdecimal() or not 1 <= int(count) <= MOST_SHARDS:
+            known = count.isdecimal() and 1 <= int(count) <= MOST_SHARDS
+            if not known or int(count).bit_count() != 1:
                 raise self._damaged(f"its parameter {SHARDS} is {count!r}")
             self.spread = Spread(self.spread.namespace, int(count))
         if not sets_up or not self._is_ours(stored):
@@ -367,9 +368,9 @@ class ClusterShards(ServerIndex):
         futures = list(map(self._link.submit, calls))
         if not futures:
             return []
-        done, late = await asyncio.wait(futures, timeout=lease / 3)
-        for future in late:
-            forget_outcome(future)
+        done, _ = await asyncio.wait(futures, timeout=lease / 3)
+        for future in futures:
+            forget_outcome(future)  # also where another one raises first
         alive = [False] * len(claims)
         for part, future in zip(parts, futures, strict=True):
             if future in done:

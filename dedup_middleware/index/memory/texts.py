@@ -18,8 +18,8 @@ _DEAD: Final = 1 << 20  # minimum bytes of removed texts before the others are m
 class Texts:
     """A map from page id to a byte string, with an overhead of 8 bytes per page id.
 
-    A dictionary would take 150 bytes more. With a file, only the places and the last megabyte of
-    texts are in memory.
+    A dictionary would take 150 bytes more a page. With a file, only the places and the last
+    megabyte of texts are in memory.
 
     :param file: empty, opened unbuffered for reading and writing; texts of removed pages stay in it
 

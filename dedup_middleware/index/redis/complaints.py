@@ -109,7 +109,7 @@ _CODES: dict[str, Complaint] = {
     ),
 }
 _NO_SCRIPTS = Complaint(
-    "it runs no scripts, so it is a sentinel, no Redis server, or one whose commands for scripts "
+    "it runs no scripts: it is a sentinel or no Redis server at all, or its script commands "
     "are renamed: correct host and port in DEDUP_INDEX_URL, or begin it with redis+sentinel:// and "
     "name the master, or take rename-command out of the server's configuration",
     refused=True,

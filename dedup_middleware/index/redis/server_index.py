@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.batching import Batcher, forget_outcome
+from dedup_middleware.index.batching import Batcher, forget_outcome, stop
 from dedup_middleware.index.parameters import (
     HASH_KEY,
     REPLACED,
@@ -80,14 +80,18 @@ class ServerIndex(Index):
         self._link.on_round_trip = report
 
     async def close(self) -> None:
-        await self._proposals.join()
-        for batcher in self._commits.values():
-            await batcher.join()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.wait([self._sweeper])
-            self._sweeper = None
-        await self._link.close()
+        try:
+            await self._proposals.join()
+            for batcher in self._commits.values():
+                await batcher.join()
+            await self._end_tasks()
+        finally:
+            await self._link.close()
+
+    async def _end_tasks(self) -> None:
+        """End the tasks in the background."""
+        await stop(self._sweeper)
+        self._sweeper = None
 
     # Opening
 

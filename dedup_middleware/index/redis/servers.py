@@ -115,14 +115,14 @@ def connection_options(url: str) -> dict[str, Any]:
         if name not in known:
             # After an unescaped question mark, the rest of a password looks like options.
             which = (
-                f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "an unknown option"
+                f"no option {name!r}" if re.fullmatch("[a-z_]{1,30}", name) else "no such option"
             )
-            raise _fail(url, f"it has {which}; there are {', '.join(known)}")
+            raise _fail(url, f"there is {which}; use {', '.join(known)}")
     if parts.scheme == "unix" and not parts.path:
         raise _fail(url, "name the socket, for example unix:///run/redis.sock")
     database = "" if parts.scheme == "unix" else parts.path.strip("/")
     if database and not database.isdecimal():  # redis-py would use database 0
-        raise _fail(url, "the database behind the port is a number")
+        raise _fail(url, "what follows the port must be the number of a database")
     try:
         options: dict[str, Any] = {"protocol": 2, **parse_url(url)}
         connection = ConnectionPool(**options).make_connection()  # type: ignore[no-untyped-call]

@@ -45,7 +45,8 @@ from dedup_middleware.index.parameters import (
 )
 from dedup_middleware.index.sqlite import tables
 
-# Part of SQLite's message, our message, whether it is a refusal. Python 3.10 lacks error codes.
+# Part of the message of SQLite or the operating system, our message, whether it is a refusal.
+# Python 3.10 lacks SQLite's error codes.
 _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("file is not a database", "it is the file of another program; name another file", True),
     ("malformed", "the file is damaged; restore a copy, or remove it to begin anew", True),
@@ -61,6 +62,8 @@ _MEANINGS: tuple[tuple[str, str, bool], ...] = (
     ("embedded null", "its name holds a NUL character; take it out", True),
     ("locked", "another process has kept it locked for longer than DEDUP_TIMEOUT", False),
     ("full", "the disk is full", False),
+    ("no space left", "the disk is full", False),
+    ("quota", "the disk is full for this user", False),
     ("disk i/o", "the disk fails or is full", False),
 )
 
@@ -73,8 +76,10 @@ def as_error(error: Exception, path: str, *, opening: bool) -> DedupError:
     text, refused = f"{type(error).__name__}: {error}", False
     if isinstance(error, DAMAGED_VALUE):
         text = f"a value in it is damaged ({error}); restore a copy, or remove it to begin anew"
+    # The text of an OSError has the path, and with it any words.
+    found = str(getattr(error, "strerror", None) or error).lower()
     for part, meaning, is_refused in _MEANINGS:
-        if part in str(error).lower():
+        if part in found:
             text, refused = meaning, is_refused
             break
     kind = IndexRefusedError if refused and opening else IndexUnavailableError

@@ -81,7 +81,7 @@ class Reader:
             keep = np.isin(near.page_ids, records.page_ids)
             near = Neighbours(near.page_ids[keep], near.tables[keep])
         numbers = near.page_ids.tolist()
-        payloads = await index.payloads(numbers) if method.keeps_payload else ()
+        payloads = [found.payloads[number] for number in numbers] if method.keeps_payload else ()
         judged = method.judge(page, records.content, payloads)
         same_key = same_keys(page, records)
         compared = [

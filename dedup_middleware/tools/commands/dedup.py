@@ -178,7 +178,7 @@ def block(head: object, *facts: tuple[str, object]) -> str:
 def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
     """Format how many pages have lost a field that JSON can't hold, by the name of the field."""
     return [
-        f"The field {name} of {number:,} pages could not be kept."
+        f"Pages whose field {name} could not be kept: {number:,}."
         for name, number in sorted(left_out.items())
     ]
 

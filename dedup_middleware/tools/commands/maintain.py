@@ -118,7 +118,7 @@ class Forget(Subcommand):
             if former is not None:
                 await _forget(attrs.evolve(reader, index=former), arguments)
             forgotten = await _forget(reader, arguments)
-        context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
+        context.say({"forgotten": forgotten}, lambda: f"Pages forgotten: {forgotten:,}.")
         return OK
 
 
@@ -158,7 +158,7 @@ class Clear(Subcommand):
             forgotten = await index.forget_span()
             with context.progress("records") as done:
                 await index.compact(lambda _, number: done(number))
-        context.say({"forgotten": forgotten}, lambda: f"{forgotten:,} pages are forgotten.")
+        context.say({"forgotten": forgotten}, lambda: f"Pages forgotten: {forgotten:,}.")
         return OK
 
 

@@ -79,7 +79,7 @@ class Export(Subcommand):
         async with existing_index(context.options) as index:
             with context.progress("pages") as done:
                 exported = await export_index(index, path, done)
-        sentence = f"{exported.pages:,} pages are in {path} ({exported.bytes:,} bytes)."
+        sentence = f"Pages in {path}: {exported.pages:,} ({exported.bytes:,} bytes)."
         context.say({"file": str(path), **attrs.asdict(exported)}, lambda: sentence)
         return OK
 
@@ -117,7 +117,7 @@ class Import(Subcommand):
                         f"{arguments.source!r} is no file, and no address of an index: name a file "
                         "that `scrapy dedup export` has written, or an index as in DEDUP_INDEX_URL"
                     )
-        sentence = f"{imported.pages:,} pages are new to the index, {imported.known:,} were known."
+        sentence = f"Pages new to the index: {imported.pages:,}; known: {imported.known:,}."
         context.say(attrs.asdict(imported), lambda: sentence)
         return OK
 
@@ -310,7 +310,7 @@ class Restore(Subcommand):
                 print(shown(line), file=sys.stderr)
             return OK
         where = arguments.output
-        sentence = f"{len(drops):,} pages are in {where}; {entered:,} of them are new to the index."
+        sentence = f"Pages in {where}: {len(drops):,}; new to the index: {entered:,}."
         state = {"restored": len(drops), "entered": entered, "left_out": left_out}
         context.say({**state, "output": where}, lambda: "\n".join([sentence, *lost]))
         return OK

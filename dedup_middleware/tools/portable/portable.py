@@ -28,6 +28,7 @@ from dedup_middleware.index.pages import (
 )
 from dedup_middleware.index.parameters import (
     HASH_KEY,
+    OF_INDEX,
     Parameters,
     differences,
     layout_of,
@@ -47,8 +48,6 @@ from dedup_middleware.tools.portable.portable_file import Exported, PortableWrit
 
 Progress = Callable[[int, int], None]  # called with pages done and pages in total
 
-# Neither the window nor the number of shards affects whether pages can be compared.
-_OF_THE_INDEX = ("window", "parts")
 _LONG = 1 << 27  # bytes of payloads at which a block is entered early
 _PART = 10_000  # pages whose texts are fetched at once
 
@@ -144,16 +143,15 @@ def _parts(pages: PageRecords, wanted: NDArray[np.bool_]) -> list[PageRecords]:
 async def _complete(index: Index, part: PageRecords, spool: BucketKeySpool) -> Pages:
     """Return pages with bucket keys and texts; pages without bucket keys are left out."""
     bucket_keys, starts, simhashes = spool.places(part.page_ids)
-    page_ids = part.page_ids.tolist()
-    addresses, payloads = await asyncio.gather(index.addresses(page_ids), index.payloads(page_ids))
+    seen = await index.look(part.page_ids)
     content = part.content.copy()
     # An index may keep a SimHash only in its tables.
     unknown = content["simhash"] == 0
     content["simhash"][unknown] = simhashes[unknown]
     pages = Pages(
         content,
-        [None if address is None else address.encode() for address in addresses],
-        payloads,
+        [None if address is None else address.encode() for address in seen.addresses],
+        seen.payloads,
         part.times,
         bucket_keys,
         starts,
@@ -278,7 +276,7 @@ async def _open(index: Index, parameters: Mapping[str, str], kind: str, name: st
 
 
 def _comparable(parameters: Parameters) -> dict[str, str]:
-    return {key: value for key, value in parameters.items() if key not in _OF_THE_INDEX}
+    return {key: value for key, value in parameters.items() if key not in OF_INDEX}
 
 
 def _compare(stored: Parameters, wanted: Parameters, kind: str, name: str) -> None:
