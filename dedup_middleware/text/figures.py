@@ -104,6 +104,7 @@ _PERCENT_SIGNS: Final = code_set("%٪")
 _PERMILLE_SIGNS: Final = code_set("‰؉")
 # Behind these characters, or white space, a percent sign belongs to the number behind it: -%5, (%5.
 _BEFORE_PERCENT: Final = code_set("([{-–+±~<>≤≥=≈\"'“”")
+_LARGEST: Final = 12  # power of ten of a further section; larger ones do not fit into 64 bits
 _K1: Final = np.uint64(0x9E3779B97F4A7C15)
 _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 
@@ -229,21 +230,21 @@ def _fraction(codes: Codes, first: int, last: int) -> tuple[int, int, int]:
 
 
 @subkernel
-def _begins(codes: Codes, i: int, last: int) -> bool:
-    """Whether a numeral may begin at i, in a run of Chinese numerals that ends at `last`."""
+def _begins(codes: Codes, i: int) -> bool:
+    """Whether a Chinese numeral may begin at i."""
     if numerals.is_formal(codes[i]):
-        return i + 1 < last and numerals.chinese_unit(codes[i + 1]) > 0
+        return i + 1 < codes.size and numerals.chinese_unit(codes[i + 1]) > 0
     return numerals.chinese_digit(codes[i]) >= 0 or numerals.chinese_unit(codes[i]) == 1
 
 
 @subkernel
 def _read_chinese(codes: Codes, i: int) -> tuple[bool, int, int, int]:
     """Read the Chinese numeral at i: whether it is a figure, mantissa, exponent, end."""
-    last = numerals.run_end(codes, i)
     if codes[i] == _HUNDRED and _after_parts(codes, i):  # 百分之百
         return True, 100, 0, i + 1
-    if not _begins(codes, i, last):
+    if not _begins(codes, i):
         return False, 0, 0, i + 1
+    last = numerals.run_end(codes, i)
     if at(codes, last) == _POINT:
         mantissa, exponent, end = _fraction(codes, i, last)
         if end > 0:
@@ -273,7 +274,7 @@ def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, i
             end = i + 1
             part = numerals.chinese_digit(codes[i])
         smaller, end = numerals.chinese_scale(codes, end)
-        if part < 0 or smaller == 0 or smaller >= power or part >= 10**4:
+        if part < 0 or smaller == 0 or smaller >= power or part >= 10**4 or smaller > _LARGEST:
             break
         value += part * 10**smaller
         power, i = smaller, end

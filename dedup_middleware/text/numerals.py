@@ -31,6 +31,7 @@ _BEFORE_POINT: Final = code_set("([{-–+±~<>≤≥=≈$€£¥₹₽₩/%")
 _WRAPPED: Final = 40  # least characters of a wrapped line
 _LONGEST_ROW: Final = 16  # most characters of a number in groups: trillions
 MAX_DIGITS: Final = 18  # longer runs of digits count as several figures
+LONGEST_RUN: Final = 64  # Chinese digits and units; longer runs count as several figures, too
 _LIMIT: Final = 10**10  # largest number that 亿 may multiply, so that none overflows
 _BASE: Final = 0x100000001B3  # of the hashes of words
 _KEY: Final = (1 << 63) - 1  # bits of a hash that are kept
@@ -281,8 +282,10 @@ def arabic(codes: Codes, i: int) -> tuple[int, int, int]:
 
 @subkernel
 def run_end(codes: Codes, i: int) -> int:
-    """End of the run of Chinese digits and units that begins at i."""
-    while i < codes.size and (chinese_digit(codes[i]) >= 0 or chinese_unit(codes[i]) > 0):
+    """End of the run of Chinese digits and units that begins at i, `LONGEST_RUN` at most: a text
+    of nothing else would be read once for each of its characters."""
+    most = min(i + LONGEST_RUN, codes.size)
+    while i < most and (chinese_digit(codes[i]) >= 0 or chinese_unit(codes[i]) > 0):
         i += 1
     return i
 

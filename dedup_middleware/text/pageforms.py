@@ -29,12 +29,12 @@ INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand th
 _WEEKDAY: Final = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
-# such lines where they are data. Shares, visits and the like are missing: alone on a line they may
-# be what a page is about (500 shares). Comments and replies are missing too: another number of them
-# tells that a thread has grown.
+# such lines where they are data. Shares, visits, followers and the like are missing: alone on a line
+# they may be what a page is about (500 shares). Comments and replies are missing too: another number
+# of them tells that a thread has grown.
 _NUMBER: Final = r"\d[\d.,]*(?: \d{3}\b)*(?: ?[km万萬])?\+?"
 _BEHIND_NUMBER: Final = (
-    r"(?:views?|likes?|retweets?|followers?|reactions?|aufrufe?|vues?|partages?|visualizzazion[ei]"
+    r"(?:views?|likes?|retweets?|aufrufe?|vues?|partages?|visualizzazion[ei]"
     r"|condivision[ei]|visualizaç(?:ão|ões)|compartilhamentos?|просмотр(?:а|ов)?"
     r"|перегляд(?:и|ів)?|лайк(?:а|ов)?"
     r"|(?:про)?читали|прочтени[йяе]|репост(?:а|ов)?|[次人]?(?:阅读|閱讀|浏览|瀏覽|点赞|點贊|转发|轉發|收藏)|赞|いいね|좋아요)"
@@ -59,7 +59,7 @@ _COUNTED: Final = (
     r"|\d{1,2} мин(?:\.|ут[аы]?)? (?:на чтение|чтения))"
 )
 # Next to another counter comments are counted for the page, too.
-_NEXT_TO_IT: Final = rf"{_NUMBER} (?:comments?|shares?|комментари\w+)"
+_NEXT_TO_IT: Final = rf"{_NUMBER} (?:comments?|shares?|followers?|reactions?|комментари\w+)"
 COUNTERS: Final = rf"{_COUNTED}(?:[ ,;|·•/–—-]{{1,5}}(?:{_COUNTED}|{_NEXT_TO_IT})){{0,5}}"
 COUNTER: Final = compiled_late(COUNTERS)
 #: beginnings of lines that end with a number in a gallery
@@ -80,7 +80,7 @@ INVITATIONS: Final = (
     (
         "follow_ like_ find_us find_me find_our join_",
         rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
-        rf"|follow (?:[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
+        rf"|follow (?:(?!(?:of|for|in|from|to|with) )[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
         rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
     ),
     (
@@ -168,7 +168,11 @@ FORMS: Final = (
         r"(?:main |featured |cover )?(?:image|photo|picture|video)s?"
         rf"(?: (?:credits?|source|copyright|courtesy of|by)\b|\s*:){CREDITED}",
     ),
-    (NUMBERED, rf"(?:{'|'.join(NUMBERED.split())})\w* \d{{1,3}} (?:of|von|de|di|из) \d{{1,3}}"),
+    (
+        NUMBERED,
+        r"(?:imag(?:es?|en|em)|immagin[ei]|photo(?:s|graph)?|pictures?|pics?|slides?"
+        r"|foto(?:s|grafia)?|bild(?:er)?|фото(?:графия)?) \d{1,3} (?:of|von|de|di|из) \d{1,3}",
+    ),
     (
         "credit crédit foto bild фото видео иллюстраци коллаж скриншот",
         r"(?:credits?|crédits?(?: photos?)?|fotos?|bild(?:quelle)?|фото|видео|иллюстрация|коллаж"
@@ -189,7 +193,9 @@ FORMS: Final = (
         "if_you_ when_you_ we_may_ we_might_ we_can_ this_site_",
         r"(?:(?:if|when) you (?:buy|purchase|click|shop|book)\b[^.!?\d]{0,80}, )?"
         r"(?:we|this site) (?:may|might|can) (?:earn|receive|get)\b[^.!?\d]{0,40}"
-        r"\b(?:commission|compensation)s?\b[^.!?\d]{0,60}",
+        # Compensation for what was lost is news.
+        r"\b(?:commission|compensation)s?\b(?:[^.!?\d]{0,30}\b(?:links?|purchas|products?|sales?"
+        r"|partners?|retailers?|merchants?|advertis|affiliate|clicks?|cost to you)[^.!?\d]{0,60})?",
     ),
     (
         "подробнее",

@@ -48,6 +48,7 @@ OPENING: Final = "([（【▲△"
 AROUND: Final = "()[]（）【】▲△.。!！:：…»›→↓> "
 AROUND_ENGLISH: Final = AROUND + "—–_"
 BUTTONS: Final = frozenset(word_lists()["buttons"])
+_NO_CREDITS: Final = frozenset(word_lists()["no-credits"])
 
 _ADDRESS: Final = re.compile(
     r"https?://\S+|www\.\S+|[\w.+-]+@[\w-]+\.[\w.-]+|@\w{2,30}|(?:[\w-]+\.){1,3}com/\S+", re.ASCII
@@ -140,6 +141,16 @@ def is_page_row(line: str) -> bool:
     return lists or is_names(value)
 
 
+def _is_value(credited: str) -> bool:
+    """Whether what stands behind the label of a credit names nobody.
+
+    >>> [_is_value(credited) for credited in (" Accepted", " Ja", " Ann Shepherd")]
+    [True, True, False]
+    """
+    words = re.findall(r"[^\W\d_]+", credited.lower())
+    return bool(words) and _NO_CREDITS.issuperset(words)
+
+
 def _invites(words: str) -> bool:
     """Whether behind the name of a network there are only other names and instructions to click.
 
@@ -202,7 +213,7 @@ def _has_form(text: str) -> bool:
     if match is None:
         return lower in BUTTONS
     credit = CREDIT.match(text)
-    named = credit is None or is_names(credit[1])
+    named = credit is None or (is_names(credit[1]) and not _is_value(credit[1]))
     return lower in BUTTONS or (named and all(map(_invites, filter(None, match.groups()))))
 
 

@@ -108,10 +108,16 @@ _UNIT: Final = (
     r"|grams?|ounces?|oz|tons?|tonnes?|gallons?|lit(?:er|re)s?|mph|kph|km/h|kmh|°? ?[CF]"
     r"|(?:degrees? )?(?:Celsius|Fahrenheit))"
 )
-_MEASURE: Final = rf"\d[\d,.]*(?:[ -](?:million|billion|square|sq|cubic))*[ -]?{_UNIT}"
+_MEASURE: Final = rf"\d[\d,.]*(?:[ -](?:million|billion|square|sq|cubic))*[ -]?({_UNIT})"
 _CONVERTED: Final = re.compile(
     rf" \((?=[\da-s])(?:(?:about|around|roughly|approximately|nearly|some) )?{_MEASURE}\)"
 )
+# Spellings of one unit, in which a second measure is another fact: 90 kg (80 kg).
+_UNITS: Final = {
+    "kilomet": "km", "km": "km", "met": "m", "centimet": "cm", "millimet": "mm", "kilogram": "kg",
+    "feet": "ft", "foot": "ft", "pound": "lb", "ounce": "oz", "kph": "km/h", "kmh": "km/h",
+    "celsiu": "c", "fahrenheit": "f",
+}  # fmt: skip
 _IS_MEASURE: Final = re.compile(rf"\b{_MEASURE}$")
 _LONGEST_MEASURE: Final = 40
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
@@ -129,7 +135,7 @@ _WORD: Final = rf"(?:{'|'.join(sorted(_SPELT))}){_SHORT}"
 _MEASURED: Final = compiled_late(
     rf"[0-9] (?=[а-я])(?:(?:{_WORD} ){{0,2}}{_WORD}|(?<=\b[12]\d\d\d )г{_SHORT})"
 )
-_MOST_CHARS: Final = 200_000  # of a text that is examined: a tenth of a second at worst
+_MOST_CHARS: Final = 200_000  # of a text that is examined, which takes a second at worst
 _MOST_ESCAPED: Final = 2  # most times that a text is unescaped
 _MORE: Final = re.compile(  # More Great Lakeside Stories
     r"more (?:great |top )?(?:[\w’']{1,20} ){0,2}(?:stories|coverage|news|articles)"
@@ -289,7 +295,18 @@ def _in_one_style(text: str) -> str:
 def _unless_converted(match: re.Match[str]) -> str:
     end = match.start()
     measure = _IS_MEASURE.search(match.string, max(0, end - _LONGEST_MEASURE), end)
-    return match[0] if measure is None else ""
+    return match[0] if measure is None or _unit(measure[1]) == _unit(match[1]) else ""
+
+
+def _unit(written: str) -> str:
+    """A unit in one spelling.
+
+    >>> [_unit(written) for written in ("kilometres", "km", "° C", "Celsius")]
+    ['km', 'km', 'c', 'c']
+    """
+    unit = written.lower().removeprefix("degrees").strip("° ")
+    stem = unit.rstrip("s").removesuffix("re").removesuffix("er").removesuffix("me")
+    return _UNITS.get(stem, stem)
 
 
 def _spelt(match: re.Match[str]) -> str:

@@ -178,6 +178,13 @@ def test_any_text(text: str) -> None:
     assert len(set(figures)) == len(figures) == len(hashes) == len(set(hashes))
 
 
+@pytest.mark.parametrize("part", ["万", "千百", "壹", "〇万", "十", "一", "1亿", "5万千", "三点"])
+def test_a_million_characters_of_numerals(part: str) -> None:
+    """They are read once, not once for each of them, which would take a quarter of an hour."""
+    text = part * (1_000_000 // len(part))
+    assert made(segmenter="char", keeps_stop_words=True)(text).features.size > 0
+
+
 def test_unit_matters() -> None:
     """Five and five percent are different figures."""
     shingler = made(segmenter="char", keeps_stop_words=True)

@@ -358,6 +358,18 @@ Like Twitter, Facebook will now charge 8 dollars.
 Join the Facebook boycott
 Follow the money: how Twitter paid the lobby
 Follow the inquiry on Facebook as ministers resign
+Follow the trial of the mayor on Facebook
+We may receive compensation for the boats that sank
+If you buy the house, we may receive a commission from the bank
+Phase 2 of 3
+Piece 17 of 40
+Form 3 von 7
+Credit: Accepted
+Credit: Visa
+Video: Included
+Foto: Ja
+3 followers
+1,200,000 followers
 Suivez le procès Facebook à Paris
 Folgen Sie dem Streit: Twitter muss zahlen
 图片来源：警方将车辆拖走，两人受伤

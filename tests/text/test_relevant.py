@@ -102,6 +102,8 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
             "It is 23 km away, a 5-mile walk",
         ),
         ("1.5 million acres (600,000 hectares) at 25C (77F)", "1.5 million acres at 25C"),
+        ("90 kg (80 kilograms), 8.1 m (7.9 metres)", "90 kg (80 kilograms), 8.1 m (7.9 metres)"),
+        ("31 °C (19 C), 12 tons (about 3 tons)", "31 °C (19 C), 12 tons (about 3 tons)"),
         (
             "He ran 5 km (and 3 miles), then 10 (6 miles)",
             "He ran 5 km (and 3 miles), then 10 (6 miles)",
