@@ -29,9 +29,9 @@ INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand th
 _WEEKDAY: Final = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
-# such lines where they are data. Shares, visits, followers and the like are missing: alone on a line
-# they may be what a page is about (500 shares). Comments and replies are missing too: another number
-# of them tells that a thread has grown.
+# such lines where they are data. Shares, visits, followers and the like are missing: alone on a
+# line they may be what a page is about (500 shares). Comments and replies are missing too: another
+# number of them tells that a thread has grown.
 _NUMBER: Final = r"\d[\d.,]*(?: \d{3}\b)*(?: ?[km万萬])?\+?"
 _BEHIND_NUMBER: Final = (
     r"(?:views?|likes?|retweets?|aufrufe?|vues?|partages?|visualizzazion[ei]"
