@@ -41,7 +41,7 @@ def parse_arguments(given: Mapping[str, str]) -> Arguments:
     """
     known = [field.name for field in attrs.fields(Arguments)]
     for name, value in given.items():
-        if name not in known:
+        if name not in known and not name.startswith("_"):  # _job is the id of a job of scrapyd
             raise ArgumentError(name, value, f"no such argument; use {', '.join(known)}")
     return Arguments(
         start=_addresses(given["start"]) if "start" in given else (),

@@ -9,6 +9,7 @@ With ``DEDUP_ON_FULLER = "replace"`` rows are deleted if their text adds nothing
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
 import threading
@@ -22,6 +23,7 @@ from scrapy.utils.asyncio import run_in_thread
 
 from dedup_middleware import Document, Options
 from dedup_middleware.base.databasefiles import use_wal
+from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.plugin.reports import fail
 from dedup_middleware.plugin.settings import options_from_settings
@@ -169,10 +171,11 @@ class SqliteStorage:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Read ``NEWS_DB`` and ``NEWS_STORE_HTML``."""
         settings = crawler.settings
+        options = None
+        with contextlib.suppress(OptionsError):  # the plugin names it and ends the crawl
+            options = options_from_settings(settings)
         storage = cls(
-            settings.get("NEWS_DB") or "news.db",
-            settings.getbool("NEWS_STORE_HTML"),
-            options_from_settings(settings),
+            settings.get("NEWS_DB") or "news.db", settings.getbool("NEWS_STORE_HTML"), options
         )
         storage._crawler = crawler
         crawler.signals.connect(storage.superseded, dedup_superseded)

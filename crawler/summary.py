@@ -10,6 +10,7 @@ from scrapy import signals
 
 from crawler.arguments import BAD_ARGUMENT
 from crawler.frontier import EXPLANATIONS, Skip
+from dedup_middleware.base.writing import discard_output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,7 +110,10 @@ class Summary:
             for name, count in self._stats.get_stats().items()
             if name.startswith(prefix) and count
         }
-        print_summary(self.tally, Console(highlight=False))
+        try:
+            print_summary(self.tally, Console(highlight=False))
+        except (SystemExit, OSError):  # nobody reads it: rich would end the process
+            discard_output()
 
 
 def dropped_page(exception: BaseException) -> tuple[DroppedPage, bool]:

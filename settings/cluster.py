@@ -15,4 +15,4 @@ DEDUP_INDEX_URL = with_password(
     or "redis+cluster://127.0.0.1:7000,127.0.0.1:7001,127.0.0.1:7002",
     os.environ.get("DEDUP_REDIS_PASSWORD"),
 )
-DEDUP_SHARDS = int(os.environ.get("DEDUP_SHARDS") or 64)
+DEDUP_SHARDS = os.environ.get("DEDUP_SHARDS") or 64

@@ -17,9 +17,13 @@ def with_password(url: str, password: str | None) -> str:
     'redis://:a%2Fb@cache:6379/0'
     >>> with_password("redis://user@cache:6379/0", "secret")
     'redis://user:secret@cache:6379/0'
+    >>> with_password("unix:///run/redis.sock", "a/b")
+    'unix:///run/redis.sock?password=a%2Fb'
     """
     parts = urlsplit(url)
-    # Without a host (memory:, sqlite:, unix:) there is no place for a password.
+    if parts.scheme == "unix" and password and "password=" not in parts.query:
+        return f"{url}{'&' if parts.query else '?'}password={quote(password, safe='')}"
+    # Addresses without a host (memory:, sqlite:) have no place for a password.
     if not password or not parts.hostname or parts.password:
         return url
     host = parts.netloc.rpartition("@")[2]

@@ -182,6 +182,13 @@ def test_unusable_user_dictionary_is_named(content: bytes | None, tmp_path: Path
     assert "user_dictionary=" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", [".", "..", "./", "a/..", "a/"])
+def test_an_index_file_needs_a_name(path: str) -> None:
+    """A folder is refused where the setting is read."""
+    with pytest.raises(OptionsError, match="name a file in the folder"):
+        Options(index_url=f"sqlite:{path}")
+
+
 def test_missing_dictionary_is_no_error_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a dictionary of the user's own the setting of the segmenter is named."""
 

@@ -24,7 +24,7 @@ from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.plugin.settings import make_data_folder, options_from_settings
 from tests.itemcrawl import SETTINGS
 from tests.servers import running_redis
-from tests.test_pipeline import item, make_crawler, opened
+from tests.test_pipeline import Crawl, item, make_crawler, opened
 from tests.texts import article
 
 
@@ -349,3 +349,45 @@ async def test_reset_needs_the_index(caplog: pytest.LogCaptureFixture) -> None:
         await opened(DEDUP_INDEX_URL="redis://127.0.0.1:1/0", DEDUP_RESET=True, DEDUP_RETRIES=0)
     assert caught.value.reason == "dedup_index_unavailable"
     assert "The crawl is not started" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b"\xb5\xda first", b"\xb5\xda second"),
+        ({"body": "first"}, {"body": "second"}),
+        (["first", 1], ["second", 1]),
+        ("👍", "👎"),
+    ],
+)
+async def test_html_does_not_stand_for_a_text_that_can_not_be_read(one: Any, other: Any) -> None:
+    """Two comments on one page have its HTML in common: neither is dropped."""
+    crawl = Crawl(make_crawler())
+    await crawl.pipeline.open_spider()
+    html = f"<p>{article(1)}</p>"
+    for number, text in enumerate((one, other, other)):
+        item = {"url": f"https://a/{number}", "text": text, "html": html}
+        assert await crawl.item(item) is item
+    assert crawl.stat("skipped/unreadable") == 3
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize("text", [article(1).encode(), ["", None, article(1)], (article(1),)])
+async def test_texts_of_other_types_that_can_be_read(text: Any) -> None:
+    """Bytes in UTF-8, and lists with values that a selector did not find."""
+    crawl = Crawl(make_crawler())
+    await crawl.pipeline.open_spider()
+    await crawl.item({"url": "https://a/1", "text": article(1), "html": "<p>one</p>"})
+    copy = {"url": "https://b/1", "text": text, "html": "<p>two</p>"}
+    assert isinstance(await crawl.item(copy), NearDuplicate)
+    await crawl.pipeline.close_spider()
+
+
+async def test_symbols_are_no_empty_page() -> None:
+    """A row of stars has no words to compare, but is not dropped as a page without text."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    stars = {"url": "https://a/1", "text": "★★★☆☆"}
+    assert await crawl.item(stars) is stars
+    assert isinstance(await crawl.item({"url": "https://a/2", "text": " - "}), DropItem)
+    await crawl.pipeline.close_spider()

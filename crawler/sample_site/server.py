@@ -46,22 +46,25 @@ class SampleSite:
         self._stories = load_stories()
         self._pages = manifest(self._stories)
         self._servers: list[_Server] = []
+        self._changing = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._order = _Order(self._lag)
 
     def __enter__(self) -> SampleSite:
-        if self._servers:
-            raise SampleSiteError("this SampleSite is already being served")
-        self._order = _Order(self._lag)
-        try:
-            self._serve()
-        except BaseException:
-            self._close()
-            raise
+        with self._changing:
+            if self._servers:
+                raise SampleSiteError("this SampleSite is already being served")
+            self._order = _Order(self._lag)
+            try:
+                self._serve()
+            except BaseException:
+                self._close()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        with self._changing:  # a crawl may be stopped while another thread starts the site
+            self._close()
 
     def _serve(self) -> None:
         for outlet, port in zip(OUTLETS, self._ports, strict=True):

@@ -43,6 +43,7 @@ class NewsSpider(Spider):
     """
 
     name = "news"
+    _job: str | None = None
 
     def __init__(self, arguments: Arguments, problem: str | None = None) -> None:
         super().__init__()
@@ -61,6 +62,7 @@ class NewsSpider(Spider):
             spider = cls(parse_arguments(given))
         except ArgumentError as error:
             spider = cls(Arguments(), problem=str(error))
+        spider._job = given.get("_job")  # which the journal has as the id of the crawl
         spider._set_crawler(crawler)
         if not spider.arguments.start:
             _set_sample_pace(crawler.settings)
@@ -86,15 +88,15 @@ class NewsSpider(Spider):
 
     async def _start_sample(self) -> list[str]:
         try:
-            sample = SampleSite()
+            self.sample = sample = SampleSite()
             # Rendering its pages and binding its ports blocks.
-            self.sample = await run_in_thread(sample.__enter__)
+            await run_in_thread(sample.__enter__)
         except SampleSiteError as error:
             self.logger.error("The sample site can't be served: %s", error)
             fail(self.crawler)
             raise CloseSpider("sample_site_unavailable") from error
         self.logger.info("Crawling the sample site on loopback; -a start=URL crawls a real one")
-        return [address for address, _ in self.sample.start_urls()]
+        return [address for address, _ in sample.start_urls()]
 
     async def stop_sample(self) -> None:
         """Stop serving the sample site, if it is served."""
@@ -104,7 +106,9 @@ class NewsSpider(Spider):
 
     # Pages
 
-    async def parse_page(self, response: Response, address: str, depth: int) -> AsyncIterator[Any]:
+    async def parse_page(
+        self, response: Response, address: str, depth: int, listed: bool = False
+    ) -> AsyncIterator[Any]:
         """Yield an item if a page is an article, and requests for its links."""
         if self.frontier.full:
             return
@@ -118,7 +122,7 @@ class NewsSpider(Spider):
             self._leave_out(address, Skip.NOT_HTML, _content_type(response))
             return
         url = response.url
-        listed = self.frontier.is_listed(address) or self.frontier.is_listed(url)
+        listed = listed or self.frontier.is_listed(address) or self.frontier.is_listed(url)
         charset = http_content_type_encoding(_content_type(response))
         page = await run_in_thread(read_page, response.body, url, charset=charset, listed=listed)
         if self.frontier.full:
@@ -162,13 +166,16 @@ class NewsSpider(Spider):
         for link in page.links:
             yield from self._page(link.url, depth + 1, nofollow=link.nofollow)
 
-    def _page(self, url: str, depth: int, *, nofollow: bool = False) -> Iterator[Request]:
+    def _page(
+        self, url: str, depth: int, *, nofollow: bool = False, listed: bool = False
+    ) -> Iterator[Request]:
         if self.frontier.admit(url, depth, nofollow=nofollow):
             yield Request(
                 url,
                 callback=self.parse_page,
                 errback=self.page_failed,
-                cb_kwargs={"address": url, "depth": depth},
+                # A crawl that is resumed (JOBDIR) does not read its feeds again.
+                cb_kwargs={"address": url, "depth": depth, "listed": listed},
                 priority=-depth,
             )
 
@@ -216,7 +223,7 @@ class NewsSpider(Spider):
         """Follow the entries of an RSS or Atom feed, as articles."""
         for address in await run_in_thread(feed_entries, response.body, response.url):
             self.frontier.list_as_article(address)
-            for request in self._page(address, depth + 1):
+            for request in self._page(address, depth + 1, listed=True):
                 yield request
 
     async def parse_sitemap(
@@ -229,7 +236,10 @@ class NewsSpider(Spider):
                 yield request
         for address in content.news:
             self.frontier.list_as_article(address)
-        for address in (*content.news, *content.pages):
+        for address in content.news:
+            for request in self._page(address, depth + 1, listed=True):
+                yield request
+        for address in content.pages:
             for request in self._page(address, depth + 1):
                 yield request
 

@@ -139,6 +139,8 @@ def index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None
         return
     if not path.strip():
         raise _refusal(attribute, shown, "name the file, for example sqlite:dedup.db")
+    if path.rpartition("/")[2].strip() in ("", ".", "..") and path.strip("/"):
+        raise _refusal(attribute, shown, "name a file in the folder")
     if path.lstrip("/") == ":memory:":  # SQLite's own name; it would be a file
         raise _refusal(attribute, shown, "write memory: for an index that ends with its crawl")
     if re.match("(//)?~", path):  # shells do not expand it after the colon

@@ -150,7 +150,11 @@ class Backlog:
         return iter(self._pages)
 
     def add(self, page: Unsettled) -> int:
-        """Add a page; return the number of older pages forgotten to make room."""
+        """Add a page; return the number of pages forgotten to make room, which are the oldest ones,
+        or this one if it is larger than the limit."""
+        if _chars(page.document) > self._max_chars:
+            self.doubt(page.document.key)
+            return 1
         self._pages.append(page)
         key = page.document.key
         text = _SEVERAL if page.is_doubtful else _text(page.document)

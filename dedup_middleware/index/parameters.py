@@ -23,9 +23,11 @@ from dedup_middleware.base.errors import (
     IndexRefusedError,
     IndexReplacedError,
 )
+from dedup_middleware.model.buckets import FIRST_BAND_TABLE
 from dedup_middleware.model.records import CONTENT
 
 Parameters = Mapping[str, str]
+MOST_BANDS = 64 - FIRST_BAND_TABLE  # tables of a page are bits of a mask
 LIVE = 3  # live generations; a page is remembered for 1 to 1.5 windows
 
 
@@ -325,6 +327,15 @@ def check_schema(found: str, where: str) -> None:
             f"schema {SCHEMA}: use the version that made it, or another index (DEDUP_NAMESPACE "
             "or DEDUP_INDEX_URL)."
         )
+
+
+def bands_of(parameters: Parameters) -> tuple[int, int]:
+    """The numbers of bands and of minima in each; (0, 1) if there are none, or the parameter is
+    damaged."""
+    count, _, rows = parameters.get("bands", "").partition("x")
+    if not (count.isdecimal() and rows.isdecimal() and int(count) <= MOST_BANDS and int(rows)):
+        return 0, 1
+    return int(count), int(rows)
 
 
 def missing(where: str) -> IndexMissingError:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.index.base import Index, Progress
 from dedup_middleware.index.pages import turned, whole_records
-from dedup_middleware.index.parameters import layout_of
+from dedup_middleware.index.parameters import bands_of, layout_of
 from dedup_middleware.model.buckets import (
     EXACT_TABLE,
     FIRST_BAND_TABLE,
@@ -187,8 +187,7 @@ def _required(parameters: Mapping[str, str], tables: NDArray[np.uint64]) -> NDAr
 
     :param tables: uint64[n], bit masks of the tables in which each page was found
     """
-    count, _, rows = parameters.get("bands", "").partition("x")
-    number = int(count) if count.isdigit() and rows.isdigit() else 0  # 0: unknown
+    number, _ = bands_of(parameters)  # 0: unknown
     bands = np.uint64(sum(1 << FIRST_BAND_TABLE + i for i in range(number)))
     required = np.full(len(tables), _KEY_BIT)
     any_simhash = (tables & _SIMHASH_BITS) != 0

@@ -7,6 +7,7 @@ import datetime
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from dedup_middleware.base.options import Options
@@ -196,6 +197,9 @@ class Journal:
         await asyncio.to_thread(self.close)
 
 
+_TIMES = frozenset({"since", "until"})
+
+
 def query_of(filters: Filters, outcomes: frozenset[str]) -> Query:
     """Convert filters to a query for these outcomes; raises TypeError for an unknown filter."""
     unknown = filters.keys() - Filters.__annotations__.keys()
@@ -206,6 +210,8 @@ def query_of(filters: Filters, outcomes: frozenset[str]) -> Query:
     for name, value in filters.items():
         if isinstance(value, datetime.datetime):
             given[name] = value.timestamp()
+        elif name in _TIMES and not isinstance(value, (int, float, NoneType)):
+            raise TypeError(f"{name}={value!r}: give seconds since 1970 or a datetime")
         elif isinstance(value, Iterable):
             given[name] = frozenset([value] if isinstance(value, str) else value)
         else:

@@ -44,16 +44,20 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     left_out = []
     for field, value in ItemAdapter(item).items():
         name = str(field)  # the key of a dict may be a tuple
-        if name in without and value:
+        if name in fields or (name in without and _is_there(value)):
             left_out.append(name)
             continue
         try:
             # The round trip leaves only JSON types: tuples become lists, keys strings.
             written = json.dumps(value, default=_plain)
             fields[name] = json.loads(written, parse_constant=lambda _: None)
-        except (TypeError, ValueError, RecursionError):
+        except Exception:  # of a class of the user's, too
             left_out.append(name)
     return fields, tuple(left_out)
+
+
+def _is_there(value: Any) -> bool:
+    return not (value is None or (isinstance(value, (str, bytes, list, tuple)) and not value))
 
 
 def _plain(value: Any) -> Any:

@@ -288,8 +288,19 @@ class RedisJournal(JournalStore):
         pointed = self._fields(pointers)
         values = self._fields(pointed.values())
         found |= {pointers[one]: values[name] for one, name in pointed.items() if name in values}
+        # The index stores no address, but a revisit and a change have that of their page.
+        unnamed = {
+            kept_name(None, drop.number).encode()
+            for name, drop in zip(names, drops, strict=True)
+            if drop.match is not None and name not in found
+        }
+        found |= self._fields([*unnamed])
         pages = {name: self._unpacked(raw) for name, raw in found.items()}
-        return [pages.get(name) for name in names]
+        own = [pages.get(kept_name(None, drop.number).encode()) for drop in drops]
+        return [
+            pages.get(name) or (one if one is not None and one.key == drop.match else None)
+            for name, drop, one in zip(names, drops, own, strict=True)
+        ]
 
     def _unpacked(self, value: bytes) -> Kept | None:
         meta, _, raw = value.partition(b"\0")

@@ -258,8 +258,15 @@ class SQLiteJournal(JournalStore):
         places = [
             ("name", _text(drop.match)) if drop.match else ("number", drop.number) for drop in drops
         ]
-        pages = self._kept_by("name", places) | self._kept_by("number", places)
-        return [pages.get(place) for place in places]
+        # The index stores no address, but a revisit and a change have that of their page.
+        own = [("name", kept_name(None, drop.number)) for drop in drops]
+        pages = self._kept_by("name", [*places, *own]) | self._kept_by("number", places)
+        found = []
+        for drop, place, unnamed in zip(drops, places, own, strict=True):
+            page = pages.get(place)
+            other = pages.get(unnamed) if page is None and drop.match else None
+            found.append(other if other is not None and other.key == drop.match else page)
+        return found
 
     def _kept_by(self, column: str, places: Sequence[_Place]) -> dict[_Place, Kept | None]:
         """Stored pages by a column and its value; of several with one value the newest."""

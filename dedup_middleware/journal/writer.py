@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -38,6 +39,7 @@ _Batch = tuple[list[Drop], list[Kept], Counter[tuple[int, str, str]]]
 
 _PAUSE = 0.2  # seconds between batches, so that each is large enough for a transaction
 _RETRY = 2.0  # seconds to wait after a failure
+_RETRY_AT_THE_END = 0.2  # the same when the journal is closed
 _BATCH = 512
 _LONGEST_WAIT = 10.0  # maximum seconds for closing
 _HOSTS = 10_000  # hourly counters kept by host in one batch; further hosts share OTHER_HOSTS
@@ -143,10 +145,12 @@ class JournalWriter:
 
     def _work(self) -> None:
         is_open = closing = False
-        while not closing:
+        ends = math.inf  # once the journal is closed, a failed write is tried again until then
+        while not closing or (self._failed and time.monotonic() < ends):
             self._wake.wait()
             self._wake.clear()  # before reading the queues, so that later entries wake the thread
-            closing = self._closing.is_set()
+            if self._closing.is_set() and not closing:
+                closing, ends = True, time.monotonic() + _LONGEST_WAIT
             try:
                 if not is_open:
                     self._journal.open(create=True)
@@ -157,7 +161,10 @@ class JournalWriter:
                 self._closing.wait(_PAUSE)
             except JournalError as error:
                 self._failure(error)
-                self._closing.wait(_RETRY)
+                if closing:
+                    time.sleep(_RETRY_AT_THE_END)
+                else:
+                    self._closing.wait(_RETRY)
                 self._wake.set()
         self._journal.close()
 
@@ -235,7 +242,7 @@ def _size(entry: Drop | Kept) -> int:
         return _ENTRY
     text, item = entry.body.text, entry.body.item or {}
     # Usually one field of the item is the text itself.
-    own = sum(len(str(value)) for value in item.values() if value is not text)
+    own = sum(len(str(value)) for value in item.values() if value != text)
     return _ENTRY + len(text) + own
 
 

@@ -32,6 +32,7 @@ from dedup_middleware.model.documents import (
 )
 from dedup_middleware.model.keys import in_a_line
 from dedup_middleware.plugin.items import PageItem, mark
+from dedup_middleware.plugin.pagefields import has_symbol
 from dedup_middleware.plugin.reports import Reports, fail
 from dedup_middleware.plugin.signals import dedup_duplicate
 
@@ -158,7 +159,9 @@ class Action:
         elif is_dropped(outcome, options):
             if outcome != EMPTY:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
-            if not (page.read().is_unread or document.rest):
+            # A row of stars is no text to compare, but says something.
+            is_blank = not has_symbol(document.text or "")
+            if is_blank and not (page.read().is_unread or document.rest):
                 raise Dropped(verdict, log_level=options.drop_log_level)
         # After a time-out the index can still be used, and the page that was waited for may fail.
         if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:

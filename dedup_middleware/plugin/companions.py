@@ -45,6 +45,7 @@ class Companions:
         self._crawler, self._options = crawler, options
         self._reports, self._action = reports, action
         self._clusters: ClusterFile | None = None
+        self._is_started = False
         self._exporter: Exporter | None = None
         self.field_check: FieldCheck | None = None
 
@@ -74,6 +75,7 @@ class Companions:
         self._reports.start(settings.getfloat("LOGSTATS_INTERVAL"), self._count_journal)
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.start)
+        self._is_started = True
 
     def _count_journal(self) -> None:
         if self._action.journal is not None:
@@ -84,7 +86,8 @@ class Companions:
         if self._action.journal is not None:
             await asyncio.to_thread(self._action.journal.close)
             self._count_journal()
-        if self._clusters is not None:
+        # A crawl that did not start has found none: the file of the last one stays.
+        if self._clusters is not None and self._is_started:
             await asyncio.to_thread(self._clusters.write)
         if self.field_check is not None:
             self.field_check.end()

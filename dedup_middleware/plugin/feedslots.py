@@ -169,7 +169,7 @@ class WatchedSlot:
         adapter, columns = ItemAdapter(item), set(exporter.fields_to_export)
         values = {name: field_value(adapter, name) for name in (names.text, names.html)}
         # Only of these types, since an array is neither true nor false.
-        kinds = str, bytes, list
+        kinds = str, bytes, list, tuple
         filled = {name for name, one in values.items() if isinstance(one, kinds) and one}
         return bool(filled) and not filled & columns
 

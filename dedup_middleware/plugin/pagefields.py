@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from numbers import Number
 from types import NoneType
@@ -17,6 +18,8 @@ from dedup_middleware.model.keys import content_key
 if TYPE_CHECKING:
     from itemadapter import ItemAdapter
 
+# Missing values of tables, and objects without a name of their own: another one may get the same.
+_NO_KEY: Final = re.compile(r"<NA>|NaT|<.* at 0x[0-9A-Fa-f]+>")
 _LETTER_OR_DIGIT: Final = re.compile(r"[^\W_]")  # of any script
 
 
@@ -35,10 +38,12 @@ def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> 
 class PageFields:
     """The page in an item at one moment; two values are equal if nothing has changed.
 
-    ``key`` is empty if the item names no page. ``text`` is not None if its field holds a string, or
-    a list of strings (as item loaders leave it), which are joined. ``is_unread``: text or HTML is
-    of another type, so whether the page is empty is not known. ``is_bare``: both are None, as in an
-    item that holds an image of the page.
+    ``key`` is empty if the item names no page. ``text`` is not None if its field holds a string,
+    bytes in UTF-8, or a list of strings (as item loaders leave it), which are joined.
+    ``is_unread``: text or HTML is of another type, so whether the page is empty is not known.
+    ``is_text_unread``: it is the text, or that has symbols alone, so the HTML does not tell the
+    page from another one. ``is_bare``: both are None, as in an item that holds an image of the
+    page.
     """
 
     key: str
@@ -47,21 +52,20 @@ class PageFields:
     html: str | bytes | None = attrs.field(repr=False)
     charset: str | None
     is_unread: bool = False
+    is_text_unread: bool = False
     is_bare: bool = False
     #: no content: an item in which only this has changed still holds the page that was decided
     description: str = attrs.field(default="", repr=False, eq=False)
 
 
 def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> PageFields:
-    """Read the page in an item; values of unusable types count as missing."""
+    """Read the page in an item."""
     key = field_value(adapter, names.key)
     title = field_value(adapter, names.title)
-    text = field_value(adapter, names.text)
+    text = _text_of(field_value(adapter, names.text))
     html = _only(field_value(adapter, names.html))
     charset = _only(field_value(adapter, names.charset))
     description = field_value(adapter, names.description)
-    if _is_texts(text):
-        text = "\n".join(text)
     if _is_texts(description):
         description = " ".join(description)
     return PageFields(
@@ -73,9 +77,40 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
         html if isinstance(html, (str, bytes)) and html else None,
         charset if isinstance(charset, str) else None,
         not isinstance(text, (str, NoneType)) or not isinstance(html, (str, bytes, NoneType)),
+        _is_not_html(text),
         text is None and html is None,
         description if isinstance(description, str) else "",
     )
+
+
+def _text_of(value: Any) -> Any:
+    """The text in a field; a value that is none stays as it is."""
+    if isinstance(value, (list, tuple)):
+        parts = [part for part in value if part is not None]
+        return "\n".join(parts) if _is_texts(parts) else value
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return value
+    return value
+
+
+def _is_not_html(text: Any) -> bool:
+    """Whether a text says something that its page may lack: one of symbols (another reaction to the
+    same page), or of a type that can't be read."""
+    if isinstance(text, str):
+        return not _LETTER_OR_DIGIT.search(text) and has_symbol(text)
+    return not _names_nothing(text)
+
+
+def has_symbol(text: str) -> bool:
+    """Whether a text has a symbol, such as a star or an emoji.
+
+    >>> has_symbol("★★★☆☆"), has_symbol(" - \u200b")
+    (True, False)
+    """
+    return any(unicodedata.category(sign)[0] == "S" for sign in text)
 
 
 def _key_of(value: Any) -> str:
@@ -84,7 +119,7 @@ def _key_of(value: Any) -> str:
     if _names_nothing(value):
         return ""
     key = str(_only(value))
-    return key if key.strip() else ""
+    return "" if not key.strip() or _NO_KEY.fullmatch(key) else key
 
 
 def _only(value: Any) -> Any:

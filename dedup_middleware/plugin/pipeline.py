@@ -58,6 +58,12 @@ _NOT_IN_FEED = (
     "%s is not entered into the index, because no feed has it: %s. Further such pages are counted "
     "in dedup/claim/no-feed"
 )
+_UNREADABLE_TEXT = (
+    "%s: the field %r of %s holds no text that can be read, or symbols alone. Such items pass "
+    "without a check if they have HTML, as other items may have the same HTML: put a string or a "
+    "list of strings there, or name another field in DEDUP_TEXT_FIELD. Further ones are counted "
+    "in dedup/skipped/unreadable"
+)
 _CLOSED = (
     "An item that was sent, or still being decided, when the index had been closed passes without "
     "a check, and is not entered into the index. Further such items are counted in "
@@ -353,9 +359,11 @@ class DedupPipeline:
             return None
         if self._companions.field_check is not None:
             self._companions.field_check.check_verdict(verdict)
+        flying.verdict = verdict  # from now on its claim is settled even if this call is cancelled
         try:
             await self._action.take(verdict, document, page)
         except Dropped:
+            flying.verdict = None
             raise
         except Exception:
             self._reports.failure(f"acting on the verdict on {in_a_line(verdict.key)}")
@@ -370,6 +378,13 @@ class DedupPipeline:
             return None
         if self._companions.field_check is not None:
             self._companions.field_check.check_fields(fields, page)
+        if fields.is_text_unread and fields.html:
+            # Other pages may have the same HTML, as comments on one article have.
+            self._reports.count("skipped/unreadable")
+            self._reports.warn_once(
+                _UNREADABLE_TEXT, type(page.item).__name__, page.names.text, in_a_line(fields.key)
+            )
+            return None
         document = document_of(fields)
         if document is None:
             self._reports.count("skipped/no-content")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gzip
 import io
@@ -9,12 +10,16 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
+from dedup_middleware.tools.commands.check import read_page
+from dedup_middleware.tools.commands.dedup import left_out_lines, parse_time
 from tests.commands.running import Done, crawl, dedup, item, settings_for
 from tests.texts import article
 
@@ -451,3 +456,41 @@ def test_a_former_index_is_named_by_its_setting(index: str, tmp_path: Path) -> N
         "forget", "--key", "a", "--yes", DEDUP_INDEX_URL=index, DEDUP_FORMER_INDEX_URL=former
     )
     assert (done.code, "a crawl has made (DEDUP_FORMER_INDEX_URL)" in done.err) == (1, True)
+
+
+def test_text_is_printed_as_it_is(tmp_path: Path) -> None:
+    """Neither names of emoji in a key nor escape sequences in the name of a field change it."""
+    settings = settings_for(tmp_path)
+    crawl(settings, item("item:de:42/:fire:", 1))
+    done = dedup("check", "-", "--key", "b", stdin=item("b", 1)["text"].encode(), **settings)
+    assert "item:de:42/:fire:" in done.out
+    assert left_out_lines({"\x1b]0;x": 1}) == ["Pages whose field \ufffd]0;x could not be kept: 1."]
+
+
+def test_html_behind_a_byte_order_mark(tmp_path: Path) -> None:
+    """A page that begins with < is HTML, also behind a mark."""
+    path = tmp_path / "page"
+    path.write_bytes(b"\xef\xbb\xbf <html><title>One</title><p>two</p>")
+    page = read_page(str(path), Settings())
+    assert (page.text, page.html is not None) == (None, True)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00Z", "9999-12-31T23:59-05:00"])
+def test_times_at_the_ends_of_the_calendar(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They can't be shown in every time zone, so they are refused as others are."""
+    monkeypatch.setenv("TZ", "America/New_York" if text[0] == "0" else "Asia/Tokyo")
+    time.tzset()
+    try:
+        with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
+            parse_time(text)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_buckets_of_an_index_with_another_window(tmp_path: Path) -> None:
+    """`stats` reads the index with its own window, whatever the settings say."""
+    settings = settings_for(tmp_path)
+    crawl({**settings, "DEDUP_WINDOW": 86_400.0}, item("a", 1), item("b", 2))
+    skew = dedup("stats", "--buckets", "--json", **settings).json["skew"]
+    assert skew["records"] > 0

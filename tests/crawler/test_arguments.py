@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from scrapy.utils.test import get_crawler
 
 from crawler.arguments import ArgumentError, Arguments, parse_arguments
+from crawler.spiders.news import NewsSpider
 
 
 def test_nothing_given_means_the_sample_site() -> None:
@@ -42,3 +44,11 @@ def test_bad_arguments_name_themselves_and_the_fix(name: str, value: str, fix: s
         parse_arguments({name: value})
     assert f"-a {name}={value}" in str(caught.value)
     assert fix in str(caught.value)
+
+
+def test_the_id_of_a_job_is_no_argument_of_the_crawl() -> None:
+    """scrapyd gives it to every spider."""
+    given = {"_job": "abc", "start": "https://one.example/"}
+    assert parse_arguments(given) == Arguments(start=("https://one.example/",))
+    spider = NewsSpider.from_crawler(get_crawler(NewsSpider), **given)
+    assert (spider.problem, spider._job) == (None, "abc")

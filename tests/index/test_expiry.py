@@ -155,6 +155,31 @@ async def test_expired_chunks_are_removed(harness: Harness) -> None:
     assert (stats.released, stats.buckets) == (0, 0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["cluster"], indirect=True)
+@in_time
+async def test_hashes_of_all_shards_are_removed(harness: Harness) -> None:
+    """Also on shards that have issued no page id in that generation."""
+    assert isinstance(harness, ClusterHarness)
+    index = await harness.opened()
+    names = index._bucket_hashes(index.moment().live)
+    for number in range(9):
+        await stored(index, number, f"https://a/{number}")
+
+    def left() -> int:
+        keys = [prefix + name for prefix in harness.prefixes() for name in names]
+        return sum(int(harness.admin.exists(key)) for key in keys)
+
+    assert left() > 1
+    await harness.pass_time(3 * harness.window / 2)
+    await harness.client()
+    for _ in range(400):
+        if not left():
+            break
+        await asyncio.sleep(0.05)
+    assert not left()
+
+
 @in_time
 async def test_generation_that_ends_before_the_claim(harness: Harness) -> None:
     """What was judged in a generation that is over is known in the next one, which the claim is

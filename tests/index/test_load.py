@@ -386,3 +386,30 @@ async def test_a_load_stops_when_the_server_has_lost_a_part_of_it(tmp_path: Path
         assert await states(crawl, claim.page_id) == [State.PENDING]
         for one in (index, crawl):
             await one.close()
+
+
+async def test_pages_with_many_bucket_keys(cluster_masters: list[RedisServer]) -> None:
+    """Long pages of few shards are loaded in smaller parts: all values of a call must fit on the
+    stack of Lua."""
+    url = f"redis+cluster://127.0.0.1:{cluster_masters[0].port}"
+    index = open_index(Options(index_url=url, namespace="many-keys", shards=1))
+    await index.open(PARAMETERS)
+    entries = []
+    for key in range(64):
+        hashes = [(key * 999 + i) * 0x9E3779B97F4A7C15 & (1 << 64) - 1 for i in range(200)]
+        anchors = [hash_bucket_key(6 + i % 4, one) for i, one in enumerate(hashes)]
+        one = page(key, key << 40)
+        entries.append(attrs.evolve(one, bucket_keys=(one.bucket_keys[0], *anchors)))
+    await index.load(pages_of(entries, [0] * len(entries)))
+    assert await index.count() == 64
+    await index.close()
+
+
+async def test_times_that_are_numbers_of_states(tmp_path: Path) -> None:
+    """Odd times of an imported file make no pending or released pages."""
+    harness = SQLiteHarness(tmp_path / "index.db")
+    index = await harness.client()
+    pages = attrs.evolve(some_pages(4), times=np.array([1, 2, 3, 4], np.uint32))
+    await index.load(pages)
+    assert await index.count() == 4
+    assert await states(index, 1, 2, 3, 4) == [State.COMMITTED] * 4

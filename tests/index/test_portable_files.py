@@ -24,16 +24,19 @@ from dedup_middleware.tools.portable.portable import (
 from dedup_middleware.tools.portable.portable_file import (
     Exported,
     Portable,
+    PortableWriter,
     content_layout,
     fingerprint_of,
     read_portable,
 )
 from tests.index.bulk import (
+    MADE_WITH,
     TIME,
     a_page,
     exported,
     loaded,
     read_all,
+    some_pages,
 )
 
 
@@ -228,3 +231,14 @@ def test_fingerprint_of_parameters() -> None:
     assert fingerprint_of({"a": "1", "b": "2"}) == fingerprint_of({"b": "2", "a": "1"})
     names: Sequence[str] = [fingerprint_of({"a": value}) for value in ("1", "2", "")]
     assert len(set(names)) == 3
+
+
+def test_few_row_groups(tmp_path: Path) -> None:
+    """A server gives its pages in small parts. A file with a row group for each of them would be
+    too long a list for readers of Parquet."""
+    path = tmp_path / "small.parquet"
+    with PortableWriter(path, MADE_WITH) as writer:
+        for key in range(300):
+            writer.write(some_pages(1, key + 1))
+        assert writer.finish().pages == 300
+    assert pq.ParquetFile(path).num_row_groups == 1

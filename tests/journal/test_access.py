@@ -124,6 +124,8 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
         Journal("memory:").open()
     with pytest.raises(OptionsError, match="DEDUP_INDEX_URL"):
         Journal("http://one.example/journal")
+    with pytest.raises(TypeError, match="since='2024-01-01': give seconds since 1970"):
+        Journal(tmp_path / "j.db").drops(since="2024-01-01")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"no such filter: host; use keys, hosts"):
         Journal(tmp_path / "j.db").drops(host="a")  # type: ignore[call-arg]
     assert list(tmp_path.iterdir()) == []

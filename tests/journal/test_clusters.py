@@ -203,6 +203,21 @@ async def test_a_crawl_writes_what_it_has_found(tmp_path: Path) -> None:
         assert len(line.get("near", [])) == near
 
 
+async def test_a_crawl_that_does_not_start_leaves_the_file_of_the_last_one(tmp_path: Path) -> None:
+    """It has found nothing, and nothing says that there is nothing to find."""
+    path = tmp_path / "c.jsonl"
+    settings = {
+        "DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'index.db'}",
+        "DEDUP_JOURNAL": str(tmp_path / "j.db"),
+        "DEDUP_CLUSTERS": str(path),
+    }
+    await crawl(stories, {}, **settings)
+    written = path.read_bytes()
+    refused = await crawl(stories, {}, **settings, DEDUP_SEGMENTER="char")
+    assert refused.stats["finish_reason"] == "dedup_index_refused"
+    assert path.read_bytes() == written != b""
+
+
 async def test_a_crawl_without_copies_writes_an_empty_file(tmp_path: Path) -> None:
     """So that whoever waits for the file finds it."""
 

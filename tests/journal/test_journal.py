@@ -172,6 +172,11 @@ def test_text_of_the_stored_page(journal: JournalStore) -> None:
     assert renewed.text == "新"
     assert journal.kept(make_drop(2)) is None
     assert journal.size().kept == 2
+    # The index stores no addresses: a revisit has the key of its page all the same.
+    own = Kept(key="https://a/8", number=8, by_number=True, text="own", time=NOW)
+    journal.append([], [own], {})
+    assert getattr(journal.kept(make_drop(8, match="https://a/8")), "text", "") == "own"
+    assert journal.kept(make_drop(8, match="https://other/8")) is None
 
 
 def test_text_of_a_page_that_is_stored_anew(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import datetime
 import decimal
 import json
 import uuid
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import attrs
+import numpy as np
 import pytest
 import scrapy
 from hypothesis import example, given
@@ -148,3 +150,20 @@ def test_host_is_that_of_the_whole_address(key: str) -> None:
     except ValueError:
         wanted = ""
     assert host_of(key) == wanted
+
+
+def test_fields_that_can_not_be_kept_are_named() -> None:
+    """Two keys with one name, and a value whose class raises: neither is lost in silence."""
+
+    class Strange(Mapping[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            raise RuntimeError("strange")
+
+        def __iter__(self) -> Iterator[str]:
+            return iter("a")
+
+        def __len__(self) -> int:
+            return 1
+
+    item = {1: "a", "1": "b", "strange": Strange(), "array": np.zeros(2)}
+    assert plain_item(item, {"array"}) == ({"1": "a"}, ("1", "strange", "array"))

@@ -510,3 +510,37 @@ def test_the_end_of_a_crawl_is_not_overlooked(tmp_path: Path) -> None:
     assert writer._thread is not None
     writer._thread.join(5)
     assert not writer._thread.is_alive()
+
+
+async def test_pages_without_addresses_are_found(tmp_path: Path) -> None:
+    """A revisit, and a page that changed, have their key although the index stores none."""
+    page = {"url": "https://a/1", "text": article(1)}
+    items = [page, page, {"url": "https://a/1", "text": article(2)}]
+    await crawl_items(tmp_path / "j.db", items, DEDUP_KEEP_ADDRESS=False)
+    with open_journal(Options(journal=str(tmp_path / "j.db"))) as journal:
+        found = list(journal.drops(bodies=True))
+        assert [one.reason for one in found] == ["unchanged", "changed"]
+        assert [kept.text for one in found if (kept := journal.kept(one))] == [article(1)] * 2
+        assert found[1].body is not None
+        assert found[1].body.change is not None
+
+
+def test_a_write_that_fails_at_the_end_is_tried_again(tmp_path: Path) -> None:
+    """Another process may have locked the file for a moment just then."""
+    counts: Counter[str] = Counter()
+    journal = Broken(tmp_path / "j.db", max_bytes=10**7)
+    writer = JournalWriter(journal, lambda name, n: counts.update({name: int(n)}))
+    writer.start()
+    writer.drop(make_drop(1))
+
+    def repair() -> None:
+        while journal.calls < 3:
+            time.sleep(0.01)
+        journal.full = False
+
+    thread = threading.Thread(target=repair)
+    thread.start()
+    writer.close()
+    thread.join()
+    writer.report_counts()
+    assert (counts["journal/written"], counts["journal/lost"]) == (1, 0)

@@ -45,6 +45,7 @@ _CROWD = 20
 _BUCKETS = 2 * BUCKETS
 _LOADED = 512  # maximum pages loaded together
 _LOADED_OF_SHARD = 64  # the same per shard: fields and values must fit on Lua's stack
+_KEYS_OF_SHARD = 2_000  # maximum bucket keys of these pages per shard, for the same reason
 _READ = 512  # buckets read per call
 _SAMPLES = 20  # fields of a hash sampled by MEMORY USAGE
 _SAMPLED = 200  # approximate number of text keys sampled for their size
@@ -285,7 +286,14 @@ class ClusterIndex(ClusterShards):
     async def _remove_expired(self, oldest: int) -> None:
         """Remove all generations before ``oldest``; if a node is down, a later call does it."""
         with contextlib.suppress(IndexUnavailableError):
-            for shard, one in enumerate(await self.states()):
+            found = await self.states()
+            every = sorted({gone for one in found for gone in one.firsts if gone < oldest})
+            # Records of a page are on all shards, the entry of its generation only on that of its
+            # id: what is left when that is gone would never be found again.
+            for shard in range(len(found) if every else 0):
+                own = Shard(self, shard)
+                await drop(own, hashes=[own.prefix + name for name in self._bucket_hashes(every)])
+            for shard, one in enumerate(found):
                 dead = sorted(generation for generation in one.firsts if generation < oldest)
                 if not dead:
                     continue
@@ -295,7 +303,6 @@ class ClusterIndex(ClusterShards):
                 own = Shard(self, shard)
                 # The chunk with the first live page stays until that page expires.
                 await _drop_chunks(own, range(first // rows, end // rows))
-                await drop(own, hashes=[own.prefix + name for name in self._bucket_hashes(dead)])
                 await drop(own, generations=dead)
 
     async def stats(self) -> IndexStats:
@@ -343,8 +350,13 @@ class ClusterIndex(ClusterShards):
 
     async def _load(self, pages: Pages) -> None:
         count = min(_LOADED, _LOADED_OF_SHARD * self.spread.shards)
-        for start in range(0, len(pages), count):
-            await self._load_some(pages.part(start, start + count))
+        most = _KEYS_OF_SHARD * self.spread.shards
+        start = 0
+        while start < len(pages):
+            fit = int(np.searchsorted(pages.starts, pages.starts[start] + most, "right")) - 1
+            end = max(start + 1, min(fit, start + count, len(pages)))
+            await self._load_some(pages.part(start, end))
+            start = end
 
     async def _load_some(self, pages: Pages) -> None:
         """Announce and commit pages without reading their candidates."""

@@ -141,7 +141,9 @@ class SQLiteIndex(SQLiteFile):
 
     async def compact(self, progress: Progress = lambda *_: None) -> int:
         """Remove the records of dead pages from all buckets, then the released pages."""
-        last = await self._do(lambda db, at: settled(db, tables.counters(db)["issued"], at.now))
+        last = await self._do(
+            lambda db, at: settled(db, tables.counters(db)["issued"], at.now), writes=True
+        )
         living = Living(last)
         seen = removed = 0
         async for pages in self.pages():
@@ -225,7 +227,9 @@ class SQLiteSteps(Steps):
 
     async def commit(self, page_ids: NDArray[np.uint64], times: NDArray[np.uint32]) -> None:
         def act(db: sqlite3.Connection, moment: Moment) -> None:
-            stamps = np.where(times, times, np.uint32(moment.now)).tolist()
+            # The lowest numbers are states.
+            stamps = np.where(times, times, np.uint32(moment.now))
+            stamps = np.maximum(stamps, np.uint32(State.RELEASED + 1)).tolist()
             found = db.executemany(
                 "UPDATE page SET stamp = ? WHERE number = ?",
                 zip(stamps, page_ids.tolist(), strict=True),
@@ -242,10 +246,12 @@ class SQLiteSteps(Steps):
 
 
 def settled(db: sqlite3.Connection, last: int, now: float) -> int:
-    """``last``, or the page id before the first one of any load in progress if that is lower."""
+    """``last``, or the page id before the first one of any load in progress if that is lower. Loads
+    whose lease is over are ended: they must not go on if the clock is set back."""
     if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'load'").fetchone():
         return last
-    (first,) = db.execute("SELECT min(first) FROM load WHERE until > ?", (now,)).fetchone()
+    db.execute("DELETE FROM load WHERE until <= ?", (now,))
+    (first,) = db.execute("SELECT min(first) FROM load").fetchone()
     return last if first is None else min(last, first - 1)
 
 

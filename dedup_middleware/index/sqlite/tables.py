@@ -298,7 +298,8 @@ def pages_after(db: sqlite3.Connection, page_id: int, layout: RecordLayout) -> P
     """The next page records after a page id, without damaged ones."""
     rows = db.execute(
         "SELECT number, stamp, content FROM page WHERE number > ? AND length(content) = ? "
-        "ORDER BY number LIMIT ?",
+        "AND typeof(content) = 'blob' AND typeof(stamp) = 'integer' "
+        "AND stamp BETWEEN 0 AND 4294967295 ORDER BY number LIMIT ?",
         (page_id, layout.itemsize, PAGES),
     ).fetchall()
     return PageRecords(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import re
 import sys
 import urllib.error
@@ -50,7 +51,7 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
     """
     if not place:
         raise DedupError("no page is named: give an address, a file, or - for standard input")
-    if place.startswith(("http://", "https://")):
+    if re.match("https?://", place, re.IGNORECASE):
         raw, charset, is_html = _fetch(place, settings)
         key = key or place
     elif place == "-":
@@ -61,7 +62,7 @@ def read_page(place: str, settings: BaseSettings, key: str | None = None) -> Doc
         with os_errors(f"{place} can't be read"), Path(place).open("rb") as file:
             raw = _read(file, place)
         charset, is_html = None, Path(place).suffix.lower() in _HTML_ENDINGS
-    if is_html or raw.lstrip()[:1] == b"<":
+    if is_html or raw.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"<":
         return Document(key or content_key(raw), html=raw, charset=charset)
     try:
         text = raw.decode("utf-8-sig")
@@ -81,7 +82,9 @@ def _read(file: IO[bytes], place: str) -> bytes:
 
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = {"User-Agent": str(settings.get("USER_AGENT"))}
-    if re.match("https?://[^/?#]*@", address):  # urllib would take user and password for the host
+    if re.match(
+        "https?://[^/?#]*@", address, re.IGNORECASE
+    ):  # urllib would take user and password for the host
         fix = "user and password are not sent; save the page to a file, and name that"
         raise DedupError(f"{address} can't be fetched: {fix}")
     try:

@@ -59,16 +59,25 @@ class Context:
         """Print a result: ``state`` as JSON, or for people what ``table`` returns."""
         from rich.table import Table
 
-        if self.json:
-            encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-            print(to_json(state, ascii_only=encoding not in {"utf-8", "utf8"}).decode())
-            return
-        shown = table()
-        if isinstance(shown, Table) and shown.title:  # an address: folded it could not be copied
-            self.console.print(shown.title, soft_wrap=True)
-            shown.title = None
-        # Brackets in a page's text are no markup, and a broken URL could not be copied.
-        self.console.print(shown, markup=False, highlight=False, soft_wrap=isinstance(shown, str))
+        # What the command is for may be done: this is no error of an index or a file.
+        with os_errors(NO_OUTPUT):
+            if self.json:
+                encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+                print(to_json(state, ascii_only=encoding not in {"utf-8", "utf8"}).decode())
+                return
+            shown = table()
+            if isinstance(shown, Table) and shown.title:  # folded, an address could not be copied
+                self.console.print(shown.title, soft_wrap=True)
+                shown.title = None
+            # Neither brackets nor :id: in a key or a text are markup, and a broken URL could not be
+            # copied.
+            self.console.print(
+                shown,
+                markup=False,
+                emoji=False,
+                highlight=False,
+                soft_wrap=isinstance(shown, str),
+            )
 
     @contextlib.contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
@@ -178,7 +187,7 @@ def block(head: object, *facts: tuple[str, object]) -> str:
 def left_out_lines(left_out: Mapping[str, int]) -> list[str]:
     """Format how many pages have lost a field that JSON can't hold, by the name of the field."""
     return [
-        f"Pages whose field {name} could not be kept: {number:,}."
+        f"Pages whose field {shown(name)} could not be kept: {number:,}."
         for name, number in sorted(left_out.items())
     ]
 
@@ -246,8 +255,11 @@ def parse_time(text: str) -> float:
     try:
         if ago is not None:
             span = datetime.timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
-            return (datetime.datetime.now().astimezone() - span).timestamp()
-        return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+            found = (datetime.datetime.now().astimezone() - span).timestamp()
+        else:
+            found = datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        moment(found)  # at either end of the calendar it can't be written in this time zone
+        return found
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time: write 2026-05-31, 2026-05-31T08:00, 90m, 2h or 7d"

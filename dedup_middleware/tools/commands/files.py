@@ -160,9 +160,7 @@ def _sentences(state: dict[str, Any], rejected: Path) -> str:
     ]
     lines += [f"  {reason}: {number:,}" for reason, number in state["reasons"].items()]
     if not state["read"]:
-        lines.append(
-            "There are no rows; of WARC only responses of status 200 with a page are read."
-        )
+        lines.append("There are no rows (of WARC only responses of status 200 with a page are).")
     lines += left_out_lines(state["left_out"])
     lines += doubtful_lines(state)
     if state["rejected"]:

@@ -19,8 +19,8 @@ from rich.table import Table
 from dedup_middleware.base.errors import DedupError
 from dedup_middleware.base.options import Options
 from dedup_middleware.index.base import Index
-from dedup_middleware.index.opening import open_index
-from dedup_middleware.index.parameters import HASH_KEY, LIVE, Window
+from dedup_middleware.index.opening import former_options
+from dedup_middleware.index.parameters import HASH_KEY, LIVE, Window, bands_of
 from dedup_middleware.index.verification import Verification, verify
 from dedup_middleware.journal.access import open_journal
 from dedup_middleware.journal.entries import host_of
@@ -112,7 +112,7 @@ class Forget(Subcommand):
             raise DedupError("give one of --key, --host, and --since or --until")
         options = context.options
         async with reading_index(options) as reader, former_index(options) as former:
-            if not _confirmed(context, arguments, "these pages"):
+            if not _confirmed(context, arguments, f"these pages in {_where(options)}"):
                 return FAILED
             # The former index first, so that nothing it forgets is carried over again.
             if former is not None:
@@ -149,10 +149,10 @@ class Clear(Subcommand):
         options = context.options
         async with existing_index(options) as index, former_index(options) as former:
             # The number is only needed for the question.
-            if not arguments.yes and not _confirmed(
-                context, arguments, f"all {await index.count():,} pages"
-            ):
-                return FAILED
+            if not arguments.yes:
+                pages = await index.count() + (0 if former is None else await former.count())
+                if not _confirmed(context, arguments, f"all {pages:,} pages in {_where(options)}"):
+                    return FAILED
             if former is not None:
                 await former.forget_span()
             forgotten = await index.forget_span()
@@ -162,14 +162,20 @@ class Clear(Subcommand):
         return OK
 
 
+def _where(options: Options) -> str:
+    """The index and, if there is one, the former index."""
+    if not options.former_index_url:
+        return options.safe_index_url
+    return f"{options.safe_index_url} and in {former_options(options).safe_index_url}"
+
+
 def _confirmed(context: Context, arguments: argparse.Namespace, pages: str) -> bool:
     if arguments.yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
         raise DedupError("there is no terminal to confirm at: add --yes")
     # Not on standard output, which may be JSON in a file.
-    question = f"Forget {pages} in {context.options.safe_index_url}? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
+    print(f"Forget {pages}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in {"y", "yes"}:
         return True
     context.say({"forgotten": 0}, lambda: "Nothing was forgotten.")
@@ -293,10 +299,9 @@ class Stats(Subcommand):
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         options = context.options
-        async with open_index(options) as index:
-            await index.attach()
+        async with existing_index(options) as index:
             state = await index.stats()
-            live = generations(float(state.parameters.get("window", 0)), time.time())
+            live = generations(index.window, time.time())
             skew = None
             if arguments.buckets:
                 with context.progress("buckets", state.buckets) as done:
@@ -322,10 +327,10 @@ def recall(parameters: Any) -> dict[str, dict[str, float]]:
     anchors find depends on where a page was edited."""
     from dedup_middleware.signature.minhash import band_recall, simhash_recall  # loads numba
 
-    bands, _, rows = str(parameters.get("bands", "0x1")).partition("x")
+    bands, rows = bands_of(parameters)
     found = {}
     for level in LEVELS:
-        by_bands = band_recall(level, int(bands), int(rows))
+        by_bands = band_recall(level, bands, rows)
         by_all = 1 - (1 - by_bands) * (1 - simhash_recall(level))
         found[f"{level:g}"] = {"bands": round(by_bands, 4), "all": round(by_all, 4)}
     return found

@@ -70,7 +70,7 @@ class Signer:
         page = read_fields(fields, options.field_names)
         if page.is_bare:
             return Signed(error=f"no field {options.text_field!r} or {options.html_field!r}")
-        if page.is_unread and not page.text and not page.html:
+        if page.is_unread and not page.text and (page.is_text_unread or not page.html):
             name = (
                 options.html_field if fields.get(options.text_field) is None else options.text_field
             )

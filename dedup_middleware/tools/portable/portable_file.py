@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from dedup_middleware.base.errors import DedupError, IndexRefusedError, extra_needed, os_errors
 from dedup_middleware.base.writing import PRIVATE, make
-from dedup_middleware.index.pages import Pages
+from dedup_middleware.index.pages import Pages, joined
 from dedup_middleware.index.parameters import differences, hash_key_of
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.tools.portable.parquetpages import ROWS, check_sizes
@@ -332,6 +332,9 @@ class Exported:
     checksum: str
 
 
+_MOST_BYTES: Final = 1 << 26  # of payloads in a row group
+
+
 class PortableWriter:
     """Writes pages to a portable file, within a ``with`` block. ``path`` is written or replaced
     only by :meth:`finish`; a process that is killed leaves :attr:`folder` next to it.
@@ -344,6 +347,8 @@ class PortableWriter:
         pa = arrow()
         self._path = Path(path)
         self._checksum = Checksum()
+        self._waiting: list[Pages] = []
+        self._waits = self._bytes = 0  # pages in it, and bytes of their payloads
         columns = schema().with_metadata(
             {
                 PREFIX + "format": FORMAT,
@@ -391,7 +396,21 @@ class PortableWriter:
             self._temporary.cleanup()
 
     def write(self, pages: Pages) -> None:
-        """Write pages."""
+        """Write pages, once there are enough for a row group: a file with 100,000 of them can't be
+        read."""
+        if not len(pages):
+            return
+        self._waiting.append(pages)
+        self._waits += len(pages)
+        self._bytes += sum(map(len, pages.payloads))
+        if self._waits >= ROWS or self._bytes >= _MOST_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        pages = joined(self._waiting)
+        self._waiting, self._waits, self._bytes = [], 0, 0
         for start in range(0, len(pages), ROWS):
             part = pages.part(start, start + ROWS)
             self._checksum.add(part)
@@ -399,6 +418,7 @@ class PortableWriter:
 
     def finish(self) -> Exported:
         """Write the footer, verify the whole file, and give it its name."""
+        self._flush()
         ends = {"rows": str(self._checksum.rows), "checksum": self._checksum.value()}
         self._writer.add_key_value_metadata({PREFIX + name: text for name, text in ends.items()})
         self._writer.close()
