@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from dedup_middleware import Addon
 from dedup_middleware.plugin import items as itemnotes
 from dedup_middleware.plugin.items import NOTHING, Note, Notes
+from dedup_middleware.plugin.pipeline import DedupPipeline
 from dedup_middleware.plugin.requestmeta import RequestMeta
 from tests.itemcrawl import SETTINGS
 from tests.itemkinds import KINDS
@@ -180,6 +182,20 @@ async def test_without_the_pipeline_nothing_is_kept() -> None:
     crawler = await crawl({"a": {"dedup_skip": True}}, DEDUP_ENABLED=False)
     assert crawler.stats is not None
     assert crawler.stats.get_value("item_scraped_count") == 1
+
+
+async def test_two_pipelines_with_indexes_of_their_own(tmp_path: Path) -> None:
+    """The meta reaches both: an item that is not to be checked passes both."""
+
+    class Second(DedupPipeline):
+        async def open_spider(self) -> None:
+            url = f"sqlite:{tmp_path / 'second.db'}"
+            self.options = attrs.evolve(self.options, index_url=url)
+            await super().open_spider()
+
+    metas = {name: {"dedup_skip": True} for name in "abc"}
+    crawler = await crawl(metas, ITEM_PIPELINES={DedupPipeline: 450, Second: 460})
+    assert stats(crawler) == {"skipped/opt-out": 6}
 
 
 async def test_two_crawls_of_one_process() -> None:

@@ -44,7 +44,7 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     left_out = []
     for field, value in ItemAdapter(item).items():
         name = str(field)  # the key of a dict may be a tuple
-        if name in fields or (name in without and _is_there(value)):
+        if name in fields or (name in without and not is_blank(value)):
             left_out.append(name)
             continue
         try:
@@ -56,8 +56,13 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     return fields, tuple(left_out)
 
 
-def _is_there(value: Any) -> bool:
-    return not (value is None or (isinstance(value, (str, bytes, list, tuple)) and not value))
+def is_blank(value: Any) -> bool:
+    """Whether the value of a field stands for none; arrays have no truth value.
+
+    >>> [is_blank(value) for value in (None, "", [], 0, "text")]
+    [True, True, True, False, False]
+    """
+    return value is None or (isinstance(value, (str, bytes, list, tuple)) and not value)
 
 
 def _plain(value: Any) -> Any:

@@ -135,13 +135,13 @@ class JournalWriter:
         if self._thread is not None:
             self._thread.join(_LONGEST_WAIT)
         with self._lock:
-            left = len(self._drops)
-            self._counts["lost"] += left
-        if left:
+            self._counts["lost"] += len(self._drops)
+            dropped = sum(entry.outcome != NEW for entry in self._drops)  # others were let through
+        if dropped:
             text = (
                 "%d dropped pages could not be written to the journal %s and can't be brought back"
             )
-            logger.error(text, left, self._journal.where)
+            logger.error(text, dropped, self._journal.where)
 
     def _work(self) -> None:
         is_open = closing = False

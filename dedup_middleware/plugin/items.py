@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import ITEMS, FieldNames
+from dedup_middleware.journal.entries import is_blank
 from dedup_middleware.model.documents import Document, Verdict, as_dict
 from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fields
 
@@ -22,16 +23,11 @@ logger = logging.getLogger(__name__)
 MAX_NOTES = 1_000  # beyond it the oldest are lost: their items will hardly arrive any more
 
 
-def _is_blank(value: Any) -> bool:
-    # Arrays have no truth value.
-    return value is None or (isinstance(value, (str, bytes, list, tuple)) and not value)
-
-
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into the item's empty fields."""
     for field, value in ((names.text, document.text), (names.title, document.title)):
         has_field = field is not None and (field in adapter or field in adapter.field_names())
-        if value and has_field and _is_blank(field_value(adapter, field)):
+        if value and has_field and is_blank(field_value(adapter, field)):
             _put(adapter, field, value)
 
 

@@ -55,13 +55,15 @@ class RequestMeta:
 
     def _add(self, one: Any, response: Response) -> None:
         note = NOTHING if isinstance(one, Request) else self._read(response)
-        if note is not NOTHING and self._notes is not None:
-            self._notes.add(one, note)
+        for notes in () if note is NOTHING else self._notes:
+            notes.add(one, note)
 
     @cached_property
-    def _notes(self) -> Notes | None:
-        pipeline = self._crawler.get_item_pipeline(DedupPipeline)
-        return None if pipeline is None else pipeline.notes
+    def _notes(self) -> list[Notes]:
+        # A project may have several pipelines of the plugin, each with an index of its own.
+        engine = self._crawler.engine
+        pipelines = () if engine is None else engine.scraper.itemproc.middlewares
+        return [one.notes for one in pipelines if isinstance(one, DedupPipeline)]
 
     def _read(self, response: Response) -> Note:
         request = response.request
