@@ -146,7 +146,7 @@ class JournalWriter:
     def _work(self) -> None:
         is_open = closing = False
         ends = math.inf  # once the journal is closed, a failed write is tried again until then
-        while not closing or (self._failed and time.monotonic() < ends):
+        while not closing or (is_open and self._failed and time.monotonic() < ends):
             self._wake.wait()
             self._wake.clear()  # before reading the queues, so that later entries wake the thread
             if self._closing.is_set() and not closing:

@@ -101,7 +101,7 @@ def _is_not_html(text: Any) -> bool:
     same page), or of a type that can't be read."""
     if isinstance(text, str):
         return not _LETTER_OR_DIGIT.search(text) and has_symbol(text)
-    return not _names_nothing(text)
+    return text is not False and not _names_nothing(text)
 
 
 def has_symbol(text: str) -> bool:

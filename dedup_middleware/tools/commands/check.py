@@ -82,9 +82,8 @@ def _read(file: IO[bytes], place: str) -> bytes:
 
 def _fetch(address: str, settings: BaseSettings) -> tuple[bytes, str | None, bool]:
     agent = {"User-Agent": str(settings.get("USER_AGENT"))}
-    if re.match(
-        "https?://[^/?#]*@", address, re.IGNORECASE
-    ):  # urllib would take user and password for the host
+    # urllib would take user and password for the host.
+    if re.match("https?://[^/?#]*@", address, re.IGNORECASE):
         fix = "user and password are not sent; save the page to a file, and name that"
         raise DedupError(f"{address} can't be fetched: {fix}")
     try:
