@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from scrapy.exceptions import CloseSpider, DropItem
+from scrapy.utils.test import get_crawler
 
 from crawler.items import Article
 from crawler.storage import ArticleStore, SqliteStorage
@@ -223,3 +224,8 @@ def test_a_crash_loses_no_committed_row(tmp_path: Path) -> None:
     store.put({"url": "second"})
     store.close()
     assert len(rows(path)) == 2
+
+
+def test_a_bad_setting_of_the_plugin_is_no_error_of_the_storage() -> None:
+    """The plugin names it in one line; a second error here would be a traceback."""
+    SqliteStorage.from_crawler(get_crawler(settings_dict={"DEDUP_THRESHOLD": "7"}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from collections import Counter
 from io import StringIO
 from types import SimpleNamespace
@@ -9,11 +11,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 from scrapy.exceptions import DropItem
+from scrapy.utils.test import get_crawler
 
 from crawler.summary import (
     MAX_ADDRESS,
     MAX_ROWS,
     DroppedPage,
+    Summary,
     Tally,
     dropped_page,
     percent,
@@ -130,3 +134,18 @@ def test_other_drops_count_by_their_class() -> None:
     """Another pipeline that drops items appears under its exception."""
     page, is_revisit = dropped_page(DropItem("no title"))
     assert (page.reason, page.key, is_revisit) == ("DropItem", "no title", False)
+
+
+class Closed(StringIO):
+    """Standard output whose reader has ended."""
+
+    def write(self, _text: str) -> int:
+        """Refuse."""
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_a_reader_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `| head`: the handler of Scrapy's signal returns, or its engine would never stop."""
+    monkeypatch.setattr(sys, "stdout", Closed())
+    summary = Summary(get_crawler().stats)
+    summary.engine_stopped()
