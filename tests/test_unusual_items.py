@@ -368,13 +368,26 @@ async def test_html_does_not_stand_for_a_text_that_can_not_be_read(one: Any, oth
     for number, text in enumerate((one, other, other)):
         item = {"url": f"https://a/{number}", "text": text, "html": html}
         assert await crawl.item(item) is item
-    assert crawl.stat("skipped/unreadable") == 3
+    assert crawl.stat("skipped/unreadable") == crawl.stat("empty") == 3
     await crawl.pipeline.close_spider()
 
 
-@pytest.mark.parametrize("text", [article(1).encode(), ["", None, article(1)], (article(1),)])
+async def test_an_unreadable_text_takes_the_place_of_an_earlier_one() -> None:
+    """Storage has replaced the text, so a copy of it is no copy of what is stored."""
+    crawl = Crawl(make_crawler(DEDUP_ON_EMPTY="drop"))
+    await crawl.pipeline.open_spider()
+    html = "<p>two words</p>"
+    first = {"url": "https://a/1", "text": article(1), "html": html}
+    stars = {"url": "https://a/1", "text": "★★★", "html": html}
+    copy = {"url": "https://b/1", "text": article(1), "html": html}
+    for one in (first, stars, copy):
+        assert await crawl.item(one) is one
+    await crawl.pipeline.close_spider()
+
+
+@pytest.mark.parametrize("text", [["", None, article(1)], (article(1),)])
 async def test_texts_of_other_types_that_can_be_read(text: Any) -> None:
-    """Bytes in UTF-8, and lists with values that a selector did not find."""
+    """Lists with values that a selector did not find, and tuples."""
     crawl = Crawl(make_crawler())
     await crawl.pipeline.open_spider()
     await crawl.item({"url": "https://a/1", "text": article(1), "html": "<p>one</p>"})

@@ -85,9 +85,11 @@ def write_whole(path: Path, data: bytes, *, replace: bool = True) -> None:
 
 def _keep_private(file: BinaryIO, replaced: Path) -> None:
     """Take away the rights that the file to be replaced does not give."""
-    with contextlib.suppress(FileNotFoundError):
-        mode = os.fstat(file.fileno()).st_mode & replaced.stat().st_mode
-        os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    given = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    with contextlib.suppress(OSError):  # there is none, or it can't be looked at
+        mode = given & replaced.stat().st_mode
+        if mode != given:
+            os.fchmod(file.fileno(), mode)
 
 
 def write_new(path: Path, data: bytes, *, replace: bool = False) -> None:

@@ -129,9 +129,10 @@ class Breaker:
 
 
 class Backlog:
-    """Bounded queue of pages that were stored unchecked, to be entered into the index later.
+    """Bounded queue of stored pages that are to be entered into the index later.
 
-    :param max_chars: limit of the characters of all texts; beyond it the oldest pages are forgotten
+    :param max_chars: limit of the characters of all texts; beyond it the oldest pages are
+        forgotten, and a page that is larger than the limit itself
     """
 
     def __init__(self, max_chars: int = 50_000_000) -> None:

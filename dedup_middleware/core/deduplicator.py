@@ -240,6 +240,8 @@ class Deduplicator:
         """
         if self._guard.is_forked:
             return  # everything belongs to the process that opened it
+        if not (self._is_closed or self._guard.has_ended):
+            self._guard.check()  # the tasks of another event loop do not end while this one waits
         self._is_closed = True
         self._claims.waits_end = time.monotonic() + self.options.pending_wait
         self._outage.breaker.worked()

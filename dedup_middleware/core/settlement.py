@@ -238,8 +238,8 @@ class Settlement:
                 return True
             left: Unsettled | None = Unsettled(source, waited=verdict.reason == PENDING_TIMEOUT)
             try:
-                if left is not None and verdict.outcome != UNCHECKED:
-                    left = await self._left_to_replace(left, verdict)
+                if verdict.outcome != UNCHECKED:
+                    left = await self._left_to_replace(Unsettled(source), verdict)
             finally:
                 if left is not None:  # also if this call is cancelled
                     self.remember(left)

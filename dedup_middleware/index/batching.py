@@ -47,6 +47,9 @@ class Batcher(Generic[_Call, _Result]):
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _under_way: int = attrs.field(init=False, default=0)
     _is_starting: bool = attrs.field(init=False, default=False)
+    _joins: int = attrs.field(
+        init=False, default=0
+    )  # a batch from before the last one counts no more
     # Id of the process that made the first call since creation or the last join.
     _process: int = attrs.field(init=False, default=0)
 
@@ -87,10 +90,13 @@ class Batcher(Generic[_Call, _Result]):
 
     async def join(self) -> None:
         """Wait until no batch is in flight; call it before connections are closed."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await ended(self._tasks)
         # An event loop that ends may cancel a batch before its first step.
         self._under_way, self._is_starting = 0, False
+        self._joins += 1
+        for _, future, _ in self._waiting:
+            if not future.get_loop().is_closed():
+                future.cancel()
         self._waiting.clear()
         self._process = 0  # another process may open new connections from now on
 
@@ -111,13 +117,14 @@ class Batcher(Generic[_Call, _Result]):
         self._start()
         # Callers cancelled before their batch began need no reply.
         batch = [one for one in batch if not one[1].cancelled()]
-        served = 0
+        served, joins = 0, self._joins
         try:
             try:
                 results = await self._run([call for call, _, _ in batch]) if batch else ()
             finally:
-                self._under_way -= 1
-                self._start()
+                if joins == self._joins:
+                    self._under_way -= 1
+                    self._start()
             for (_, future, undo), result in zip(batch, results, strict=True):
                 _settle(future, result, undo)
                 served += 1
@@ -132,9 +139,19 @@ class Batcher(Generic[_Call, _Result]):
             raise
 
 
+async def ended(tasks: set[asyncio.Task[None]]) -> None:
+    """Wait until a set of tasks is empty. Those of a closed event loop, which never end, are taken
+    out."""
+    while tasks:
+        tasks -= {task for task in tasks if task.get_loop().is_closed()}
+        if tasks:
+            await asyncio.wait(tasks)
+
+
 async def stop(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task and wait for its end; the caller's own cancellation still propagates."""
-    if task is not None and not task.done():  # a task of a closed event loop is done
+    """Cancel a task and wait for its end; the caller's own cancellation still propagates. A task of
+    a closed event loop never ends."""
+    if task is not None and not task.done() and not task.get_loop().is_closed():
         task.cancel()
         await asyncio.wait([task])
 

@@ -150,7 +150,7 @@ class JournalWriter:
             self._wake.wait()
             self._wake.clear()  # before reading the queues, so that later entries wake the thread
             if self._closing.is_set() and not closing:
-                closing, ends = True, time.monotonic() + _LONGEST_WAIT
+                closing, ends = True, time.monotonic() + _LONGEST_WAIT / 2
             try:
                 if not is_open:
                     self._journal.open(create=True)
@@ -298,10 +298,12 @@ def make_notes(verdict: Verdict, document: Document, options: Options, time: flo
 
 
 def make_marked(verdict: Verdict, document: Document, options: Options, time: float) -> list[Drop]:
-    """The journal entry, without the item, of a duplicate that was let through: a near miss."""
+    """The journal entries, without the item, of a duplicate that was let through: a near miss, and
+    those of :func:`make_notes`."""
     if not options.journal_keep_texts:
         document = attrs.evolve(document, text="")
-    return [attrs.evolve(make_drop(verdict, document, None, None, time), outcome=NEW)]
+    marked = attrs.evolve(make_drop(verdict, document, None, None, time), outcome=NEW)
+    return [marked, *make_notes(verdict, document, options, time)]
 
 
 def make_kept(verdict: Verdict, options: Options, time: float) -> Kept | None:

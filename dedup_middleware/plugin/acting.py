@@ -159,9 +159,10 @@ class Action:
         elif is_dropped(outcome, options):
             if outcome != EMPTY:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)
+            fields = page.read()
             # A row of stars is no text to compare, but says something.
-            is_blank = not has_symbol(document.text or "")
-            if is_blank and not (page.read().is_unread or document.rest):
+            says_more = fields.is_unread or fields.is_text_unread or has_symbol(document.text or "")
+            if not (says_more or document.rest):
                 raise Dropped(verdict, log_level=options.drop_log_level)
         # After a time-out the index can still be used, and the page that was waited for may fail.
         if outcome == UNCHECKED and verdict.reason != PENDING_TIMEOUT:

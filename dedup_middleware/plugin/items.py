@@ -14,20 +14,19 @@ from scrapy.utils.misc import load_object
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import ITEMS, FieldNames
-from dedup_middleware.journal.entries import is_blank
 from dedup_middleware.model.documents import Document, Verdict, as_dict
-from dedup_middleware.plugin.pagefields import PageFields, field_value, read_fields
+from dedup_middleware.plugin.pagefields import PageFields, field_value, is_empty, read_fields
 
 logger = logging.getLogger(__name__)
 
-MAX_NOTES = 1_000  # beyond it the oldest are lost: their items will hardly arrive any more
+MAX_NOTES = 10_000  # beyond it the oldest are lost: their items will hardly arrive any more
 
 
 def fill(adapter: ItemAdapter, document: Document, names: FieldNames) -> None:
     """Put the extracted text and title into the item's empty fields."""
     for field, value in ((names.text, document.text), (names.title, document.title)):
         has_field = field is not None and (field in adapter or field in adapter.field_names())
-        if value and has_field and is_blank(field_value(adapter, field)):
+        if value and has_field and is_empty(field_value(adapter, field)):
             _put(adapter, field, value)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Missing values of tables, and objects without a name of their own: another one may get the same.
 _NO_KEY: Final = re.compile(r"<NA>|NaT|<.* at 0x[0-9A-Fa-f]+>")
+_MISSING: Final = frozenset({"NAType", "NaTType"})  # types of missing values of pandas
+_FIRST_SYMBOL: Final = "\u2600"  # of pictures; before it are arrows, frames and the like
 _LETTER_OR_DIGIT: Final = re.compile(r"[^\W_]")  # of any script
 
 
@@ -38,12 +40,11 @@ def field_value(adapter: ItemAdapter | Mapping[str, Any], field: str | None) -> 
 class PageFields:
     """The page in an item at one moment; two values are equal if nothing has changed.
 
-    ``key`` is empty if the item names no page. ``text`` is not None if its field holds a string,
-    bytes in UTF-8, or a list of strings (as item loaders leave it), which are joined.
-    ``is_unread``: text or HTML is of another type, so whether the page is empty is not known.
-    ``is_text_unread``: it is the text, or that has symbols alone, so the HTML does not tell the
-    page from another one. ``is_bare``: both are None, as in an item that holds an image of the
-    page.
+    ``key`` is empty if the item names no page. ``text`` is not None if its field holds a string, or
+    a list of strings (as item loaders leave it), which are joined. ``is_unread``: text or HTML is
+    of another type, so whether the page is empty is not known. ``is_text_unread``: it is the text,
+    or that has pictures alone, so the HTML does not tell the page from another one. ``is_bare``:
+    both are None, as in an item that holds an image of the page.
     """
 
     key: str
@@ -88,11 +89,6 @@ def _text_of(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         parts = [part for part in value if part is not None]
         return "\n".join(parts) if _is_texts(parts) else value
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return value
     return value
 
 
@@ -101,16 +97,24 @@ def _is_not_html(text: Any) -> bool:
     same page), or of a type that can't be read."""
     if isinstance(text, str):
         return not _LETTER_OR_DIGIT.search(text) and has_symbol(text)
-    return text is not False and not _names_nothing(text)
+    return not is_empty(text)
+
+
+def is_empty(value: Any) -> bool:
+    """Whether the value of a field stands for none; arrays have no truth value."""
+    if isinstance(value, (str, bytes)):
+        return not value
+    return value is False or _names_nothing(value)
 
 
 def has_symbol(text: str) -> bool:
-    """Whether a text has a symbol, such as a star or an emoji.
+    """Whether a text has a symbol that may be all it says, such as a star or an emoji; not those of
+    layout and rights, which a selector may have found.
 
-    >>> has_symbol("★★★☆☆"), has_symbol(" - \u200b")
+    >>> has_symbol("★★★☆☆"), has_symbol(" - \u200b | → ©")
     (True, False)
     """
-    return any(unicodedata.category(sign)[0] == "S" for sign in text)
+    return any(sign >= _FIRST_SYMBOL and unicodedata.category(sign) == "So" for sign in text)
 
 
 def _key_of(value: Any) -> str:
@@ -135,6 +139,8 @@ def _names_nothing(value: Any) -> bool:
         return str(value).lower() == "nan"
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_names_nothing, value))
+    if type(value).__name__ in _MISSING:
+        return True
     return value is None or (isinstance(value, dict) and not value)
 
 

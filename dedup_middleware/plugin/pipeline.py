@@ -378,14 +378,15 @@ class DedupPipeline:
             return None
         if self._companions.field_check is not None:
             self._companions.field_check.check_fields(fields, page)
-        if fields.is_text_unread and fields.html:
-            # Other pages may have the same HTML, as comments on one article have.
+        document = document_of(fields)
+        if document is not None and fields.is_text_unread and fields.html:
+            # Other pages may have the same HTML, as comments on one article have. As a page without
+            # text it matches none, and takes the place of an earlier text under its key.
             self._reports.count("skipped/unreadable")
             self._reports.warn_once(
                 _UNREADABLE_TEXT, type(page.item).__name__, page.names.text, in_a_line(fields.key)
             )
-            return None
-        document = document_of(fields)
+            document = attrs.evolve(document, text="", html=None)
         if document is None:
             self._reports.count("skipped/no-content")
             return None

@@ -116,7 +116,7 @@ _CONVERTED: Final = re.compile(
 _UNITS: Final = {
     "kilomet": "km", "km": "km", "met": "m", "centimet": "cm", "millimet": "mm", "kilogram": "kg",
     "feet": "ft", "foot": "ft", "pound": "lb", "ounce": "oz", "kph": "km/h", "kmh": "km/h",
-    "celsiu": "c", "fahrenheit": "f",
+    "inche": "inch", "celsiu": "c", "fahrenheit": "f",
 }  # fmt: skip
 _IS_MEASURE: Final = re.compile(rf"\b{_MEASURE}$")
 _LONGEST_MEASURE: Final = 40

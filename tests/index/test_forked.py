@@ -218,6 +218,8 @@ def test_a_second_event_loop_while_the_first_one_is_stopped() -> None:
         assert one.run_until_complete(dedup.decide(PAGES[0])).outcome == NEW
         with pytest.raises(DedupError, match="another event loop"):
             two.run_until_complete(dedup.decide(PAGES[1]))
+        with pytest.raises(DedupError, match="another event loop"):
+            two.run_until_complete(asyncio.wait_for(dedup.close(), _SECONDS))
         one.run_until_complete(dedup.close())
         two.run_until_complete(dedup.open())
         assert two.run_until_complete(dedup.decide(PAGES[1])).outcome == NEW

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import warnings
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,3 +248,60 @@ def test_a_batch_that_was_cancelled_before_its_first_step(turns: int) -> None:
     asyncio.run(leave())
     assert asyncio.run(again()) == 2
     assert ran == [2]
+
+
+@contextlib.contextmanager
+def left_in(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Run a coroutine in an event loop, and close that without ending its other tasks."""
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(work)
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    yield
+    for task in tasks:  # or pytest would report them when they are collected
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        with contextlib.suppress(RuntimeError):
+            task.get_coro().close()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_an_event_loop_that_was_closed_with_a_call_under_way(kind: str, tmp_path: Path) -> None:
+    """Its tasks never end, and are not waited for when it is opened in the next one."""
+    url = "memory:" if kind == "memory" else f"sqlite:{tmp_path / 'pages.db'}"
+    dedup = Deduplicator(Options(index_url=url))
+
+    async def leave() -> None:
+        assert await dedup.commit(await dedup.decide(page(1)))
+        asyncio.ensure_future(dedup.decide(page(2)))  # noqa: RUF006 - see `left_in`
+        await asyncio.sleep(0)
+
+    async def reopen() -> str:
+        async with dedup:
+            return (await dedup.decide(page(1, "two"))).outcome
+
+    with left_in(leave()):
+        assert asyncio.run(asyncio.wait_for(reopen(), 60)) == DUPLICATE
+
+
+def test_a_batch_of_a_closed_event_loop() -> None:
+    """A batch that never ends, since its loop was closed, is not waited for."""
+
+    async def run(calls: list[int]) -> list[int]:
+        if calls == [1]:
+            await asyncio.sleep(3600)
+        return calls
+
+    batcher: Batcher[int, int] = Batcher(run, 10)
+
+    async def leave() -> None:
+        batcher.submit(1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def again() -> int:
+        await batcher.join()
+        return await batcher.submit(2)
+
+    with left_in(leave()):
+        assert asyncio.run(asyncio.wait_for(again(), 60)) == 2
+    assert batcher._under_way == 0

@@ -17,6 +17,7 @@ from redis.exceptions import AskError, ClusterDownError, MovedError
 
 from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.base.settingfields import hide_password
+from dedup_middleware.index.batching import ended
 from dedup_middleware.index.redis.complaints import (
     NO_NODE,
     NO_RIGHT,
@@ -114,8 +115,7 @@ class ClusterLink(Link):
 
     async def close(self) -> None:
         await self._batcher.join()
-        while self._retrying:
-            await asyncio.wait(self._retrying)
+        await ended(self._retrying)
         # Closing raises if the connections are of an event loop that has ended.
         client, self._client = self._client, None
         if client is not None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.errors import IndexRefusedError
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import MOST_SHARDS
-from dedup_middleware.index.batching import forget_outcome
+from dedup_middleware.index.batching import ended, forget_outcome
 from dedup_middleware.index.cluster.nodes import ClusterLink
 from dedup_middleware.index.cluster.spread import (
     SHARDS,
@@ -102,9 +102,8 @@ class ClusterShards(ServerIndex):
 
     async def _end_tasks(self) -> None:
         await super()._end_tasks()
-        # Of a closed event loop it is done.
-        if self._reservation is not None and not self._reservation.done():
-            await asyncio.wait([self._reservation])
+        if self._reservation is not None:
+            await ended({self._reservation} if not self._reservation.done() else set())
         self._reservation = None
         self._reserving = asyncio.Lock()  # a lock is bound to the event loop in which it was used
 

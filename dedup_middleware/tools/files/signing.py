@@ -78,6 +78,8 @@ class Signer:
         document = document_of(page)
         if document is None:
             return Signed(error="neither a key nor any content")
+        if page.is_text_unread and page.html:  # as in a crawl: its HTML may be that of other rows
+            document = attrs.evolve(document, text="", html=None)
         read = read_document(document, options.extractor)
         wanted = self._texts or read is not document
         text = read.text if wanted else None
