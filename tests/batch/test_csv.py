@@ -23,7 +23,7 @@ def expected(text: str) -> Iterator[list[str] | int]:
     unread = list(text.replace("\r\n", "\n").replace("\r", "\n"))
     number = 0
     while unread:
-        values, is_open, is_row = [""], False, True
+        values, lines, is_open, is_row = [""], 1, False, True
         is_start = True
         while unread and is_row:
             sign = unread.pop(0)
@@ -33,6 +33,7 @@ def expected(text: str) -> Iterator[list[str] | int]:
                 is_open = False
             elif is_open:
                 values[-1] += sign
+                lines += sign == "\n" and bool(unread)
             elif sign == "\n":
                 is_row = False
                 continue
@@ -45,7 +46,7 @@ def expected(text: str) -> Iterator[list[str] | int]:
             else:
                 values[-1] += sign
             is_start = False
-        if is_open:
+        if is_open and lines > 1:
             yield number
             return
         yield [] if values == [""] and is_start else values

@@ -244,8 +244,8 @@ def csv_rows(
 
     try:
         for number, values in enumerate(csv.reader(lines_of(), delimiter=delimiter)):
-            # The reader looks for another line only within a quote.
-            if has_ended:
+            # The reader takes several lines for one row only within a quote.
+            if len(lines) > 1 and has_ended:
                 place = f"row {number}" if number else "the first line"
                 raise BatchError(f"{name}: the quote that {place} opens is never closed")
             yield (
