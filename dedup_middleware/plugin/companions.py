@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import errno
 import logging
@@ -83,19 +82,18 @@ class Companions:
             self._action.journal.report_counts()
 
     async def stop(self) -> None:
-        """Write what is still to be written, and stop the parts, each even if another one fails."""
-        async with contextlib.AsyncExitStack() as steps:  # run in reverse order
-            if self._exporter is not None:
-                steps.push_async_callback(asyncio.to_thread, self._exporter.stop)
-            steps.callback(self._reports.stop)
-            if self.field_check is not None:
-                steps.callback(self.field_check.end)
-            # A crawl that did not start has found none: the file of the last one stays.
-            if self._clusters is not None and self._is_started:
-                steps.push_async_callback(asyncio.to_thread, self._clusters.write)
-            steps.callback(self._count_journal)
-            if self._action.journal is not None:
-                steps.push_async_callback(asyncio.to_thread, self._action.journal.close)
+        """Write what is still to be written, and stop the parts."""
+        if self._action.journal is not None:
+            await asyncio.to_thread(self._action.journal.close)
+            self._count_journal()
+        # A crawl that did not start has found none: the file of the last one stays.
+        if self._clusters is not None and self._is_started:
+            await asyncio.to_thread(self._clusters.write)
+        if self.field_check is not None:
+            self.field_check.end()
+        self._reports.stop()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.stop)
 
 
 class ClusterFile:
