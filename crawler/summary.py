@@ -112,7 +112,7 @@ class Summary:
         }
         try:
             print_summary(self.tally, Console(highlight=False))
-        except (SystemExit, OSError):  # nobody reads it: rich would end the process
+        except (SystemExit, OSError):  # its reader has ended: rich would end the process
             discard_output()
 
 

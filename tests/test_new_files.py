@@ -261,7 +261,7 @@ def test_another_error_is_raised_at_once(tmp_path: Path) -> None:
 
 
 def test_a_private_file_stays_private(tmp_path: Path, umask: int) -> None:
-    """A file that is replaced gives nobody a right that the old one did not; one that everybody may
+    """A file that is replaced gives no right that the old one did not; one that all users may
     write to gives none beyond the umask."""
     for given, expected in ((0o600, 0o600 & ~umask), (0o666, 0o666 & ~umask)):
         path = tmp_path / f"{given:o}"

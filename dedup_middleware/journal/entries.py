@@ -44,7 +44,7 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     left_out = []
     for field, value in ItemAdapter(item).items():
         name = str(field)  # the key of a dict may be a tuple
-        if name in fields or (name in without and not is_blank(value)):
+        if name in fields or (name in without and not _is_blank(value)):
             left_out.append(name)
             continue
         try:
@@ -56,10 +56,10 @@ def plain_item(item: Any, without: Collection[str] = ()) -> tuple[dict[str, Any]
     return fields, tuple(left_out)
 
 
-def is_blank(value: Any) -> bool:
+def _is_blank(value: Any) -> bool:
     """Whether the value of a field stands for none; arrays have no truth value.
 
-    >>> [is_blank(value) for value in (None, "", [], 0, "text")]
+    >>> [_is_blank(value) for value in (None, "", [], 0, "text")]
     [True, True, True, False, False]
     """
     return value is None or (isinstance(value, (str, bytes, list, tuple)) and not value)

@@ -141,10 +141,10 @@ def is_page_row(line: str) -> bool:
     return lists or is_names(value)
 
 
-def _is_value(credited: str) -> bool:
-    """Whether what stands behind the label of a credit names nobody.
+def _is_status(credited: str) -> bool:
+    """Whether what stands behind the label of a credit does not name anyone.
 
-    >>> [_is_value(credited) for credited in (" Accepted", " Ja", " Ann Shepherd")]
+    >>> [_is_status(credited) for credited in (" Accepted", " Ja", " Ann Shepherd")]
     [True, True, False]
     """
     words = re.findall(r"[^\W\d_]+", credited.lower())
@@ -213,7 +213,7 @@ def _has_form(text: str) -> bool:
     if match is None:
         return lower in BUTTONS
     credit = CREDIT.match(text)
-    named = credit is None or (is_names(credit[1]) and not _is_value(credit[1]))
+    named = credit is None or (is_names(credit[1]) and not _is_status(credit[1]))
     return lower in BUTTONS or (named and all(map(_invites, filter(None, match.groups()))))
 
 

@@ -104,6 +104,21 @@ def test_lines_in_capitals_are_compared(line: str) -> None:
         ("1.5 million acres (600,000 hectares) at 25C (77F)", "1.5 million acres at 25C"),
         ("90 kg (80 kilograms), 8.1 m (7.9 metres)", "90 kg (80 kilograms), 8.1 m (7.9 metres)"),
         ("31 °C (19 C), 12 tons (about 3 tons)", "31 °C (19 C), 12 tons (about 3 tons)"),
+        *(
+            (f"It is 5 {one} (9 {other}) long", f"It is 5 {one} (9 {other}) long")
+            for spellings in (
+                ("km", "kms", "kilometer", "kilometres"),
+                ("inch", "inches"),
+                ("foot", "feet", "ft"),
+                ("litre", "liters"),
+                ("kg", "kilogram", "kilogrammes"),
+                ("degrees Celsius", "Celsius", "C", "°C"),
+                ("lb", "lbs", "pounds"),
+                ("mile", "miles"),
+            )
+            for one in spellings
+            for other in spellings
+        ),
         (
             "He ran 5 km (and 3 miles), then 10 (6 miles)",
             "He ran 5 km (and 3 miles), then 10 (6 miles)",
