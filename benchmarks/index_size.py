@@ -1,10 +1,11 @@
 """Bytes per page of the shared indexes, part by part.
 
-Usage: ``python benchmarks/index_size.py [--pages 100000 1000000] [--kinds redis sqlite]``
+Usage: ``python -m benchmarks.index_size [--pages 100000 1000000] [--kinds redis sqlite memory]``
 
 Each index is filled with random pages whose addresses have 80 characters, as in large crawls, and
 measured as a whole: Redis by ``used_memory`` before and after, SQLite by its file after a
-checkpoint. Parts of a Redis index are ``MEMORY USAGE`` of a sample of each kind of key, parts of a
+checkpoint, an index in memory by the private memory of a process of its own (Linux), spare capacity
+included. Parts of a Redis index are ``MEMORY USAGE`` of a sample of each kind of key, parts of a
 file the lengths of its columns; the rest is the server's own hash table, or the overhead of pages
 and rows in the file.
 """
@@ -13,10 +14,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import multiprocessing
 import random
+import re
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -164,8 +169,37 @@ def sqlite_parts(file: Path, total: int) -> dict[str, float]:
     return found
 
 
+def private_memory() -> int:
+    """Return the bytes of this process that it shares with no other."""
+    text = Path("/proc/self/smaps_rollup").read_text()
+    return sum(int(kilobytes) for kilobytes in re.findall(r"Private_\w+: +(\d+)", text)) * 1024
+
+
+def memory_parts(options: Options, total: int) -> dict[str, float]:
+    """Return bytes per page, all in one part; called in a process of its own."""
+
+    async def work() -> float:
+        async with open_index(options) as first:
+            await fill(first, options, 1_000)  # loads the code
+        gc.collect()
+        before = private_memory()
+        async with open_index(options) as index:
+            await fill(index, options, total)
+            gc.collect()
+            return (private_memory() - before) / total
+
+    found = dict.fromkeys(PARTS, 0.0)
+    found["the rest"] = found["all"] = asyncio.run(work())
+    return found
+
+
 async def measure(kind: str, setting: Setting, total: int) -> dict[str, float]:
     """Return bytes per page of one index by part."""
+    if kind == "memory":
+        options = Options(index_url="memory:", **setting.options)  # type: ignore[arg-type]
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+            return pool.submit(memory_parts, options, total).result()
     with tempfile.TemporaryDirectory() as folder:
         if kind == "sqlite":
             file = Path(folder) / "index.db"
