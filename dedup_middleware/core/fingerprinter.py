@@ -17,6 +17,8 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.model.keys import host_of, keyed_hash, letters_of, short_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dedup_middleware.methods.literature.base import SignatureMethod
     from dedup_middleware.methods.literature.registry import Signer
     from dedup_middleware.signature.simhash import SimHash
@@ -180,7 +182,8 @@ class Fingerprinter:
             marks = _marks_of(exact, _WHOLE_VALUES) if rest else ()
             if self._says_correction(title or text.partition("\n")[0]):
                 marks += _marks_of(keyed_hash("correction", hash_key), _CORRECTION_VALUES)
-            wording, evidence, anchors = self._evidence(title, host, signed, marks)
+            tokens = partial(self._shingler.tokens, text)
+            wording, evidence, anchors = self._evidence(title, host, signed, marks, tokens)
         return Fingerprint(
             key=key,
             key_hash=keyed_hash(key, hash_key),
@@ -202,12 +205,18 @@ class Fingerprinter:
         )
 
     def _evidence(
-        self, title: str, host: int, signed: SignedText, marks: tuple[int, ...]
+        self,
+        title: str,
+        host: int,
+        signed: SignedText,
+        marks: tuple[int, ...],
+        tokens: Callable[[], Sequence[str]],
     ) -> tuple[Wording, bytes, NDArray[np.uint64]]:
         """Compute wording, evidence and anchors of a page.
 
         :param host: hash of the host; pages without a host are not distinguished by their titles
         :param marks: additional values, which only pages with the same marks hold
+        :param tokens: returns the words of the text
         """
         words, headline, number = _NO_WORDS, _NO_WORDS, 0
         if title and host:
@@ -232,6 +241,7 @@ class Fingerprinter:
             number,
             signed.begins,
             self._shingler.seeds,
+            tokens,
         )
         if marks:
             wording = _marked(wording, marks)

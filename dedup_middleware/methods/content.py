@@ -144,7 +144,14 @@ class ContentByEvidence(Content):
 
         :param payloads: evidence of each candidate; one without evidence can only be an exact copy
         """
-        from dedup_middleware.signature.evidence import COLUMNS, COMMON, examine
+        from dedup_middleware.signature.evidence import (
+            COLUMNS,
+            COMMON,
+            OTHER_AT,
+            OTHER_WORD,
+            examine,
+        )
+        from dedup_middleware.signature.spelling import is_other_word
         from dedup_middleware.signature.titles import NEW_IN_TEXT, NEW_IN_TITLE, compare_title
         from dedup_middleware.text.wording import SHORT
 
@@ -157,6 +164,9 @@ class ContentByEvidence(Content):
             return self.weigh(page, candidates, found, figures, turned, compared)
         payloads = payloads if len(payloads) else [b""] * count
         found = examine(wording, payloads)
+        for i in np.flatnonzero(found[:, OTHER_WORD] > 0).tolist():
+            if not is_other_word(wording, payloads[i], int(found[i, OTHER_AT])):
+                found[i, OTHER_WORD] = 0
         if page.size < _DISTINCT * compared:
             # Count distinct shingles only: a repeated passage must not count as often as it occurs.
             distinct = np.unique(wording.order)
@@ -251,7 +261,7 @@ class ContentByEvidence(Content):
         """Apply the rule to the counts of each candidate.
 
         :param candidates: CONTENT[n], contiguous
-        :param found: int64[n, 16] of :func:`~dedup_middleware.signature.evidence.examine`
+        :param found: int64[n, 17] of :func:`~dedup_middleware.signature.evidence.examine`
         :param figures, turned: int64[n] of
             :func:`~dedup_middleware.signature.comparison.differing_places`
         :param compared: number of shingles among which the common ones were counted: all of the

@@ -217,10 +217,10 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 
 @subkernel
 def _says_other_word(lacking: Any, more: Any) -> Any:
-    """Whether a page's only news is one word, at two places or more, in place of another word or of
-    two words (imposed and introduced became proposed), which may change the number of shingles by
-    one. At a single place another word is as often a typing error as another fact."""
-    return lacking > TRIPLE and abs(more) <= 1
+    """Whether a page's only news is one word in place of another one, or, if it is at two places or
+    more, of two words at one of them (imposed and introduced became proposed), which may change the
+    number of shingles by one. At a single place one word for two is as often an abbreviation."""
+    return lacking > TRIPLE * abs(more) and abs(more) <= 1
 
 
 @subkernel

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import attrs
@@ -25,8 +26,9 @@ class Wording:
     reported something, and when; ``begins``: uint8[words] flags: a clause or line begins here (1),
     the word has a capital letter (2), editors use it in place of others (4), it belongs to a
     Chinese name (8), it is in a headline above the text (16); ``seeds``: uint64, base and start of
-    shingle hashes, then hashes of small numbers and of negations. ``begins`` and ``seeds`` may be
-    empty.
+    shingle hashes, start and base of word hashes, then hashes of small numbers and of negations;
+    ``tokens``: a function that returns the words as text, which is seldom needed. ``begins``,
+    ``seeds`` and ``tokens`` may be empty.
     """
 
     order: NDArray[np.uint64]
@@ -40,6 +42,7 @@ class Wording:
     titled: int = 0
     begins: NDArray[np.uint8] = attrs.field(factory=lambda: np.empty(0, np.uint8))
     seeds: NDArray[np.uint64] = attrs.field(factory=lambda: np.empty(0, np.uint64))
+    tokens: Callable[[], Sequence[str]] = attrs.field(default=tuple, repr=False)
 
     @property
     def numerals(self) -> int:
@@ -50,7 +53,8 @@ class Wording:
         """Pack the wording, little-endian, for :meth:`from_bytes`."""
         arrays = [getattr(self, name) for name in _LAYOUT]
         sizes = np.array((self.words, self.titled, *map(len, arrays)), "<i8")
-        return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays)))
+        letters = "\n".join(self.tokens()).encode("utf-8", "surrogatepass")
+        return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays), letters))
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Wording:
@@ -64,9 +68,15 @@ class Wording:
         at = 8 * (2 + len(_LAYOUT))
         parts: dict[str, NDArray[Any]] = {}
         for (name, kind), count in zip(_LAYOUT.items(), counts, strict=True):
+            if count < 0:
+                raise ValueError(f"the bytes of a wording have {count} values of {name}")
             parts[name] = np.frombuffer(raw, kind, count, at).copy()
             at += count * parts[name].itemsize
-        return cls(words=words, titled=titled, **parts)
+        return cls(words=words, titled=titled, **parts, tokens=partial(_split, raw[at:]))
+
+
+def _split(letters: bytes) -> Sequence[str]:
+    return letters.decode("utf-8", "surrogatepass").split("\n") if letters else ()
 
 
 # Arrays of a wording and their types, in the order of its bytes.
@@ -76,7 +86,7 @@ _LAYOUT: Final = {
 }  # fmt: skip
 _NOTHING = np.empty(0, np.uint64)
 NO_WORDING = Wording(
-    words=0, titled=0, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()}
+    words=0, titled=0, tokens=tuple, **{name: np.empty(0, kind) for name, kind in _LAYOUT.items()}
 )
 
 

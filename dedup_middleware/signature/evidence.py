@@ -88,8 +88,9 @@ from dedup_middleware.text.wording import NAME, NO_NEWS, WORD
     OTHER_WORD,
     OTHER_SUBJECT,
     NEW_HEADLINE,
-) = range(16)
-COLUMNS: Final = 16
+    OTHER_AT,
+) = range(17)
+COLUMNS: Final = 17
 MOST: Final = 8192  # shingles of a page that are entered
 LEAD: Final = 16  # most words at the beginning of a page that may say where it comes from
 TAIL: Final = 10  # most words at the end of a page that may do so
@@ -127,7 +128,7 @@ def make_evidence(wording: Wording) -> bytes:
 
 
 def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
-    """Compare the wording of a page with the evidence of n others; int64[n, 16].
+    """Compare the wording of a page with the evidence of n others; int64[n, 17].
 
     The columns count, for the page and one of the others ("in halves": a word counts 2):
 
@@ -160,7 +161,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
       nowhere, between words that are adjacent there; ``NEW_VALUES`` leaves them out
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
       words that both pages have; -1 if editors put that word in place of others without saying
-      more, or if it is a name; 0 where capitals do not show names
+      more, or if it is a name
+    * ``OTHER_AT``: a place of that word
     * ``OTHER_SUBJECT``: how many rows of new words say one word in place of others, less how often
       the page says it where the other page does; two less where capitals do not show names
 
@@ -483,7 +485,7 @@ def _examine(
                 found[row, EXCHANGED] += (
                     count_swapped(page) + count_swapped_numbers(page) + count_denied(page)
                 )
-                found[row, OTHER_WORD] = count_of_other_word(page)
+                found[row, OTHER_WORD], found[row, OTHER_AT] = count_of_other_word(page)
                 found[row, RENAMED] = count_renamed(page, firsts)
         found[row, EXCHANGED] += np.int64(is_of_few)
         mark_sure(common, width, sure)

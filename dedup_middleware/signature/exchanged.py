@@ -11,8 +11,8 @@ New words between common ones replace something. A name that does so twice is an
 another town, firm or person, and so is any word that does so at three places. Two names that
 replace each other have changed places (which of two teams beat the other). A negation that was
 inserted, or that the filter has between two words of the page, denies what the other page says,
-whatever else was edited. If a single word is all that is new, it may be what was corrected
-(imposed, proposed).
+whatever else was edited. If a single word is all that is new, it is what was corrected (imposed,
+proposed), unless it is another spelling of the same word (see :mod:`.spelling`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_SWAPPED, _MOST_TURNED = 3, 8  # words of a name, and of two names with the
 _ROW: Final = 8  # most words of a row that names another subject
 # Indexes of the first number and the first negation in `Wording.seeds`, and how many negations are
 # looked up in the filter: only the commonest, as each is held by mistake at one place in 4,096.
-_NUMBERS: Final = 2
+_NUMBERS: Final = 4
 _NEGATIONS, _LOOKED_UP = _NUMBERS + len(SMALL), 3
 
 
@@ -412,8 +412,8 @@ def count_denied(page: Any) -> Any:
 @subkernel
 def count_of_other_word(page: Any) -> Any:
     """Number of shingles that the other page lacks, if all of them contain one word that replaces
-    another; else 0. It is -1 if editors put that word in place of others, or if it is a name (which
-    may be a slip or a title), and 0 where capitals do not show names.
+    another, and a place of that word; else 0 and 0. The number is -1 if editors put that word in
+    place of others, or if it is a name, which may be a slip or a title.
 
     Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
     word are enough, as one in sixteen is a false positive. A word between words that are adjacent
@@ -430,10 +430,10 @@ def count_of_other_word(page: Any) -> Any:
     while first < end and common[first]:
         first += 1
     if first == end or max(begin, common.size - end) >= TRIPLE:
-        return 0
-    found, last = 0, first + TRIPLE - 1
-    if _continues(page, last - 1, last):
-        return 0
+        return 0, 0
+    found, place, last = 0, 0, first + TRIPLE - 1
+    if last + 2 < words.size and _continues(page, last - 1, last):
+        return 0, 0
     for word in range(first, last + 1):
         said, others, inside = words[word], 0, 0
         for i in range(common.size):
@@ -441,6 +441,7 @@ def count_of_other_word(page: Any) -> Any:
                 has = words[i] == said or words[i + 1] == said
                 others += not (has or words[i + 2] == said)
                 inside += begin < i < end
-        if others == 0 and inside > 1:
-            found = -1 if found < 0 or begins[word] & (CAPITAL | RESTYLED) else inside
-    return found if found and _shows_names(begins) else 0
+        if others == 0 and inside > 1 and said != np.uint64(NO_NEWS):
+            restyled = found < 0 or begins[word] & (CAPITAL | RESTYLED) != 0
+            found, place = -1 if restyled else inside, word
+    return found, place

@@ -53,6 +53,8 @@ from dedup_middleware.text.hashing import (
     SHINGLE_BASE,
     SHINGLE_START,
     TEXT_BASE,
+    TOKEN_BASE,
+    TOKEN_START,
     constants,
     distinct,
     hash_words,
@@ -299,10 +301,11 @@ class Shingler:
 
     @cached_property
     def seeds(self) -> NDArray[np.uint64]:
-        """Base and start of the hashes of shingles, and hashes of the numbers `SMALL` and of the
-        commonest negations."""
+        """Base and start of the hashes of shingles, start and base of those of words, and hashes of
+        the numbers `SMALL` and of the commonest negations."""
         words = np.array([*map(str, SMALL), *word_lists()["negations"]])
-        return np.append(self._keys[[SHINGLE_BASE, SHINGLE_START]], hash_words(words, self._keys))
+        drawn = self._keys[[SHINGLE_BASE, SHINGLE_START, TOKEN_START, TOKEN_BASE]]
+        return np.append(drawn, hash_words(words, self._keys))
 
     @cached_property
     def _tables_of_words(self) -> tuple[tuple[Any, ...], ...]:

@@ -93,8 +93,8 @@ def weigh(
     is_full = page.size - sizes <= found[:, evidence.NEW_FRAME] / 2
     changed |= found[:, evidence.RENAMED] + is_full > 3
     changed |= found[:, evidence.OTHER_SUBJECT] > 2
-    lacking, near = found[:, evidence.OTHER_WORD], abs(sizes - page.size) <= 1
-    says_other = (lacking > 3) & near & (words >= 60)
+    lacking, longer = found[:, evidence.OTHER_WORD], abs(page.size - sizes)
+    says_other = ((longer == 0) & (lacking > 0) | (longer == 1) & (lacking > 3)) & (words >= 60)
     neighbours, titled = _same_host(page, candidates)
     changed |= neighbours & (found[:, evidence.PUT_IN] > 0)
     title_differs = found[:, evidence.NEW_TITLE] > 0.25 * len(wording.title)

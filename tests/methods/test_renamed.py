@@ -184,11 +184,14 @@ async def outcomes(changes: dict[str, str]) -> list[str]:
         {"imposed": "proposed", "introduced": "proposed"},
         {"levy": "bonus"},
         {"yachts": "tankers", "sailors": "tankers"},
+        {"welcomed": "rejected"},
+        {"devours": "yields"},
+        {"eastern": "northern"},
     ],
 )
 async def test_one_word_that_corrects_a_fact(changes: dict[str, str]) -> None:
-    """One word in place of another one at two places and more, and nothing else, is a correction or
-    another product."""
+    """One word in place of another one, and nothing else, is a correction or another product. It is
+    taken for another spelling once in eight cases where it stands at a single place."""
     assert (await outcomes(changes)).count("new") >= 10
 
 
@@ -196,7 +199,9 @@ async def test_one_word_that_corrects_a_fact(changes: dict[str, str]) -> None:
     "changes",
     [
         {"harbour": "harbor"},
-        {"inspectors": "inspecters"},  # a slip; nor is another fact noticed that is said once
+        {"inspectors": "inspecters"},
+        {"rubbish": "rubbihs"},
+        {"inspectors": "controlers", "dinghy": "boat"},
         {"sailing club painted": "sailing club merrily painted"},
         {"painted posters with whales and pirates and": "painted posters and"},
         {"visiting": "foreign", "rubbish": "litter"},  # a journalist who edits changes more

@@ -1,0 +1,159 @@
+"""Tells another spelling of a word from another word by the evidence of a stored page.
+
+A filter holds no letters. But the words that differ from a new one by one typing error are some
+hundreds, and the filter shows for each whether the stored page has it where the page has the new
+one. Of three shingles all are held by mistake for one word in 4,096, so another word is taken for
+another spelling about once in eight cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import numpy as np
+
+from dedup_middleware.base.jit import kernel, subkernel
+from dedup_middleware.base.kerneltypes import R8, R64, RI64, boolean, uint64
+from dedup_middleware.model.fingerprint import Wording
+from dedup_middleware.signature.exchanged import TRIPLE, Compared
+from dedup_middleware.signature.held import filter_bytes, joined, mark_common, shingles_around
+from dedup_middleware.signature.ribbon import Filter, holds
+from dedup_middleware.text.capitals import CAPITAL
+from dedup_middleware.text.hashing import hash_words, mix
+
+_SHORTEST: Final = 4  # letters: of a shorter word one letter is too much of it to be an error
+_SHORTEST_HANGUL: Final = 2  # syllables
+_LONGEST: Final = 40
+_HANGUL, _LAST_HANGUL = 0xAC00, 0xD7A3
+_VOWELS, _FINALS = 21, 28  # of a Hangul syllable, which is (initial * 21 + vowel) * 28 + final
+_INITIALS: Final = 19
+_IDEOGRAPHS: Final = range(0x3400, 0xA000)
+_LATIN: Final = 0x250  # code points below it are Latin letters
+_PAIRS: Final = ("ßss", "äae", "öoe", "üue")  # one letter and two that replace it
+_ONE: Final = np.uint64(1)
+
+
+def _script(letter: str) -> int:
+    """A number for the script of a letter."""
+    code = ord(letter)
+    return 0 if code < _LATIN or code >> 8 == 0x1E else code >> 8
+
+
+def _syllables(syllable: str) -> list[str]:
+    """The Hangul syllables that differ from one in its initial, its vowel or its final."""
+    code = ord(syllable) - _HANGUL
+    initial, vowel, final = code // _FINALS // _VOWELS, code // _FINALS % _VOWELS, code % _FINALS
+    codes = [(i * _VOWELS + vowel) * _FINALS + final for i in range(_INITIALS)]
+    codes += [(initial * _VOWELS + i) * _FINALS + final for i in range(_VOWELS)]
+    codes += [(initial * _VOWELS + vowel) * _FINALS + i for i in range(_FINALS)]
+    return [chr(_HANGUL + one) for one in codes]
+
+
+def spellings(word: str, letters: Collection[str]) -> list[str]:
+    """Return the words that differ from a word by one typing error: a letter that was left out,
+    inserted or replaced, or two that changed places (F. Damerau, CACM 7(3), 1964); in Hangul by one
+    part of a syllable. So do words with ss for ß, or ae for ä.
+
+    :param letters: letters that may be inserted, or replace others in words of their script
+    :returns: only ss for ß and the like for a word of fewer than four letters (in Hangul, two
+        syllables); none for one with an ideograph, or without a letter
+
+    >>> sorted(spellings("word", "s"))[:6]
+    ['owrd', 'sord', 'sword', 'wod', 'wodr', 'wor']
+    """
+    codes = [ord(letter) for letter in word]
+    is_hangul = all(_HANGUL <= code <= _LAST_HANGUL for code in codes)
+    shortest = _SHORTEST_HANGUL if is_hangul else _SHORTEST
+    if len(word) > _LONGEST or any(code in _IDEOGRAPHS for code in codes):
+        return []
+    if not any(letter.isalpha() for letter in word):
+        return []
+    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+    found = set()
+    for pair in _PAIRS:
+        one, two = pair[0], pair[1:]
+        found |= {left + two + right[1:] for left, right in cuts if right[:1] == one}
+        found |= {left + one + right[2:] for left, right in cuts if right[:2] == two}
+    if len(word) < shortest:
+        return sorted(found)
+    scripts = {_script(letter) for letter in word}
+    others = [] if is_hangul else [one for one in letters if _script(one) in scripts]
+    found |= {left + right[1:] for left, right in cuts[:-1]}
+    found |= {left + right[1] + right[0] + right[2:] for left, right in cuts[:-2]}
+    for left, right in cuts:
+        found |= {left + other + right for other in others}
+        if right:
+            instead = _syllables(right[0]) if is_hangul else others
+            found |= {left + other + right[1:] for other in instead}
+    return sorted(found - {word})
+
+
+@subkernel
+def _replaced(page: Any, place: Any, said: Any, instead: Any) -> Any:
+    """Whether the other page holds all shingles with the word at a place if another one is there;
+    also those that it seems to hold as they are, because one in sixteen is a false positive."""
+    words, base, start = page.words, page.seeds[0], page.seeds[1]
+    for first in range(max(0, place - TRIPLE + 1), min(place + 1, page.common.size)):
+        value = np.uint64(0)
+        for word in range(first, first + TRIPLE):
+            value = value * base + (instead if words[word] == said else words[word])
+        if not holds(page.other, mix(value ^ start)):
+            return False
+    return True
+
+
+@kernel(boolean(R64, R64, R64, R8, RI64, uint64, R64))
+def _holds_any(
+    order: Any, words: Any, seeds: Any, data: Any, ends: Any, said: Any, others: Any
+) -> Any:
+    """Whether one of `others` may be what the stored page has wherever it lacks `said`."""
+    other = Filter(data, np.uint64(ends[0]) + _ONE, filter_bytes(data, ends[0], ends[1]))
+    common = np.empty(order.size, np.uint8)
+    mark_common(order, other, np.int64(0), common)
+    page = Compared(common, words, others, seeds, other)
+    for k in range(others.size):
+        found, is_held = 0, True
+        for place in range(words.size):
+            held, around = shingles_around(common, place, TRIPLE)
+            if words[place] == said and held < around and is_held:
+                is_held = _replaced(page, place, said, others[k])
+                found += 1
+        if is_held and found:
+            return True
+    return False
+
+
+def is_other_word(wording: Wording, evidence: bytes, place: int) -> bool:
+    """Return whether a word that replaces another one says something else than the stored page.
+
+    It may be another spelling of the same word. In Chinese and Japanese it may be a name, which is
+    abridged in many ways, as in languages whose nouns have capital letters.
+
+    :param evidence: of the stored page, which is not sampled
+    :param place: of the word, for which :func:`~.exchanged.count_of_other_word` found that it is in
+        all shingles which the stored page lacks
+    """
+    words = wording.tokens()
+    if place >= len(words):
+        return False
+    word = words[place]
+    if any(ord(letter) in _IDEOGRAPHS for letter in word):
+        return False
+    capitals = wording.begins & CAPITAL
+    if word.upper() != word and not capitals.any():
+        return False
+    if len(word) < _SHORTEST and capitals[max(0, place - 1) : place + 2].any():
+        return False  # a title or an initial
+    # Not isalpha(): vowels are marks in the scripts of India.
+    letters = {letter for word in words for letter in word if not letter.isdecimal()}
+    others = spellings(word, letters)
+    if not others:
+        return True
+    hashes = hash_words(np.array(others), wording.seeds[2:4])
+    return not bool(
+        _holds_any(
+            wording.order, wording.word_hashes, wording.seeds, *joined([evidence]),
+            wording.word_hashes[place], hashes,
+        )
+    )  # fmt: skip
