@@ -11,8 +11,8 @@ of false positives to .4 %.
 
 The bytes: a head, the filter, and the title words that :func:`.with_title` may add. The head has
 the level of sampling (of a page of more than 8,192 shingles one in 2, 4, 8, ... is entered, chosen
-by its hash) and three flags: words of a short page's title are in the filter; title words follow
-the filter; the page has years.
+by its hash) and four flags: the sample is of the right size even at levels above 6; words of a
+short page's title are in the filter; title words follow the filter; the page has years.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from dedup_middleware.signature.exchanged import (
 )
 from dedup_middleware.signature.held import (
     LEVEL,
+    SAMPLED_BY_ALL_BITS,
+    SAMPLED_BY_SIX_BITS,
     TITLE,
     VALUE,
     filter_bytes,
@@ -102,10 +104,11 @@ VOCABULARY: Final = 320
 FEW: Final = 8
 VARIED: Final = 128  # distinct words; with fewer, names on a page of repeats are not compared
 FRAME: Final = 6  # lead and tail have at most one sixth of the page's words each
+_ROOM: Final = 16  # a filter has room for a sample that is a sixteenth larger than expected
 _STAMPED: Final = 60  # words; from this length on, time stamps in lead and tail are ignored
 _MISTAKEN: Final = round(1e6 * MISTAKEN)
 _NUMERAL: Final = np.uint8(2)  # flag of a new word that is a numeral
-_TITLED: Final = np.uint8(0x40)  # flag of the head: words of the title are in the filter
+_TITLE_ENTERED: Final = np.uint8(0x40)  # flag of the head: words of the title are in the filter
 _YEARS: Final = np.uint8(0x80)  # flag of the head: the page has years
 _SPREAD: Final = np.uint64(0x9E3779B1)
 _ONE, _HALF, _LOW = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -147,7 +150,7 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
       two in a row, with no other new word next to them; not those that the date line has
     * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
-    * ``FALSE_POSITIVES``: false positives among a million lacking shingles
+    * ``FALSE_POSITIVES``: expected false positives per million shingles that the other page lacks
     * ``NEW_SUBJECT``: distinct words of a short page that are also in its title and that the other
       page lacks; if the other page's words are unknown, words no occurrence of which is in two
       common shingles or in common shingles only
@@ -186,14 +189,24 @@ def fill_evidence(order: Any, values: Any, sorts: Any, title: Any) -> Any:
     level, count = 0, np.int64(order.size)
     while count >> level > MOST:
         level += 1
-    size = count_bytes((count >> level) + 2 * (values.size + title.size))
+    expected, sampled = count >> level, np.int64(0)
+    for i in range(np.uint64(count)):
+        sampled += np.int64(is_sampled(order[i], level))
+    # An overfull filter would hold all shingles of any page. At levels of earlier versions the size
+    # stays theirs, as long as the sample finds room.
+    if level > SAMPLED_BY_SIX_BITS or sampled > expected + expected // _ROOM:
+        expected = sampled
+    size = count_bytes(expected + 2 * (values.size + title.size))
     positions = 8 * size // BITS_EACH
     out = np.zeros(1 + size, np.uint8)
     rows = np.zeros(positions + SLACK, np.uint64)
-    capacity = count + 2 * (values.size + title.size) + TURNS
+    # One more than is entered: a shingle outside the sample is written, too, and overwritten.
+    capacity = sampled + 2 * (values.size + title.size) + TURNS
     equations = np.empty((2, capacity), np.uint64)
     starts, lefts = equations[0], equations[1]
-    out[0] = np.uint8(level) | (_TITLED if title.size else np.uint8(0))
+    out[0] = np.uint8(level) | (_TITLE_ENTERED if title.size else np.uint8(0))
+    if level > SAMPLED_BY_SIX_BITS:
+        out[0] |= SAMPLED_BY_ALL_BITS
     found = np.uint64(0)
     for i in range(np.uint64(count)):
         starts[found], lefts[found] = equation(order[i], positions)
@@ -427,10 +440,13 @@ def _count_new(
 
 
 @allocating_subkernel
-def _are_few(firsts: Any) -> Any:
-    """Whether the effective number of a page's words, n**2 / sum of squared counts, is small by
-    `FEW`: so it is in a table of many labels with "yes" or "no", as half of the words are one of
-    two, but not in a bulletin that repeats one unit."""
+def _are_few(firsts: Any, distinct: Any) -> Any:
+    """Whether the number of a page's distinct words is small by `VOCABULARY`, and the effective
+    number, n**2 / sum of squared counts, by `FEW`: so it is in a table of many labels with "yes" or
+    "no", as half of the words are one of two, but not in a bulletin that repeats one unit."""
+    # Not in integers: the cube of three million has more than 64 bits.
+    if np.float64(distinct) ** 3 >= VOCABULARY * firsts.size:
+        return False
     counts, equal = np.zeros(firsts.size, np.int64), np.int64(0)
     for first in firsts:
         if first >= 0:
@@ -457,7 +473,7 @@ def _examine(
     # If most words are repeated, only their order says something new.
     repeats = 2 * distinct < words
     off = 1 if repeats else 2
-    is_of_few = repeats and distinct**3 < VOCABULARY * words and _are_few(firsts)
+    is_of_few = repeats and _are_few(firsts, distinct)
     width = words - shingles + 1
     lead, tail = min(LEAD, words // FRAME), words - min(TAIL, words // FRAME)
     for row in range(count):
@@ -497,7 +513,7 @@ def _examine(
         _count_values(values, page, head, is_new, lead, tail, found[row])
         if title.size:
             found[row, NEW_SUBJECT] = count_new_subject(values, page, title, width, is_known)
-        found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLED else -1
+        found[row, NEW_TITLE] = 0 if title.size and words < TITLED and head & _TITLE_ENTERED else -1
         if found[row, NEW_TITLE] == 0:
             for i in range(title.size):
                 held = holds_twice(other, title[i], TITLE)

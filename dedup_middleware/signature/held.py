@@ -18,12 +18,15 @@ from dedup_middleware.signature.ribbon import PADDING, holds
 from dedup_middleware.text.hashing import mix
 
 _SAMPLED: Final = 4  # fewer sampled shingles of a page do not represent all of them
-LEVEL: Final = np.uint8(0x1F)  # bits of the head: one shingle in 2 ** level is entered
+LEVEL: Final = np.uint8(0x0F)  # bits of the head: one shingle in 2 ** level is entered
+SAMPLED_BY_SIX_BITS: Final = 6  # the highest level that earlier versions could sample
+#: flag of the head of each higher level; without it all shingles of level 6 are in the filter
+SAMPLED_BY_ALL_BITS: Final = np.uint8(0x10)
 TITLE_BEHIND: Final = np.uint8(0x20)  # flag of the head: title words follow the filter
 # Bits of the last byte with the number of these words; the other bits have the number of all words
 # of the title, modulo 8.
 COUNT: Final = np.uint8(0x1F)
-_LEVEL_SHIFT: Final = np.uint64(58)
+_TURN, _TURN_BACK = np.uint64(6), np.uint64(58)
 # The hash of a value, or of a word of a title, is XORed with these for its two entries.
 VALUE: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 TITLE: Final = (np.uint64(0x165667B19E3779F9), np.uint64(0xD6E8FEB86659FD93))
@@ -32,8 +35,16 @@ _ONE: Final = np.uint64(1)
 
 @subkernel
 def filter_bytes(data: Any, first: Any, end: Any) -> Any:
-    """Size in bytes of the filter in the evidence ``data[first:end]``."""
+    """Size in bytes of the filter in the evidence ``data[first:end]``; 0 if it can't be trusted.
+
+    Earlier versions entered too many shingles of a page of more than 524,288: the filter holds
+    those of all pages.
+    """
     size = end - first - 1
+    if size > 0:
+        head = data[first]
+        if (head & LEVEL) > SAMPLED_BY_SIX_BITS and head & SAMPLED_BY_ALL_BITS == 0:
+            size = np.int64(0)
     if size > 0 and data[first] & TITLE_BEHIND != 0:
         size -= 2 * np.int64(data[end - 1] & COUNT) + 1
     return size
@@ -48,7 +59,9 @@ def holds_twice(other: Any, value: Any, places: Any) -> Any:
 @subkernel
 def is_sampled(value: Any, level: Any) -> Any:
     """Whether a shingle is in the sample of a page with this level."""
-    return (value >> _LEVEL_SHIFT) & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
+    # First the highest six bits of the hash, then its lowest ones.
+    turned = value << _TURN | value >> _TURN_BACK
+    return turned & ((_ONE << np.uint64(level)) - _ONE) == np.uint64(0)
 
 
 @subkernel

@@ -34,7 +34,7 @@ MOST_OF_TITLE: Final = 16  # words of a title that are entered
 NEW_IN_TEXT, NEW_IN_TITLE, REPLACED, AS_LONG = range(4)
 _BYTE, _EIGHT = np.uint64(0xFF), np.uint64(8)
 _HIGH: Final = np.uint64(48)  # shift that leaves 16 bits
-_TITLED: Final = 5  # shift of the bits above `COUNT` in the last byte
+_TITLE_LENGTH_SHIFT: Final = 5  # shift of the bits above `COUNT` in the last byte
 
 
 class Values(NamedTuple):
@@ -85,7 +85,7 @@ def _unsaid(headline: Any, word_hashes: Any, titled: Any) -> Any:
             value = headline[k] >> _HIGH
             found[size], found[size + 1] = np.uint8(value & _BYTE), np.uint8(value >> _EIGHT)
             size += 2
-    found[size] = np.uint8(size // 2 | titled << _TITLED)
+    found[size] = np.uint8(size // 2 | titled << _TITLE_LENGTH_SHIFT)
     return found[: size + 1].copy()
 
 
@@ -148,7 +148,9 @@ def _compare_title(
                 found[row, NEW_IN_TEXT] += np.int64(is_said)
                 found[row, NEW_IN_TITLE] += np.int64(not is_titled)
                 found[row, REPLACED] += np.int64(is_said and least <= 1 and not is_titled)
-        if head & TITLE_BEHIND != 0 and np.int64(data[ends[row + 1] - 1] >> _TITLED) == titled:
-            found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
-            found[row, AS_LONG] = 1
+        if head & TITLE_BEHIND != 0:
+            length = np.int64(data[ends[row + 1] - 1] >> _TITLE_LENGTH_SHIFT)
+            if length == titled:
+                found[row, NEW_IN_TITLE] = max(found[row, NEW_IN_TITLE], 1)
+                found[row, AS_LONG] = 1
     return found

@@ -73,7 +73,7 @@ class PlainFilter:
 
     def is_sampled(self, value: int) -> bool:
         """Whether a shingle is entered."""
-        return (value >> 58) & ((1 << self.level) - 1) == 0
+        return (value << 6 | value >> 58) & ((1 << self.level) - 1) == 0
 
     def holds(self, *values: int) -> bool:
         """Whether all of the values are in the filter."""

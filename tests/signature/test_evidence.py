@@ -247,6 +247,50 @@ def test_a_common_shingle_must_be_continued(apart: int, new: int) -> None:
     assert found[NEW] + found[NEW_FRAME] == 2 * new
 
 
+def of_the_sample(values: NDArray[np.uint64], level: int) -> NDArray[np.uint64]:
+    """Hashes that are in the sample of a level: the highest six bits are 0, then the lowest."""
+    low = max(level - 6, 0)
+    return values >> np.uint64(6 + low) << np.uint64(low)
+
+
+@pytest.mark.parametrize("level", [5, 6, 7, 8, 9, 12])
+def test_longest_pages_hold_little_of_others(level: int) -> None:
+    """However long a page is, its filter has room for the sample that is entered."""
+    rng, nothing = np.random.default_rng(level), np.empty(0, np.uint64)
+    others = of_the_sample(rng.integers(0, 1 << 64, 4_096, np.uint64, endpoint=False), level)
+    shares = []
+    for extra in range(9 if level < 9 else 2):
+        count = (kernels.MOST << (level - 1)) + (extra + 1) * (50 << level)
+        order = rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
+        raw = kernels.fill_evidence(order, nothing, np.empty(0, np.uint8), nothing).tobytes()
+        assert raw[0] & 0x0F == level
+        assert len(raw) < 1 + 8192 * 4.4 / 8
+        part = page_of(order[: 1_000 << max(level - 6, 0)])
+        assert examine(part, [raw])[0, COMMON] == len(part.order)
+        shares.append(examine(page_of(others), [raw])[0, COMMON] / len(others))
+    assert np.mean(shares) < 0.12
+
+
+def test_overfull_evidence_of_earlier_versions_is_none() -> None:
+    """They entered twice as many shingles of such a page as its filter holds, or more."""
+    rng = np.random.default_rng(7)
+    stored = page_of(rng.integers(0, 1 << 64, 600_000, np.uint64, endpoint=False))
+    part, raw = page_of(stored.order[:8_000]), make_evidence(stored)
+    former = bytes((raw[0] & 0x0F,)) + raw[1:]
+    assert examine(part, [raw])[0, COMMON] == 8_000
+    assert examine(part, [former])[0].tolist() == examine(part, [b""])[0].tolist()
+
+
+def test_sample_that_is_larger_than_expected_finds_room() -> None:
+    """All shingles of a page may be in the sample; then the filter is as large as they need."""
+    rng = np.random.default_rng(3)
+    order = rng.integers(0, 1 << 64, 20_000, np.uint64, endpoint=False) >> np.uint64(6)
+    others = rng.integers(0, 1 << 64, 4_096, np.uint64, endpoint=False) >> np.uint64(6)
+    raw = make_evidence(page_of(order))
+    assert examine(page_of(order), [raw])[0, COMMON] == 20_000
+    assert examine(page_of(others), [raw])[0, COMMON] < 0.15 * 4_096
+
+
 def test_sample_with_few_shingles_of_a_page_says_nothing() -> None:
     """A page of three shingles is not held by one of 60,000 that has an eighth of its own."""
     rng = np.random.default_rng(1)
@@ -286,6 +330,15 @@ def test_words_that_a_short_page_lacks_are_new() -> None:
         found = examine(page_with_words(words), [make_evidence(page_with_words(copy))])[0]
         assert found[NEW] >= 2 * 7
         assert found[LONGEST] >= 2 * 6
+
+
+def test_few_words_among_millions() -> None:
+    """The cube of the number of distinct words may need more than 64 bits."""
+    rng = np.random.default_rng(2)
+    distinct = rng.integers(1 << 60, 1 << 64, 2_100_000, np.uint64, endpoint=False)
+    words = np.concatenate([distinct, np.full(2_200_000, distinct[0])])
+    page = attrs.evolve(page_of(distinct[:40]), words=len(words), word_hashes=words)
+    assert examine(page, [make_evidence(page_of(distinct[:40]))])[0, EXCHANGED] == 0
 
 
 def test_page_with_too_many_values_has_no_evidence() -> None:
