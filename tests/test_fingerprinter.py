@@ -12,6 +12,7 @@ from dedup_middleware.methods.base import content_bytes
 from dedup_middleware.model.records import CONTENT
 from dedup_middleware.signature.minhash import sketch
 from dedup_middleware.signature.text import TextSigner
+from dedup_middleware.text.relevant import LONGEST_TITLE
 from dedup_middleware.text.shingle import Shingler
 from tests.texts import article
 
@@ -45,6 +46,17 @@ def test_record_without_sketch_is_the_same_but_for_it() -> None:
     page = Fingerprinter(Options())(Document("https://a/1", text=article(1)))
     at = CONTENT.fields["sketch"][1] if CONTENT.fields else 0
     assert content_bytes(page, sketched=False) == content_bytes(page)[:at] + bytes(64)
+
+
+def test_long_title_is_cut() -> None:
+    """A text in the field of the title is read to the limit of titles in HTML: an index would
+    refuse the words of all of it, and each of them would be looked for in the text."""
+    make, text = Fingerprinter(Options(), 5), article(1, 3)
+    title = " ".join(f"word{i}" for i in range(120_000))
+    page = make(Document("https://a/1", title, text))
+    assert page.payload == make(Document("https://a/1", title[:LONGEST_TITLE], text)).payload
+    assert len(page.payload) < 10_000
+    assert len(page.wording.headline) < LONGEST_TITLE // 5
 
 
 @pytest.mark.parametrize("key", [-1, 1 << 64])

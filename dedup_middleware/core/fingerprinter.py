@@ -109,7 +109,7 @@ class Fingerprinter:
         from dedup_middleware.signature.simhash import SimHash
         from dedup_middleware.signature.titles import with_title
         from dedup_middleware.text.corrections import says_correction
-        from dedup_middleware.text.relevant import relevant
+        from dedup_middleware.text.relevant import relevant, relevant_title
         from dedup_middleware.text.wording import SHORT
 
         if hash_key is None:
@@ -126,7 +126,7 @@ class Fingerprinter:
         self._sketch = sketch
         self._simhash = SimHash
         self._make_evidence, self._with_title = make_evidence, with_title
-        self._relevant = relevant
+        self._relevant, self._relevant_title = relevant, relevant_title
         self._says_correction = says_correction
         self._short, self._titled = SHORT, TITLED
 
@@ -155,7 +155,7 @@ class Fingerprinter:
         """Compute the fingerprint of a document; never raises for any text."""
         if document.text is None:
             document = read(document, self.options.extractor)
-        text, title = self._relevant(document.text or ""), self._relevant(document.title)
+        text, title = self._relevant(document.text or ""), self._relevant_title(document.title)
         key, hash_key, probes = document.key, self.hash_key, self.options.probes
         signed = self._text_signer(text)
         size, exact, value, sums = signed[:4]

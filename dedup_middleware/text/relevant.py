@@ -155,6 +155,15 @@ _END_MARKS: Final = tuple(blank + mark for blank in " \n" for mark in ("-30-", "
 _LONGEST_MORE: Final = 48  # characters of it
 _SENTENCE_END: Final = re.compile(r"[.。．।॥።။։][\"'”’»)]?$")
 
+#: characters of a title that are read; in HTML, bytes. Each word of a title is looked for in the
+#: text, so a text in the field of the title would take minutes.
+LONGEST_TITLE: Final = 4_000
+
+
+def relevant_title(title: str) -> str:
+    """The part of a title that is compared, of its first ``LONGEST_TITLE`` characters."""
+    return relevant(title[:LONGEST_TITLE])
+
 
 def relevant(text: str) -> str:
     """The part of a text that is compared; all of a text of more than 200,000 characters.

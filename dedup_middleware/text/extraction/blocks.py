@@ -18,6 +18,7 @@ import numpy as np
 
 from dedup_middleware.text.characters import word_lists
 from dedup_middleware.text.extraction import markup, trim
+from dedup_middleware.text.relevant import LONGEST_TITLE
 
 # Flags of a container; everything in furniture or comments has theirs too. FURNITURE is known
 # mostly by its name, FIXED by its tag or role, or by being hidden. A CAPTION is furniture as well,
@@ -83,8 +84,6 @@ _ATTRIBUTE = re.compile(
 )
 # All character references that a parser writes, in the order in which they are decoded.
 _WRITTEN = (("&nbsp;", "\u00a0"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
-# Most bytes of a title.
-_TITLE_SIZE = 4_000
 # Most tags have one attribute.
 _NAME_ALONE = re.compile(rb"""\s*(?:class|id)=["']([^"'&]*)["']\s*""")
 # Names in tags with more bytes of attributes are ignored.
@@ -221,7 +220,7 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
 
 def _title(content: bytes) -> str:
     """Content of a title element as one line; an unclosed element holds the whole page."""
-    name = content[:_TITLE_SIZE].decode("utf-8", "replace").split("<", 1)[0]
+    name = content[:LONGEST_TITLE].decode("utf-8", "replace").split("<", 1)[0]
     return " ".join(unescape(name).split())
 
 
