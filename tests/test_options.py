@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +21,7 @@ from dedup_middleware.base.errors import OptionsError, named_as_given
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.settingfields import hide_password, setting_name
 from dedup_middleware.core.fingerprinter import Fingerprinter
+from dedup_middleware.index.redis.servers import _TLS_OPTIONS
 from dedup_middleware.plugin.settings import options_from_settings
 from dedup_middleware.text import trie
 
@@ -54,6 +59,10 @@ def test_options_are_frozen() -> None:
         ("text_field", " "),
         ("text_field", None),
         ("namespace", 5),
+        ("namespace", "a\tb"),
+        ("namespace", "a\0b"),
+        ("namespace", "a\x7f"),
+        ("namespace", "a\ud800"),
         ("metrics_host", b"localhost"),
         ("journal", 7),
         ("distance", 2.5),
@@ -96,6 +105,14 @@ def test_of_a_secret_of_another_type_only_the_type_is_shown(field: str) -> None:
         ("DEDUP_LEASE", True, "use a number"),
         ("DEDUP_BANDS", True, "use a whole number"),
         ("DEDUP_RESET", b"no", "use True or False"),
+        ("DEDUP_ENABLED", math.nan, "use True or False"),
+        ("DEDUP_THRESHOLD", np.True_, "use a number"),
+        ("DEDUP_THRESHOLD", b"0.9", "use a number"),
+        ("DEDUP_BANDS", np.True_, "use a whole number"),
+        ("DEDUP_BANDS", b"3", "use a whole number"),
+        ("DEDUP_BANDS", np.float32(3.7), "use a whole number"),
+        ("DEDUP_BANDS", Decimal("3.7"), "use a whole number"),
+        ("DEDUP_BANDS", Fraction(7, 2), "use a whole number"),
     ],
 )
 def test_values_that_only_look_like_others(name: str, value: object, fix: str) -> None:
@@ -103,6 +120,35 @@ def test_values_that_only_look_like_others(name: str, value: object, fix: str) -
     with pytest.raises(OptionsError, match=fix) as caught:
         Options.from_mapping({name: value})
     assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("three", [3.0, np.int64(3), np.float32(3), Decimal(3), Fraction(3), " 3 "])
+def test_whole_numbers_of_other_types(three: object) -> None:
+    """A number without a fraction is whole, whatever computed it."""
+    assert Options.from_mapping({"DEDUP_BANDS": three}).bands == 3
+
+
+@pytest.mark.parametrize("name", [1, None, b"DEDUP_LEASE"])
+def test_names_that_are_no_texts(name: Any) -> None:
+    """They are refused as other unknown names are."""
+    with pytest.raises(OptionsError, match="no such setting") as caught:
+        Options.from_mapping({name: 2})
+    assert caught.value.setting == str(name)
+
+
+def test_minhash_needs_bands() -> None:
+    """Without them it found no page, not even one of the same text."""
+    with pytest.raises(OptionsError, match=r"DEDUP_BANDS=0 can't be used: .* use 1 or more"):
+        Options(method="minhash", bands=0)
+    assert Options(method="content", bands=0).band_count == 0
+
+
+def test_options_of_an_address_that_are_shown() -> None:
+    """Those that an address may have, but no password of the key of a certificate."""
+    for name in _TLS_OPTIONS:
+        assert hide_password(f"rediss://h/0?{name}=x") == f"rediss://h/0?{name}=x"
+    hidden = "rediss://h/0?ssl_keyfile=k&ssl_password=***"
+    assert hide_password("rediss://h/0?ssl_keyfile=k&ssl_password=hunter2") == hidden
 
 
 def test_a_path_may_be_given_as_one() -> None:

@@ -410,6 +410,9 @@ class Options:
             raise self._refused("former_namespace", fix)
         if self.num_perm not in {128, 256, 512, 1024}:
             raise self._refused("num_perm", "use 128, 256, 512 or 1024 permutations")
+        if self.method == "minhash" and not self.band_count:
+            fix = "DEDUP_METHOD=minhash finds pages by bands only; use 1 or more, or leave it out"
+            raise self._refused("bands", fix)
         if self.band_count * self.rows > self.num_perm:
             raise OptionsError(
                 setting_name("bands"),
@@ -434,7 +437,7 @@ class Options:
                 # The value may be a password under a misspelt name.
                 shown = value if re.fullmatch(r"[\d.]{1,4}|True|False", str(value)) else "..."
                 words = [one.removeprefix(PREFIX) for one in fields]  # all names begin alike
-                word = name.upper().removeprefix(PREFIX)
+                word = str(name).upper().removeprefix(PREFIX)
                 meant = difflib.get_close_matches(word, words, n=1, cutoff=0.7) or [
                     one
                     for one in words
@@ -442,7 +445,7 @@ class Options:
                 ]
                 is_clear = 0 < len(meant) < 3
                 hint = f"do you mean {PREFIX}{meant[0]}?" if is_clear else "see docs/settings.md"
-                raise OptionsError(name, shown, f"no such setting; {hint}")
+                raise OptionsError(str(name), shown, f"no such setting; {hint}")
             if value is None:
                 continue
             arguments[fields[name].name] = convert(fields[name], value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
+import numbers
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -117,8 +119,9 @@ def hexadecimal(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
 def namespace_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check a prefix of keys in Redis."""
     # Braces would move the keys of one namespace into several cluster slots.
-    if not value or any(c in "{}\r\n " for c in value) or len(value) > 64:
-        raise _refusal(attribute, value, "use 1 to 64 characters without spaces or braces")
+    if not value.isprintable() or not value or any(c in "{} " for c in value) or len(value) > 64:
+        fix = "use 1 to 64 printable characters without spaces or braces"
+        raise _refusal(attribute, value, fix)
 
 
 def shards_check(_: Any, attribute: attrs.Attribute[int], value: int) -> None:
@@ -187,7 +190,11 @@ _FILE_OR_MEMORY: Final = re.compile(r"(?:memory|sqlite):(?!.*(?:://|@)).*", re.D
 _NO_CREDENTIALS: Final = re.compile(
     r"(?!redis|unix)[a-z][a-z+]*://[a-z][\w.-]*(?:/[\w.-]*)*", re.ASCII
 )
-_SHOWN_OPTION: Final = re.compile(r"(?:db|protocol|client_name|(?:sentinel_)?username|ssl_\w+)=.*")
+# Those that an address may have, without the passwords: others may hold one, as ssl_password does.
+_SHOWN_OPTION: Final = re.compile(
+    r"(?:db|protocol|client_name|(?:sentinel_)?username"
+    r"|ssl_(?:ca_certs|certfile|keyfile|cert_reqs|check_hostname))=.*"
+)
 
 
 def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
@@ -258,7 +265,7 @@ class FieldNames:
     mark: str | None
 
     def conflict(self) -> tuple[str, str] | None:
-        """Find a part whose field is that of ``mark`` or ``skip``, too; returns both, or None.
+        """Return (``mark`` or ``skip``, the other part) if both name the same field, else None.
 
         The verdict would overwrite that part, or pages that have it would be skipped.
 
@@ -357,7 +364,7 @@ def _item_class(path: Any, parts: Any) -> ItemClass:
 
 def to_bool(value: Any) -> bool:
     """Convert a number or a string to a truth value."""
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float)) and not math.isnan(value):
         return bool(value)
     lowered = value.strip().lower() if isinstance(value, str) else None
     if lowered in {"1", "true", "yes", "on"}:
@@ -369,16 +376,22 @@ def to_bool(value: Any) -> bool:
 
 def to_int(value: Any) -> int:
     """Convert a number or a string to a whole number."""
-    number = int(value)
-    if isinstance(value, bool) or (isinstance(value, float) and number != value):
+    number = int(_number_or_string(value))
+    # `int` would cut off the fraction.
+    if not isinstance(value, str) and number != value:
         raise ValueError(value)
     return number
 
 
 def _to_float(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError(value)
-    return float(value)
+    return float(_number_or_string(value))
+
+
+def _number_or_string(value: Any) -> Any:
+    # `int` and `float` would accept truth values, also NumPy's, and bytes.
+    if isinstance(value, bool) or not isinstance(value, (str, numbers.Number)):
+        raise TypeError(value)
+    return value
 
 
 def _to_text(value: Any) -> str:
