@@ -40,7 +40,7 @@ Some things belong to the machine and not to a crawl. They are environment varia
 | variable | meaning |
 |---|---|
 | `DEDUP_CACHE_DIR` | Folder for compiled code and dictionary, by default in `~/.cache`. |
-| `DEDUP_COMPILE` | `1`: numba compiles the kernels, even if the installation has them compiled. |
+| `DEDUP_COMPILE` | `1`: numba compiles all kernels; `0`: only those that don't come compiled. |
 | `DEDUP_SHIP_KERNELS` | `0`: an installation from sources does not compile them. |
 """
 

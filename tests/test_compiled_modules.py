@@ -136,6 +136,32 @@ def test_module_with_all_kernels_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     assert compiled.kernels() is None
 
 
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize(
+    ("value", "is_used", "warnings"),
+    [
+        ("", 1, 0),
+        ("0", 1, 0),
+        ("false", 1, 0),
+        ("Off", 1, 0),
+        ("1", 0, 0),
+        ("yes", 0, 0),
+        ("perhaps", 1, 1),
+    ],
+)
+def test_compiling_by_numba_can_be_asked_for(
+    value: str,
+    is_used: int,
+    warnings: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`DEDUP_COMPILE` is read as settings are; what is neither true nor false is named once."""
+    monkeypatch.setenv("DEDUP_COMPILE", value)
+    assert [compiled.kernels() is not None for _ in range(3)] == [bool(is_used)] * 3
+    assert caplog.text.count("DEDUP_COMPILE='perhaps' is ignored") == warnings
+
+
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Three modules, and a processor that can run them all; this process forgets them again."""

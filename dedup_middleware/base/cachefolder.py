@@ -58,9 +58,9 @@ _LONGEST_WAIT: Final = 120.0  # seconds
 
 def cache_candidates() -> Iterator[Path]:
     """Yield the folders that the module's docstring lists, in order; they need not exist."""
-    chosen = os.environ.get("DEDUP_CACHE_DIR")
-    if chosen:
-        yield Path(chosen)
+    chosen = _chosen()
+    if chosen is not None:
+        yield chosen
     base = os.environ.get("XDG_CACHE_HOME")
     if base and Path(base).is_absolute():
         yield Path(base) / "dedup-middleware"
@@ -76,6 +76,22 @@ def cache_candidates() -> Iterator[Path]:
     yield Path(temporary) / f"dedup-middleware-{os.getuid()}"
 
 
+def _chosen() -> Path | None:
+    return _named_folder(os.environ.get("DEDUP_CACHE_DIR", "").strip())
+
+
+@functools.cache  # one warning; and a process that changes its working directory keeps the folder
+def _named_folder(name: str) -> Path | None:
+    """The folder that the user named; None without a name, or after a warning."""
+    if not name:
+        return None
+    try:
+        return Path(name).expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # no working directory, no home of this user
+        logger.warning("%s is not used as a cache: %s", name, error)
+        return None
+
+
 @functools.lru_cache(maxsize=1)
 def cache_directory() -> Path | None:
     """The first candidate that exists or can be made, and that this user alone can write to; None
@@ -88,7 +104,8 @@ def cache_directory() -> Path | None:
         except UntrustedError as error:
             logger.warning("%s is not used as a cache: %s", directory, error)
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-            logger.debug("%s can't be used as a cache: %s", directory, error)
+            level = logging.WARNING if directory == _chosen() else logging.DEBUG
+            logger.log(level, "%s can't be used as a cache: %s", directory, error)
     logger.warning(
         "No cache directory can be written: dictionaries are built in every process, and kernels "
         "compiled unless the installation has them (about 25 s). Set DEDUP_CACHE_DIR to a "

@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from dedup_middleware.base.kerneltypes import Array, Signature
+from dedup_middleware.base.settingfields import to_bool
 
 logger = logging.getLogger(__name__)
 
@@ -95,11 +96,20 @@ def variants(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
 def _modules() -> tuple[ModuleType, ...]:
     """Import the extension modules for this processor, the one with all kernels last; or none."""
     # Checked first, because computing the name takes 10 ms.
-    if os.environ.get("DEDUP_COMPILE") or not any(PACKAGE.glob("_kernels_*")):
+    if _asks_for_numba() or not any(PACKAGE.glob("_kernels_*")):
         return ()
     names = [f"dedup_middleware.{module_name()}{variant}" for variant in variants()]
     found = [module for name in names if (module := _imported(name))]
     return tuple(found) if found and found[-1].__name__ == names[-1] else ()
+
+
+def _asks_for_numba() -> bool:
+    value = os.environ.get("DEDUP_COMPILE", "")
+    try:
+        return to_bool(value)
+    except ValueError:
+        logger.warning("DEDUP_COMPILE=%r is ignored: use 1 or 0", value)
+        return False
 
 
 def _imported(name: str) -> ModuleType | None:

@@ -25,11 +25,16 @@ from numba.core.serialize import dumps
 
 from dedup_middleware.base.cachefolder import TrustedFolder, cache_directory
 from dedup_middleware.base.compiled import PACKAGE, source_digest
+from dedup_middleware.base.errors import OptionsError
 
 logger = logging.getLogger(__name__)
 # numba logs whole functions at DEBUG, which is Scrapy's default level.
 if (_numba_logger := logging.getLogger("numba")).level == logging.NOTSET:
     _numba_logger.setLevel(logging.INFO)
+
+if numba.config.DISABLE_JIT:  # then numba's decorators return plain functions
+    fix = "unset it: this installation has no compiled kernels that could be used without numba"
+    raise OptionsError("NUMBA_DISABLE_JIT", numba.config.DISABLE_JIT, fix)
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _PART: Final[dict[str, Any]] = {

@@ -55,6 +55,20 @@ def test_numbas_own_setting_wins(tmp_path: Path) -> None:
     assert list(own.glob("kernels-*/*/*.nbc"))
 
 
+def test_numba_that_compiles_nothing() -> None:
+    """Numba's decorators then return plain functions: the error says so, and what to do."""
+    script = "from dedup_middleware import Fingerprinter, Options; Fingerprinter(Options())"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "OptionsError: NUMBA_DISABLE_JIT=1 can't be used: unset it" in last
+
+
 def test_nowhere_to_cache(tmp_path: Path) -> None:
     """With no directory to write to, kernels are compiled in memory and work."""
     blocked = tmp_path / "file"

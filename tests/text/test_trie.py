@@ -170,6 +170,36 @@ def test_directories_of_others_are_not_used(
     assert cachefolder.cache_directory() == tmp_path / "own" / "dedup-middleware"
 
 
+def test_folder_that_the_user_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`~` is the home, white space around the name is left out, and a relative name stays that of
+    one folder, wherever the process goes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DEDUP_CACHE_DIR", " ~/chosen ")
+    assert next(cachefolder.cache_candidates()) == tmp_path / "chosen"
+    monkeypatch.chdir(tmp_path)
+    name = f"relative-{tmp_path.name}"
+    monkeypatch.setenv("DEDUP_CACHE_DIR", name)
+    assert next(cachefolder.cache_candidates()) == tmp_path / name
+    monkeypatch.chdir("/")
+    assert next(cachefolder.cache_candidates()) == tmp_path / name
+
+
+@pytest.mark.parametrize("name", ["{}/file/cache", "~no.such.user/cache"])
+def test_folder_that_the_user_named_in_vain(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another one is used, and one warning names it."""
+    (tmp_path / "file").touch()
+    named = name.format(tmp_path)
+    monkeypatch.setenv("DEDUP_CACHE_DIR", named)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    cachefolder.cache_directory.cache_clear()
+    for _ in range(2):
+        assert cachefolder.cache_directory() == tmp_path / "own" / "dedup-middleware"
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert [named in one for one in warned] == [True]
+
+
 def test_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The variable comes first, then the XDG cache, then the temporary directory."""
     monkeypatch.setenv("DEDUP_CACHE_DIR", str(tmp_path / "chosen"))
