@@ -22,6 +22,7 @@ from dedup_middleware.methods.literature.base import SignatureMethod
 from dedup_middleware.methods.literature.registry import literature
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
+from dedup_middleware.text.relevant import relevant, relevant_title
 
 _THRESHOLDS: Final = tuple(i / 100 for i in range(5, 101))
 
@@ -75,8 +76,8 @@ class MethodComparer(Comparer):
         self._method = method = choose_method(options)
         self.threshold = method.threshold
         self._fingerprinter = Fingerprinter(options, 0)
-        # The method with each threshold to be tried; or, if it decides by similarity alone, only
-        # with a threshold that every page with enough shingles reaches.
+        # The method with each threshold to be tried; for a method that decides by similarity alone,
+        # one copy whose threshold every page reaches: its similarity is the score.
         self._others: list[Method]
         if isinstance(method, Content):
             self._others = [attrs.evolve(method, threshold=value) for value in _THRESHOLDS]
@@ -126,7 +127,8 @@ class SignatureComparer(Comparer):
         self._sign = make_signer(method, options, make_shingler(options, 0))
 
     def sign(self, document: Document) -> Signature | None:
-        return self._sign(document.title, document.text or "", document.description)
+        title, text = relevant_title(document.title), relevant(document.text or "")
+        return self._sign(title, text, document.description)
 
     def similarity(self, new: Signature | None, stored: Signature | None) -> float:
         return 0.0 if new is None or stored is None else self.method.compare(new, stored)
@@ -142,7 +144,7 @@ class JaccardComparer(Comparer):
         self._shingler = make_shingler(options, 0)
 
     def sign(self, document: Document) -> NDArray[np.uint64]:
-        return np.sort(self._shingler(document.text or "").features)
+        return np.sort(self._shingler(relevant(document.text or "")).features)
 
     def similarity(self, new: NDArray[np.uint64], stored: NDArray[np.uint64]) -> float:
         shared = len(np.intersect1d(new, stored, assume_unique=True))

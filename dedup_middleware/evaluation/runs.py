@@ -168,7 +168,7 @@ def _of_crawls(run: Run) -> dict[str, Options]:
     for name, comparer in run.comparers(METHODS).items():
         if comparer.options is None:
             raise OptionsError("--methods", name, "no crawl decides by it: use it with `pairs`")
-        found[name] = attrs.evolve(comparer.options, index_url="memory:")
+        found[name] = stream.with_own_index(comparer.options, "memory:")
     return found
 
 

@@ -147,10 +147,18 @@ def deduplicate(
     return asyncio.run(work())
 
 
+def with_own_index(options: Options, url: str) -> Options:
+    """Return the options with an index for one measurement: its namespace, which only Redis has,
+    and the index that a crawl moves away from belong to the index of the crawl."""
+    return attrs.evolve(
+        options, index_url=url, namespace="dedup", former_index_url="", former_namespace=""
+    )
+
+
 @contextmanager
 def worker_pool(workers: int, options: Options) -> Iterator[ProcessPoolExecutor]:
     """Start processes for :func:`deduplicate_in_pool`, and load their kernels."""
-    memory = attrs.evolve(options, index_url="memory:", journal="off")
+    memory = attrs.evolve(with_own_index(options, "memory:"), journal="off")
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         list(pool.map(deduplicate, [memory] * workers, [()] * workers))
         yield pool
@@ -164,7 +172,8 @@ def deduplicate_in_pool(
     folder: Path,
 ) -> list[Decision]:
     """De-duplicate a stream in several processes that share one SQLite index."""
-    shared = attrs.evolve(options, index_url=f"sqlite:{folder / 'stream.db'}", journal="off")
+    shared = with_own_index(options, f"sqlite:{folder / 'stream.db'}")
+    shared = attrs.evolve(shared, journal="off")
     parts = [arrivals[i::workers] for i in range(workers)]
     results = list(pool.map(deduplicate, [shared] * workers, parts))
     return [decision for result in results for decision in result]

@@ -90,6 +90,22 @@ def test_stream_command_runs_orders_and_workers(tmp_path: Path, pages: Path) -> 
     assert sum(int(row["losses"]) for row in table) == len(rows(out, "stream-lost"))
 
 
+@pytest.mark.slow
+def test_index_of_the_settings_is_left_alone(tmp_path: Path, pages: Path) -> None:
+    """Streams have an index of their own, in memory or in a file, whatever a crawl uses."""
+    out = tmp_path / "out"
+    given = ["--methods", "content", "--workers", "2"]
+    for setting in (
+        "INDEX_URL=redis://localhost:1/0",
+        "NAMESPACE=news",
+        "FORMER_INDEX_URL=redis://localhost:1/1",
+        "FORMER_NAMESPACE=old",
+    ):
+        given += ["--set", setting]
+    assert main(["stream", str(pages), "--out", str(out), *given]) == 0
+    assert {row["workers"] for row in rows(out, "stream")} == {"1", "2"}
+
+
 def test_settings_reach_the_methods(tmp_path: Path) -> None:
     """A threshold given as in a Scrapy project decides."""
     text = page(3)

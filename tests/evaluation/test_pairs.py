@@ -46,6 +46,17 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
     return read_pairs(write_lines(folder / "pairs.jsonl", labelled(6)))
 
 
+@pytest.mark.parametrize("name", ["md5", "jaccard", "content"])
+def test_what_is_compared_is_what_a_crawl_compares(
+    comparers: dict[str, Comparer], name: str
+) -> None:
+    """Lines about the page are left out, so a copy with some more of them is an equal text."""
+    text, comparer = page(1), comparers[name]
+    more = f"{text}\nAdvertisement\nFollow us on Facebook and subscribe to our newsletter."
+    a, b = (comparer.sign(Document("k", "title", one)) for one in (text, more))
+    assert comparer.compare(b, a).similarity == 1.0
+
+
 def test_every_method_is_there(comparers: dict[str, Comparer]) -> None:
     """The default rule first, then the baselines and the literature."""
     assert set(comparers) >= NAMES
