@@ -150,6 +150,14 @@ def test_tanimoto_of_large_counts_does_not_overflow() -> None:
     assert by_planes(a, a, 2 * a, np.zeros(SIZE, np.int64)) == [1.0, pytest.approx(2 / 3), 0.0]
 
 
+@pytest.mark.parametrize("counts", [[1 << 30], [(1 << 32) - 1] * 3, [1 << 29] * 8])
+def test_counts_that_no_page_has(counts: list[int]) -> None:
+    """Sums of their squares would not fit into 64 bits, so a damaged payload is like no page."""
+    vector = np.zeros(SIZE, np.int64)
+    vector[: len(counts)] = counts
+    assert by_planes(vector, vector) == [0.0]
+
+
 @given(st.lists(st.binary(max_size=12), max_size=6))
 def test_bytes_that_are_no_vector_are_like_no_page(damaged: list[bytes]) -> None:
     """A damaged payload has a similarity of 0 or that of the vector it happens to be; those

@@ -113,6 +113,7 @@ _PLANES = types.Tuple((U64, I64, I64))
 _ONE = np.uint64(1)
 _SIX = np.uint64(6)
 _LOW = np.uint64(63)
+_MOST_SQUARE: Final = float(1 << 60)
 
 
 @attrs.frozen(eq=False)
@@ -149,10 +150,13 @@ def _count_width(data: NDArray[np.uint8], start: Word, stop: Word) -> Word:
     # 1, 2 or 4
     if width == 0 or 4 % width != 0 or (stop - start - 1) % (2 + width) != 0:
         return np.int64(0)
-    for i in range((stop - start - 1) // (2 + width)):
+    entries, square = (stop - start - 1) // (2 + width), np.float64(0)
+    for i in range(entries):
         if _position(data, start, i) >= POSITIONS:
             return np.int64(0)
-    return width
+        square += np.float64(_count(data, start, entries, width, i)) ** 2
+    # Such counts (2 ** 30 of one character) no page has, and sums of their products would wrap.
+    return width if square < _MOST_SQUARE else np.int64(0)
 
 
 @subkernel
