@@ -140,8 +140,8 @@ def garbage_kept() -> Iterator[None]:
     takes 800 MB, not 450.
 
     Afterwards the objects count as old, so that the next collection does not search them. That
-    resets the collector's counts, so it is only done if there was a collection inside: else a
-    process that enters here for each of many crawls would never collect their garbage.
+    resets the collector's counts, so it is done only if a collection ran meanwhile. Otherwise a
+    process that enters here often would keep resetting the counts and never collect.
     """
     thresholds, before = gc.get_threshold(), gc.get_stats()[0]["collections"]
     # Not if the user has turned collection off (0) or made it rarer, nor in a second thread: the

@@ -2,8 +2,9 @@
 
 In a folder that others can write to, another user may have put a link under the name of a new file.
 So a file is made with ``O_EXCL``, which fails if the name exists, and with ``O_NOFOLLOW``. Its mode
-is what the umask leaves, but 0600 for indexes, journals and exported indexes. A file that is
-replaced gets no right that it did not have. Failures raise OSError where nothing else is said.
+is what the umask leaves, but 0600 for indexes, journals and exported indexes. A file that
+replaces another one gets no permission that the old one lacked. Failures raise OSError where
+nothing else is said.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def _has(sketch: Word, entry: Word) -> Word:
 
 @subkernel
 def _named_elsewhere(a: Word, b: Word, first: Word, last: Word) -> Word:
-    """Whether a name in entries `first` to `last - 1` of `a`, not of `b`, is elsewhere in both."""
+    """Whether some name at this place of `a` that `b` lacks here stands at another place in both
+    sketches. The place has entries `first` to `last - 1` of `a`."""
     found = False
     for i in range(first, last):
         name = _entry(a, i)
