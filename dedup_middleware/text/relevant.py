@@ -31,12 +31,26 @@ from dedup_middleware.text.spellings import in_one_spelling
 from dedup_middleware.text.suspects import LABELS, LONGEST_LABEL, suspects
 
 _REFERENCE: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-# A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Agency) - `. A town
-# alone is compared: LOST and FOUND may stand there, too.
+
+
+def _listed_words(name: str) -> str:
+    return rf"(?i:{'|'.join(map(re.escape, word_lists()[name]))})(?!\w)"
+
+
+# A date line behind a headline: `CORK, Ireland, April 3 (Agency) - `, `CORK (Reuters) - `. A town
+# alone, or with any other word behind it, is compared: LOST and FOUND may stand there, too.
+_MONTH: Final = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_ON_DAY: Final = rf", {_MONTH}\.? \d{{1,2}}(?:, \d{{4}})?"
+_BY_ANY: Final = r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)?"
+_BY_WIRE: Final = (
+    rf" (?:\({_listed_words('wires')}[^()\d\n]{{0,20}}\)"
+    rf"|/{_listed_words('wires')}[^/\d\n]{{0,20}}/)"
+)
 _DATE_LINE: Final = re.compile(
-    r"\s*[A-Z][A-Z.' -]{2,30}(?=,| [(/])(?:, [A-Z][\w.]{1,15}(?: [A-Z]\w+)?){0,2}"
-    r"(?:, [A-Z][a-z]{2,8}\.? \d{1,2}(?:, \d{4})?)?"
-    r"(?: \([A-Z][^()\d\n]{1,30}\)| /[A-Z][^/\d\n]{1,30}/)? ?(?:--|[-–—]) (?=[^\n]{80})"
+    rf"\s*(?!(?:{_listed_words('no-towns')}|[A-Z]+ED\b))[A-Z][A-Z.' -]{{2,30}}(?=,| [(/])"
+    rf"(?:(?:, {_listed_words('lands')}){{1,2}}(?:{_ON_DAY})?{_BY_ANY}|{_ON_DAY}{_BY_ANY}"
+    rf"|(?:, [A-Z][\w.]{{1,15}}(?: [A-Z]\w+)?){{0,2}}(?:{_ON_DAY})?{_BY_WIRE})"
+    r" ?(?:--|[-–—]) (?=[^\n]{80})"
 )
 # The same with an agency in brackets, also behind nothing, in other scripts, and with the reporter.
 _WIRE_LINE: Final = re.compile(
@@ -50,12 +64,21 @@ _WIRE_LINE: Final = re.compile(
 )
 # Sources that begin a text with a number or a day, where `datelines` expects another form:
 # `ВЛАДИВОСТОК, 3 апреля, PrimaMedia.`, `(Казань, 3 апреля, «Имя», Анна Рекова).`, 36氪获悉，
-_RUSSIAN_LINE: Final = re.compile(
-    r"\s*\(?(?:[А-ЯЁ][\w-]+(?: [А-ЯЁ][\w-]+)?[,.] )?\d{1,2} [а-я]{3,8}\.?"
+_RUSSIAN_DAY: Final = (
+    r"\d{1,2} (?:января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября"
+    r"|декабря|(?:янв|февр?|мар|апр|июн|июл|авг|сент?|окт|нояб?|дек)\.)"
     r"(?: 20\d\d(?: года)?)?(?:[,.]| [-–—]) (?:ИА )?"
-    r"(?:«[^»\d\n]{2,24}»|/[^/\d\n]{3,30}/|РИА Новости|[A-Z][A-Za-z-]{2,20}(?:\.ru)?"
-    r"|[A-ZА-ЯЁ0-9-]{3,16}(?:\.RU|\.РУ)?)"
-    r"(?:, [А-ЯЁ][а-яё-]+ [А-ЯЁ][а-яё-]+)?\)?(?:\.|(?: [-–—])) (?=[^\n]{40})"
+)
+_RUSSIAN_WIRE: Final = (
+    r"(?:РИА Новости|ТАСС|ИТАР-ТАСС|ИНТЕРФАКС|REGNUM|РЕГНУМ|ПРАЙМ|РБК"
+    r"|[A-Za-z][A-Za-z-]{1,20}\.ru|[A-ZА-ЯЁ0-9-]{3,16}(?:\.RU|\.РУ))"
+)
+# A quoted or foreign name without a town is news (a match, a firm), and so is one before another.
+_RUSSIAN_LINE: Final = re.compile(
+    rf"\s*\(?(?:[А-ЯЁ][\w-]+(?: [А-ЯЁ][\w-]+)?[,.] {_RUSSIAN_DAY}"
+    rf"(?:«[^»\d\n]{{2,24}}»|/[^/\d\n]{{3,30}}/|{_RUSSIAN_WIRE}|[A-Z][A-Za-z-]{{2,20}})"
+    rf"|{_RUSSIAN_DAY}{_RUSSIAN_WIRE})"
+    r"(?:, [А-ЯЁ][а-яё-]+ [А-ЯЁ][а-яё-]+)?\)?(?:\.|(?: [-–—])) (?!«)(?=[^\n]{40})"
 )
 _CHINESE_LINE: Final = re.compile(
     r"\s*(?:36氪(?:获悉|讯|消息)?[，,：:]|IT之家 ?\d{1,2} ?月 ?\d{1,2} ?日(?:消息|讯)，"

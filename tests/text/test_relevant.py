@@ -315,6 +315,61 @@ def test_a_source_with_a_number_is_left_out(line: str) -> None:
     assert relevant(f"13:47, 3 апреля\n{line}{text}") == f"13:47, 3 апреля\n{text}"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3 мая, «Заря» – «Маяк» сыграют вничью. ",
+        "3 мая. «Заря» – чемпион озера. ",
+        "3 мая. ОФК – Маяк: ничья. ",
+        "Озерск, 3 мая. «Заря» – «Маяк», ничья. ",
+        "Озерск, 3 мая, ОФК – Маяк: ничья. ",
+        "12 человек. «Икар» – таков итог. ",
+        "12 лодок, OZ24 – и ни одного причала. ",
+        "Озерск, 12 лодок, «Икар» – и ни одного причала. ",
+    ],
+)
+def test_a_numeral_before_a_name_is_no_source(line: str) -> None:
+    """Without a month, without a town before a quoted name, or before another quoted name."""
+    text = ARTICLE.replace("\n", " ")
+    assert relevant(line + text) == line + text
+    assert relevant(f"Паром опоздал\n{line}{text}") == f"Паром опоздал\n{line}{text}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOST (Cat) - ",
+        "FOUND (Cat) - ",
+        "LOST, Cat - ",
+        "LOST, April 3 - ",
+        "CLOSED, Friday - ",
+        "OPEN, Friday, April 3 - ",
+        "SHUT, April 3 - ",
+        "CANCELLED, Saturday (Stage) - ",
+    ],
+)
+def test_other_words_in_capitals_are_no_town(line: str) -> None:
+    """A town has its country or an agency behind it, or a day and is not what happened that day."""
+    text = f"Notice\n\n{line}{ARTICLE}"
+    assert relevant(text) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CORK, April 3 - ",
+        "CORK (Reuters) - ",
+        "CORK, Old Lake (AP) -- ",
+        "NEW CORK, N.Y., April 3, 2031 /PRNewswire/ -- ",
+        "CORK, South Africa — ",
+        "CORK, Mass. (Lake News) — ",
+    ],
+)
+def test_a_town_with_its_country_a_day_or_an_agency_is_left_out(line: str) -> None:
+    """The date lines that wires use."""
+    assert relevant(f"Ferry is late\n\n{line}{ARTICLE}") == f"Ferry is late\n\n{ARTICLE}"
+
+
 @pytest.mark.parametrize("mark", [" -30-", "\n-0-", "   -30-"])
 def test_the_end_mark_of_a_wire_is_left_out(mark: str) -> None:
     """Not a numeral in dashes."""
