@@ -12,6 +12,7 @@ from typing import Final
 
 from dedup_middleware.text.characters import Beginnings, word_lists
 from dedup_middleware.text.clauses import MONTHS
+from dedup_middleware.text.pageforms import invites
 from dedup_middleware.text.patterns import compiled_late
 
 _HOMES: Final = "|".join(map(re.escape, word_lists()["homes"]))
@@ -23,10 +24,12 @@ _NETWORKS: Final = (
 )
 _ON: Final = (
     r"(?:(?:sur|via|en|por|su|no|na|pelo|auf|bei|per|über) (?:\w+ ){0,2}?"
-    rf"(?:canal (?:de |do )?)?(?:{_NETWORKS})|newsletter|boletín|ihr postfach"
+    rf"(?:canal (?:de |do )?)?(?:{_NETWORKS})\w*|newsletter|boletín|ihr postfach"
     r"|(?:nuestro|nosso) (?:canal|grupo)|notre chaîne|unserem kanal)"
 )
-_REST: Final = r"[^\d.:]{0,70}"
+# `pageforms.invites` checks the groups.
+_REST: Final = r"([^\d.:]{0,70})"
+_RESERVED: Final = "|".join(word_lists()["reserved"])
 _READERS: Final = r"abonnés|suscriptores|abonados|abbonati|assinantes|subscritores|prenumeratorów"
 _ARCHIVE: Final = r"archiv\w*|arşiv|أرشيف\w*|資料写真|자료 ?사진"
 _PICTURE: Final = (
@@ -43,10 +46,12 @@ _NOTICES: Final = (
     r"\d{1,2} (?:minut[io]s? d[ie] (?:lettura|lectura|leitura)|min\.? (?:lesezeit|de lecture))",
     # who may read it
     r"(?:cet |ce |este |questo )?(?:article|contenu|contenido|artículo|contenuto|articolo|conteúdo"
-    rf"|artigo|matéria|treść|artykuł|exclusivo)\b[^.!?\d]{{0,40}}(?:{_READERS})",
+    rf"|artigo|matéria|treść|artykuł|exclusivo)\b(?: (?:{_RESERVED})){{0,6}} (?:{_READERS})",
     r"(?:il vous )?reste \d{1,2} ?% de (?:cet article|l['’]article) à lire",
     r"(?:pozostało|zostało)(?: ci)? \d{1,2} ?% (?:artykułu|tekstu|treści)(?: do przeczytania)?",
-    r"weiterlesen mit [^.!?\d]{1,30}|dies\w+ (?:artikel|beitrag) ist (?:nur|exklusiv) für .{1,30}",
+    r"weiterlesen mit [^.!?\d]{0,24}(?:abo\b|abonnement|plus|\+|premium|konto|account|zugang)"
+    r"[^.!?\d]{0,12}|dies\w+ (?:artikel|beitrag) ist (?:nur|exklusiv) für [^.!?\d]{0,24}"
+    r"(?:abonnent|mitglied|nutzer|leser|kunden|plus|premium|digital|registriert)[^.!?\d]{0,20}",
     r"(?:この記事は)?.{0,6}(?:会員|有料|購読者)(?:限定|専用|記事)(?:です)?"
     r"(?:。残り[:： ]?\d{1,5}文?字)?|残り[:： ]?\d{1,5}文?字.{0,14}",
     r"이 (?:기사|콘텐츠)는 .{0,16}(?:회원|구독자) ?(?:전용|만).{0,10}",
@@ -61,9 +66,10 @@ _NOTICES: Final = (
     r"(?:unseren? |jetzt )?newsletter (?:abonnieren|bestellen)[^\d]{0,90}",
     r"bizi [^\d.:]{1,30}takip ed(?:in|ebilirsiniz)",
     r"(?:公式)?(?:line|x|facebook|instagram|youtube).{0,12}(?:フォロー|友だち追加|チャンネル登録).{0,8}",
-    r"(?:네이버|카카오|유튜브|구글)\S{0,4} ?.{0,14}(?:구독|추가|팔로우)\S{0,6}",
-    r"(?:تابعنا|تابعونا|اشترك|انضم|حمل|للاطلاع)\b[^\d.]{0,40}(?:فيسبوك|تويتر|واتساب|تلغرام|تليجرام"
-    r"|يوتيوب|إنستغرام|جوجل|غوغل|تطبيقنا|النشرة|قناتنا)[^\d.]{0,30}",
+    r"(?:네이버|카카오|유튜브|구글)\S{0,4} ?\D{0,14}"
+    r"(?:(?:채널|친구|홈|언론사|플친) ?추가|구독|팔로우)(?:하|해)?(?:기|세요|주세요| 주세요)?",
+    r"(?:تابعنا|تابعونا|اشترك|انضم|حمل|للاطلاع)\b([^\d.]{0,40})(?:فيسبوك|تويتر|واتساب|تلغرام|تليجرام"
+    r"|يوتيوب|إنستغرام|جوجل|غوغل|تطبيقنا|النشرة|قناتنا)([^\d.]{0,30})",
     # to write to the editors
     r"(?:vous avez (?:trouvé|repéré|relevé) [^.\d]{0,20}(?:coquille|erreur)"
     r"|haben sie [^.\d]{0,20}fehler (?:gefunden|entdeckt)|hai (?:trovato|notato) [^.\d]{0,20}errore"
@@ -71,7 +77,7 @@ _NOTICES: Final = (
     r"|encontrou (?:algum |um )?erro|제보(?:는|하기)?[: ](?:카카오|\S*@))[^\d]{0,90}",
     # who made the text, and who may copy it
     r"(?:hinweis der redaktion: )?dieser (?:text|artikel|beitrag) (?:wurde|ist) [^.!?\d]{0,80}"
-    r"(?:agentur|automati\w+|ki)\b[^.!?\d]{0,80}",
+    r"\b(?:(?:nachrichten|presse|dpa-)?agentur|automati\w+|ki)\b[^.!?\d]{0,80}",
     r"texto escrito ao abrigo d.{1,50}|anadolu ajansı web sitesinde.{1,150}",
     r"※.{0,20}(?:記事|情報|内容).{0,12}(?:時点|当時)のもの(?:です)?",
     r"(?:저작권자|[ⓒ©]) ?[^\d]{1,40}(?:무단|금지)[^\d]{0,50}",
@@ -131,8 +137,12 @@ def is_foreign_notice(line: str) -> bool:
     >>> [is_foreign_notice(line) for line in ("Contenuto riservato agli abbonati", "fot. Jan Rak")]
     [True, False]
     """
-    lower = _lower(line.strip().strip(AROUND))
-    return len(line) <= _LONGEST and (_is_stamp(lower) or _NOTICE().fullmatch(lower) is not None)
+    if len(line) > _LONGEST:
+        return False
+    text = line.strip().strip(AROUND)
+    lower = _lower(text)
+    found = _NOTICE().fullmatch(lower)
+    return _is_stamp(lower) or (found is not None and invites(text, found))
 
 
 def is_foreign_line(line: str) -> bool:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.credits import CREDITED, DAY
 from dedup_middleware.text.patterns import compiled_late
 
@@ -16,16 +17,18 @@ _NETWORKS: Final = (
     r"facebook|twitter|instagram|youtube|linkedin|tiktok|telegram|whatsapp|messenger|pinterest"
     r"|телеграм\w*|вконтакте|дзен\w*|одноклассник\w*"
 )
-NETWORK: Final = re.compile(_NETWORKS)
 _LETTER: Final = r"newsletters?|inbox|boletín|infolettre|рассылк\w+|розсилк\w+|канал\w*"
+_NETWORK: Final = re.compile(rf"{_NETWORKS}|{_LETTER}")
 # A line with a numeral is news: "In March Facebook removed 32 accounts".
 _WORDS: Final = r"[^\d]"
 _NETWORK_NAMES: Final = rf"(?:{_NETWORKS}|x|max|viber|threads|bluesky)"  # of which some are words
 _SHARED: Final = rf"(?:{_NETWORK_NAMES}|e-?mail|print|reddit|sms|(?:copy )?link)"  # ways to share
 _ON_NETWORKS: Final = rf"(?:our |the )?[«\"]?{_NETWORK_NAMES}\b"
-#: the words behind the name of the first network in an invitation; the only group of the pattern
+# The words behind the name of the first network in an invitation. `invites` checks all groups.
 _BEHIND: Final = "(.*)"
-INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand there
+_INVITING: Final = frozenset(word_lists()["inviting"])  # words that may stand there
+_NO_NAMES: Final = MONTHS.union(word_lists()["weekdays"], word_lists()["short-months"])
+_QUOTED: Final = re.compile(r"[«“\"][^«»“”\"]{1,40}(?:[»”\"]|$)")
 _WEEKDAY: Final = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
 _AGO: Final = r"(?:\d{1,2}|an?) (?:minute|hour|day)s? ago"
 # How often a page was read, and how long ago it was made: 88 views · 3 days ago. `relevant` keeps
@@ -79,25 +82,25 @@ INVITATIONS: Final = (
     # invitations to follow a network, or to subscribe to a newsletter
     (
         "follow_ like_ find_us find_me find_our join_",
-        rf"(?:(?:follow|like|find|join) (?:us|me|our)\b{_WORDS}{{0,60}}?\b(?:{_NETWORKS})\b"
-        rf"|follow (?:(?!(?:of|for|in|from|to|with) )[@\w.'’-]+ ){{1,6}}?(?:on|via) {_ON_NETWORKS}"
-        rf"|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
+        rf"(?:(?:follow|like|find|join) (?:us|me|our)\b({_WORDS}{{0,60}}?)\b(?:{_NETWORKS})\b"
+        r"|follow ((?:(?!(?:of|for|in|from|to|with) )[@\w.'’-]+ ){1,6}?)(?:on|via) "
+        rf"{_ON_NETWORKS}|like (?:[@\w.'’-]+ ){{1,4}}?on {_ON_NETWORKS}){_BEHIND}",
     ),
     (
         "sign_up subscribe register get_ join_",
-        rf"(?:sign up|subscribe|get|join) {_WORDS}{{0,100}}\b(?:{_LETTER})\b{_WORDS}{{0,40}}"
-        r"|(?:sign up|subscribe|register) (?:for|to) [^.!?\d]{0,60}"
-        r"\b(?:e-?mails?|alerts?|briefings?)",
+        rf"(?:sign up|subscribe|get|join) ({_WORDS}{{0,100}})\b(?:{_LETTER})\b"
+        rf"({_WORDS}{{0,40}})|(?:sign up|subscribe|register) (?:for|to) ([^.!?\d]{{0,60}})"
+        r"\b(?:e-?mails?|alerts?|briefings?)(?<!by email)(?<!by e-mail)",
     ),
     (
         "folge abonnieren suivez abonnez síguenos síganos sigue suscríb seguici iscriviti "
         "siga inscreva assine подпи читайте хотите чтобы будьте не_про підпи слідку стежте щоб_",
         r"(?:folgen sie|folge|abonnieren|suivez|abonnez|síguenos|síganos|sigue|suscríb|seguici"
         r"|iscriviti|siga|inscreva|assine"
-        r"|(?:(?:хотите|чтобы|щоб|будьте|не пропуст\w+)\b[^\d:?.!]{3,60}[?:,.!—–] )?"
+        r"|(?:(?:хотите|чтобы|щоб|будьте|не пропуст\w+)\b([^\d:?.!]{3,60})[?:,.!—–] )?"
         r"(?:подпиш|подписывай|читайте|підпиш|підписуй|слідкуй|стежте))\w*\b"
-        rf"(?:{_WORDS}{{0,80}}\b(?:{_LETTER})\b{_WORDS}{{0,60}}"
-        rf"|[^\d:]{{0,60}}?\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+"
+        rf"(?:({_WORDS}{{0,80}})\b(?:{_LETTER})\b({_WORDS}{{0,60}})"
+        rf"|([^\d:]{{0,60}}?)\b(?:auf|bei|unser\w*|sur|notre|en|nuestr\w+|su|nostr\w+|no|na|noss\w+"
         rf"|в|во|у|наш\w*) {_ON_NETWORKS}{_BEHIND})",
     ),
     (
@@ -121,7 +124,7 @@ INVITATIONS: Final = (
     ),
     (
         "присоедин вступай мы_ обсуд следите",
-        rf"(?:(?:присоединяйтесь|вступайте|следите|обсудить новость)\b[^\d:.]{{0,60}}?"
+        rf"(?:(?:присоединяйтесь|вступайте|следите|обсудить новость)\b([^\d:.]{{0,60}}?)"
         rf"{_TO_NETWORKS}|мы (?:в|на) {_TO_NETWORKS}){_BEHIND}",
     ),
     ("комментари 0_ком", r"комментари(?:и|ев)\W{1,3}0|0 комментариев"),
@@ -233,10 +236,24 @@ FORMS: Final = (
         r"свидетельство о регистрации .{0,40}№ ?(?:эл )?(?:№ ?)?фс ?\d\d[\d –-]{0,12}"
         r"(?:,? ?(?:от \d|выдан).{0,70})?\.?",
     ),
-    ("扫码 扫描 长按", r"(?=扫码|扫描|长按).{0,16}(?:关注|二维码).{0,20}"),
-    ("关注 欢迎", r"(?:欢迎)?关注.{0,16}(?:公众号|微博).{0,16}"),
+    # What happens behind the code or to the account is news: 扫描二维码被骗五万元.
+    (
+        "扫码 扫描 长按",
+        r"(?=扫码|扫描|长按)[^\d被骗]{0,16}"
+        r"(?:关注(?!人数|[度量的])[^\d被骗]{0,14}|二维码\W{0,2}(?:即可|一起|来)?"
+        r"(?:(?:关注|加入|下 ?载|解锁|获取|进入|查看|观看|阅读|分享|参与|添加|了解|报名|收听)[^\d被骗]{0,14})?)",
+    ),
+    (
+        "关注 欢迎",
+        r"(?:欢迎)?关注(?!人数|[度量的])[^\d被的]{0,16}(?:公众号|微博)"
+        r"(?:[，,、 （(：:“\"][^\d被骗]{0,16})?",
+    ),
     ("转载", r"转载请(?:注明|联系).{0,40}"),
-    ("未经", r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,16}"),
+    (
+        "未经",
+        r"未经.{0,8}(?:授权|许可|允许).{0,4}(?:不得|禁止|严禁).{0,8}"
+        r"(?:转载|转发|复制|摘编|镜像|使用(?![\u4e00-\u9fff]))[^被罚判]{0,12}",
+    ),
     # copyright
     (
         "copyright ©_ ©« ©1 ©2 ⓒ_ ⓒ1 ⓒ2 c)",
@@ -267,3 +284,30 @@ FORMS: Final = (
     ("von par por di_ di: автор", rf"(?:von|par|por|di|автор):? [^.!?\d]{{3,60}} ?[—–|] ?{DAY}"),
     ("—_ –_", rf"[—–] .{{1,60}} \(@\w{{1,30}}\) {DAY}"),
 )
+
+
+def invites(line: str, found: re.Match[str]) -> bool:
+    """Whether the free parts of an invitation, found in the line or in its lower case, say nothing:
+    they have instructions and names only, and behind the last fixed word no names.
+
+    >>> pattern = re.compile("follow (.*) on facebook(.*)")
+    >>> lines = "Follow Ann live on Facebook", "Follow the trial on Facebook", "Follow Ann in June"
+    >>> [(m := pattern.match(line.lower())) and invites(line, m) for line in lines[:2]]
+    [True, False]
+    """
+    same = len(line) == len(found.string) and not line.isupper()
+    for begin, end in map(found.span, range(1, found.re.groups + 1)):
+        part = (line if same else found.string)[max(begin, 0) : end]
+        may_name = end < len(found.string)
+        for word in _QUOTED.sub(" ", part).split() if end > begin else ():
+            stripped = word.strip('.,!…:;()&|-—–?«»"“”')
+            lower = stripped.lower()
+            if not (
+                lower in _INVITING
+                or not stripped
+                or {"@", ".", "/"} & set(stripped)
+                or _NETWORK.match(lower)
+                or (may_name and stripped[0].isupper() and lower not in _NO_NAMES)
+            ):
+                return False
+    return True

@@ -33,9 +33,8 @@ from dedup_middleware.text.pageforms import (
     COUNTERS,
     FORMS,
     INVITATIONS,
-    INVITING,
-    NETWORK,
     NUMBERED,
+    invites,
 )
 from dedup_middleware.text.patterns import compiled_late
 
@@ -72,7 +71,8 @@ _RIGHTS: Final = re.compile(
     r"(?:is (?:subject to|protected by) copyright|is available only for"
     r"|may not be (?:published|reproduced|copied))"
     r"|(?:(?:copyright|[©ⓒ]|™ ?(?:& ?)?©) ?[^!?]{1,100}?\.? ?)?all rights reserved"
-    r"|no part of this \w+ may be|reproduction (?:in whole or in part|without permission)"
+    r"|no part of this (?:publication|article|book|story|(?:web)?site|page|report|document|work"
+    r"|material|content|text|issue|magazine|newspaper|transcript|post) may be|reproduction (?:in whole or in part|without permission)"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
     r"|(?:[©ⓒ] ?(?:[^!?]{1,60}?\. )?)?(?:перепечатка|при (?:использовании|цитировании|перепечатке))"
@@ -91,6 +91,7 @@ _PERMITTED: Final = re.compile(
     r"permission|permitted|consent|licen[cs]e|copyright|©|reproduc|rewritten|redistribut|prohibited"
     r"|forbidden|non-?commercial|genehmigung|autorisation|autorización|ссылк|разрешени|согласи"
 )
+_RULED: Final = re.compile(r"\b(?:courts?|judges?|ruled|lawmakers|gericht|tribunal|суд|суда)\b")
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
@@ -151,18 +152,6 @@ def _is_status(credited: str) -> bool:
     return bool(words) and _NO_CREDITS.issuperset(words)
 
 
-def _invites(words: str) -> bool:
-    """Whether behind the name of a network there are only other names and instructions to click.
-
-    >>> _invites(", Twitter and @lake for more."), _invites(" as ministers resign")
-    (True, False)
-    """
-    return all(
-        word in INVITING or not word or {"@", ".", "/"} & set(word) or NETWORK.match(word)
-        for word in (part.strip('.,!…:;()&|-«»"') for part in words.lower().split())
-    )
-
-
 def _reserves(lower: str) -> bool:
     """Whether a line, in lower case, reserves rights and has no numerals other than years.
 
@@ -175,7 +164,7 @@ def _reserves(lower: str) -> bool:
     if found is None or any(map(str.isdigit, _YEAR.sub("", lower))):
         return False
     rest = lower[found.end() :].strip(AROUND)
-    return not rest or _PERMITTED.search(rest) is not None
+    return not rest or bool(_PERMITTED.search(rest) and not _RULED.search(rest))
 
 
 def is_joined(line: str) -> bool:
@@ -214,7 +203,7 @@ def _has_form(text: str) -> bool:
         return lower in BUTTONS
     credit = CREDIT.match(text)
     named = credit is None or (is_names(credit[1]) and not _is_status(credit[1]))
-    return lower in BUTTONS or (named and all(map(_invites, filter(None, match.groups()))))
+    return lower in BUTTONS or (named and invites(text, match))
 
 
 def reserves_rights(line: str) -> bool:
