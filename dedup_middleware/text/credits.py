@@ -22,7 +22,8 @@ DOMAIN: Final = re.compile(
     r"\b(?i:[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org|io|me|info)\b(?:/[\w.-]{1,30})?)"
     r"|\b[А-ЯЁ]{2,6}\d{1,3}\b"
 )
-_QUOTED: Final = re.compile(r"«[^«»]{1,30}(?:»|$)")
+# What is no name behind a label, but says nothing: a quoted name, and an agency behind a slash.
+_QUOTED: Final = re.compile(r"«[^«»]{1,30}(?:»|$)|(?<=[^\W\d_])/[a-z]{2,5}\b")
 #: pattern of who is credited; it is shorter than a caption
 CREDITED: Final = rf"(?:[^.!?\d]|{DOMAIN.pattern}){{1,40}}"
 _MOST_WORDS: Final = 8  # most words of the credit of an agency
@@ -31,10 +32,12 @@ AGENCIES: Final = word_lists()["picture-agencies"]
 # The credit of a picture names somebody: with other words of five or more letters it is a caption.
 CREDIT: Final = re.compile(
     r"(?:(?:(?:main|featured|cover) )?(?:image|photo|picture|video|credit|crédit|foto|bild|фото"
-    r"|видео|иллюстрация|коллаж|скриншот)[^:]{0,12}:|© (?!\d))(.+)",
+    r"|видео|иллюстрация|коллаж|скриншот)[^:]{0,12}:|© (?!\d)"
+    r"|(?:image|photo|picture|video)s? (?:credits?|source|copyright|courtesy of|by)\b)(.+)",
     re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
+_BETWEEN: Final = frozenset(word_lists()["between-names"])
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
@@ -83,14 +86,16 @@ _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 
 
 def is_names(words: str) -> bool:
-    """Whether all longer words are capitalised, or belong to names of agencies.
+    """Whether some words are capitalised or belong to names of agencies, and all others are small
+    words between names.
 
-    >>> is_names(" Ann Shepherd/picture alliance"), is_names(" explosion destroys the quay")
+    >>> is_names(" Ann Shepherd/picture alliance"), is_names(" The man was hit")
     (True, False)
     """
-    return all(
-        len(word) < 5 or not word.islower() or word in _NO_NAMES
-        for word in re.findall(r"[^\W\d_]+", _QUOTED.sub("", DOMAIN.sub("", words)))
+    rest = re.findall(r"[^\W\d_]+", _QUOTED.sub("", DOMAIN.sub("", words)))
+    others = [word for word in rest if word not in _BETWEEN]
+    return all(not word.islower() or word in _NO_NAMES for word in others) and (
+        bool(others) or not rest
     )
 
 

@@ -35,6 +35,7 @@ _ARCHIVE: Final = r"archiv\w*|arşiv|أرشيف\w*|資料写真|자료 ?사진"
 _PICTURE: Final = (
     r"(?:foto|fotoğraf|photo(?= d['’])|bild|imagen|immagine|imagem|الصورة|写真|사진)\b"
 )
+_SOURCES: Final = "|".join(word_lists()["picture-sources"])
 _SAID: Final = r"(?:[^.!?\d]|\b(?:19|20)\d\d\b){2,80}"  # of a caption
 #: lines in small letters, without brackets and full stop around them
 _NOTICES: Final = (
@@ -85,7 +86,11 @@ _NOTICES: Final = (
     r"(?:copyright )?(?:© ?)?[^.!?\d]{0,40}(?:wszelkie prawa zastrzeżone|tüm hakları saklıdır)",
 )
 _CREDITS: Final = (
-    r"(?:fot|zdj)\. [^.!?\d]{2,40}|写真(?:[:：=]| ?提供)[^。]{1,24}|사진 ?[=:] ?.{2,30}",
+    # With other words behind the label it is a caption that may say anything.
+    r"(?:fot|zdj)\. [^.!?\d]{2,40}|写真[:：=＝] ?[^。\dがをはに]{1,20}(?:提供|撮影)"
+    rf"|写真[:：=＝] ?(?:{_SOURCES})(?:通信)?社?|写真 ?提供[:：=＝] ?[^。\d]{{1,24}}"
+    r"|사진 ?[=:] ?[^\d.]{1,24}(?:제공|촬영|캡처|캡쳐|기자|특파원)"
+    rf"|사진 ?[=:] ?(?:{_SOURCES})(?: ?[/,·] ?[a-z가-힣]{{2,10}}){{0,2}}",
     r".{2,80}[\[(][^\[\]()]{2,20}(?<!무료)(?<!유료)(?<!무상) 제공",
     rf"{_SAID}\.? ?\({_PICTURE}[^()\d]{{0,40}}\)?(?: photo [^.!?\d]{{2,20}})?",
     rf"{_SAID}\.? ?\((?:{_ARCHIVE})\)?|[^.!?]{{2,60}}/ ?archiwum(?: ?/ ?\w+)?",

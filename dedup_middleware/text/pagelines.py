@@ -63,6 +63,7 @@ _SENTENCES: Final = re.compile(r"(?<=[.!]) +")
 _SENTENCES_OR_QUESTIONS: Final = re.compile(r"(?<=[.!?]) +")
 _SECTION: Final = re.compile(r"[A-Z][\w&'’-]*(?: (?:[A-Z][\w'’-]*|&|and|of)){0,3}")
 _MOST_PARTS: Final = 8
+_MOST_CAPITALS: Final = 3  # words of a credit in capitals
 _LEAST_HEADLINE: Final = 3  # words
 _LONGEST_VALUE, _LONGEST_WITHOUT_CAPITALS = 60, 16  # a longer one may be a sentence
 # A line that reserves rights, without numerals other than years.
@@ -72,7 +73,8 @@ _RIGHTS: Final = re.compile(
     r"|may not be (?:published|reproduced|copied))"
     r"|(?:(?:copyright|[©ⓒ]|™ ?(?:& ?)?©) ?[^!?]{1,100}?\.? ?)?all rights reserved"
     r"|no part of this (?:publication|article|book|story|(?:web)?site|page|report|document|work"
-    r"|material|content|text|issue|magazine|newspaper|transcript|post) may be|reproduction (?:in whole or in part|without permission)"
+    r"|material|content|text|issue|magazine|newspaper|transcript|post) may be"
+    r"|reproduction (?:in whole or in part|without permission)"
     r"|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
     r"|tutti i diritti riservati|todos os direitos reservados|все права (?:\w+ ){0,3}защищены"
     r"|(?:[©ⓒ] ?(?:[^!?]{1,60}?\. )?)?(?:перепечатка|при (?:использовании|цитировании|перепечатке))"
@@ -202,7 +204,12 @@ def _has_form(text: str) -> bool:
     if match is None:
         return lower in BUTTONS
     credit = CREDIT.match(text)
-    named = credit is None or (is_names(credit[1]) and not _is_status(credit[1]))
+    # In a line of capitals a sentence looks like names.
+    named = credit is None or (
+        is_names(credit[1])
+        and not _is_status(credit[1])
+        and not (text.isupper() and len(credit[1].split()) > _MOST_CAPITALS)
+    )
     return lower in BUTTONS or (named and invites(text, match))
 
 

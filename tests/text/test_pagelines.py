@@ -223,6 +223,20 @@ By Ann Rivers Apr 3, 2031
 © «Вечерний Озерск», 2031
 Most read today
 Ann Rivers can be reached at 555-0142 or arivers@lake.example.
+Photo: Ann van der Hill and Bob Stone
+Photo: courtesy of Ann Shepherd
+Photo: NOAA
+Photo: Ann Shepherd for the Lake Post
+Bild: Anna von der Au
+Фото: Ян Ким
+Фото: Анна Ким и Олег Дуб
+写真：湖消防提供
+写真：時事
+写真＝湯島太郎撮影
+写真提供：湖畔新聞社
+사진=연합뉴스
+사진: 호수소방서 제공
+사진 = 김호수 기자
 Sign up for the free weekly Lakeside Courier newsletter
 Subscribe to our daily briefing
 Sign up for breaking news alerts
@@ -419,6 +433,23 @@ Video: explosion destroys the old quay
 Прислать новость: жители 12 домов просят тепла
 Ann Rivers can be reached only by boat
 By train to Leeds 3 times
+Photo: The man was hit by a car
+Photo: Man hit by car on A road
+Photo: She was there
+Bild: Der Mann ist tot
+Bild: Er ist tot
+Foto: Ein Mann, der Hut und Bart trug
+Фото: Мост снят
+Фото: мост снят
+Фото: Ян уйдёт
+© the man left
+Photo by witness shows the fire
+PHOTO: THE MAN IS DEAD
+写真：3人が死亡した現場
+写真：沈没した船
+写真 提供された部屋
+사진: 다리가 무너졌다
+사진=다리가 무너졌다
 Sigue cerrada la playa, según el boletín municipal
 Siga fechada a ponte, diz o boletín
 Подпишите петицию против строительства канала
