@@ -65,8 +65,11 @@ _OFFICE: Final = (
     r"(?:全媒体?|融媒体?|首席|见习|特约|实习|摄影)*"
 )
 _DAY: Final = r"(?:19|20)\d\d[-年/.]\d{1,2}(?:[-月/.]\d{1,2})?(?:日|(?!\d))"
+# Sizes of the letters of a page, or of goods: alone they are no buttons.
+_SIZES: Final = frozenset(("大号", "中号", "小号"))
+_ONE_BUTTON: Final = 2  # characters of a word of the interface that may be news alone: 关闭
 _INTERFACE: Final = "|".join(
-    map(re.escape, sorted(word_lists()["interface"], key=len, reverse=True))
+    map(re.escape, sorted({*word_lists()["interface"]} - _SIZES, key=len, reverse=True))
 )
 _PART: Final = compiled_late(
     # Another number of comments tells that a thread has grown: only next to buttons.
@@ -94,7 +97,8 @@ _PART: Final = compiled_late(
     r"|(?:阅读|点击|浏览|评论)(?:次数|人数|数|量)? ?[:：] ?\d{1,8}(?:\.\d)?万?\+?次?"
     r"|(?:共有|已有) ?(?:评论 ?\d{1,7}"
     r"|\d{1,7} ?[条人位](?:网友)? ?(?:评论|参与|留言|发表了?(?:看法|评论)))[条人]?"
-    rf"|(?:{_INTERFACE})+|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
+    rf"|大 ?中 ?小|(?:本文)?共 ?\d{{1,2}} ?[页頁]|第 ?\d{{1,2}} ?[页頁])"
+    rf"|(?P<button>(?:{_INTERFACE})+)|(?P<size>{'|'.join(sorted(_SIZES))})"
     rf"|(?P<day>(?:(?:日期|时间) ?[:：] ?)?{_DAY})|(?P<time>\d{{1,2}}:\d\d(?::\d\d)?(?!\d))"
     r"|(?P<paper>(?:https?://)?(?:[a-z0-9-]{1,30}\.){1,3}(?:com|cn|net|org)[a-z0-9_./]*"
     rf"|{_NAMED}|[^\W\d_]{{1,10}}?(?:客户端|新闻)(?!{_HAN}))"
@@ -118,6 +122,11 @@ _PATH: Final = compiled_late(
     r"(?:([您你](?:的|当前|現在|现在|所在|當前){1,2}位置|(?:当前|當前|现在|現在)的?位置) ?[:：] ?"
     r"|(?:所在的?)?位置 ?[:：] ?)?"
     rf"{_STEP}(?: ?[>›»＞]{{1,2}} ?{_STEP}){{1,5}}"
+)
+# A path begins at a site or a section of it, or ends at the text: anything else may be news.
+_PATH_ENDS: Final = compiled_late(
+    r"\d{0,4}[\u4e00-\u9fff]{0,8}(?:首页|主页|新闻|新聞|资讯|[网網报報社台站]|频道|中心|在线)"
+    r" ?[>›»＞].*|.*正文"
 )
 _PATH_WORDS: Final = ("新闻", "新聞", "资讯", "正文")
 _WHOLE: Final = compiled_late(
@@ -198,7 +207,10 @@ def is_chinese_line(lower: str) -> bool:
     if _is_row(text) or _WHOLE().fullmatch(text):
         return True
     path = _PATH().match(text)
-    if path is None or not (path[1] or any(word in path[0] for word in _PATH_WORDS)):
+    if path is None:
+        return False
+    named = any(word in path[0] for word in _PATH_WORDS) and _PATH_ENDS().fullmatch(path[0])
+    if not (path[1] or named):
         return False
     return path.end() == len(text) or _is_row(text[path.end() :].strip())
 
@@ -234,6 +246,7 @@ def is_row(lower: str) -> bool:
 
 def _is_row(text: str) -> bool:
     kinds, place, part_at = set[str | None](), 0, _PART().match
+    buttons = 0
     while place < len(text):
         if text[place] in _BETWEEN:
             place += 1
@@ -242,10 +255,13 @@ def _is_row(text: str) -> bool:
         if part is None:
             return False
         kinds.add(part.lastgroup)
+        buttons += len(part[0]) if part.lastgroup in ("button", "size") else 0
         place = part.end()
     if "page" in kinds and "页" not in text:
         return False
-    return "strong" in kinds or any(kinds >= {"day", "time", kind} for kind in ("paper", "origin"))
+    if "strong" in kinds or ("button" in kinds and buttons > _ONE_BUTTON):
+        return True
+    return any(kinds >= {"day", "time", kind} for kind in ("paper", "origin"))
 
 
 def is_chinese_notice(lower: str) -> bool:

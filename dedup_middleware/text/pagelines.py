@@ -62,6 +62,9 @@ _BETWEEN: Final = re.compile(r" ?[|•·›»] ?")
 _SENTENCES: Final = re.compile(r"(?<=[.!]) +")
 _SENTENCES_OR_QUESTIONS: Final = re.compile(r"(?<=[.!?]) +")
 _SECTION: Final = re.compile(r"[A-Z][\w&'’-]*(?: (?:[A-Z][\w'’-]*|&|and|of)){0,3}")
+_SECTIONS: Final = frozenset(("&", *word_lists()["sections"]))
+_PAPERS: Final = frozenset(word_lists()["papers"])
+_NO_PAPERS: Final = frozenset("bad good fake no old sad great".split())
 _MOST_PARTS: Final = 8
 _MOST_CAPITALS: Final = 3  # words of a credit in capitals
 _LEAST_HEADLINE: Final = 3  # words
@@ -178,18 +181,36 @@ def is_joined(line: str) -> bool:
     >>> is_joined("Already a subscriber? Log in. All rights reserved.")
     True
     """
-    parts = _BETWEEN.split(line.strip(AROUND + "|•·›»"))
+    parts = _BETWEEN.split(line.strip().strip(AROUND + "|•·›»"))
     if len(parts) == 1:
         text = line.strip()
         some = [_SENTENCES.split(text)] if ". " in text or "! " in text else []
         some += [_SENTENCES_OR_QUESTIONS.split(text)] if "? " in text else []
         return any(len(p) <= _MOST_PARTS and all(map(_is_single, p)) for p in some)
-    rest = parts[1:] if parts[0] in ("Home", "HOME") else [p for p in parts if not _is_single(p)]
+    if parts[0] in ("Home", "HOME"):
+        return len(parts) <= _MOST_PARTS and all(
+            _SECTION.fullmatch(part) or _is_single(part) for part in parts[1:]
+        )
+    rest = [p for p in parts if not _is_single(p)]
+    by_agency = any(part.lower().endswith(AGENCIES) for part in parts)
     return (
         1 < len(parts) <= _MOST_PARTS
         and len(rest) < len(parts)
-        and all(_SECTION.fullmatch(part) or _is_single(part) for part in rest)
+        and all(_is_section(part, by_agency) for part in rest)
     )
+
+
+def _is_section(part: str, by_agency: bool) -> bool:
+    """Whether a part of a line is a section or a paper, or next to an agency the name of a person.
+
+    >>> [_is_section(part, False) for part in ("Arts & Culture", "Lake Press", "Guilty")]
+    [True, True, False]
+    """
+    words = part.lower().split()
+    if _SECTION.fullmatch(part) is None:
+        return False
+    is_paper = len(words) > 1 and words[-1] in _PAPERS and words[0] not in _NO_PAPERS
+    return is_paper or (by_agency and len(words) > 1) or _SECTIONS.issuperset(words)
 
 
 def _is_by(text: str) -> bool:

@@ -223,6 +223,12 @@ By Ann Rivers Apr 3, 2031
 © «Вечерний Озерск», 2031
 Most read today
 Ann Rivers can be reached at 555-0142 or arivers@lake.example.
+News | Share
+Politics | Print | Share
+Arts & Culture | Print
+The Lake Courier | 5 min read
+Lake News • Share
+Home | Anything
 Photo: Ann van der Hill and Bob Stone
 Photo: courtesy of Ann Shepherd
 Photo: NOAA
@@ -433,6 +439,12 @@ Video: explosion destroys the old quay
 Прислать новость: жители 12 домов просят тепла
 Ann Rivers can be reached only by boat
 By train to Leeds 3 times
+Sold | Save | Share
+Guilty | Print
+Not Guilty | Print
+Bad News | Share
+Sold Out | 2 min read
+Closed • Share
 Photo: The man was hit by a car
 Photo: Man hit by car on A road
 Photo: She was there
