@@ -207,12 +207,13 @@ def is_chinese_line(lower: str) -> bool:
     if _is_row(text) or _WHOLE().fullmatch(text):
         return True
     path = _PATH().match(text)
-    if path is None:
-        return False
-    named = any(word in path[0] for word in _PATH_WORDS) and _PATH_ENDS().fullmatch(path[0])
-    if not (path[1] or named):
+    if path is None or not (path[1] or _is_of_site(path[0])):
         return False
     return path.end() == len(text) or _is_row(text[path.end() :].strip())
+
+
+def _is_of_site(path: str) -> bool:
+    return any(word in path for word in _PATH_WORDS) and _PATH_ENDS().fullmatch(path) is not None
 
 
 def without_maker(text: str) -> str:
