@@ -8,6 +8,7 @@ nothing.
 import re
 
 from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.chineselines import is_chinese_line
 from dedup_middleware.text.extraction.blocks import Blocks
 
 _NOT_WORD = re.compile(r"\W+")
@@ -32,33 +33,56 @@ _MENU_SIZE = 2_000
 
 # Lines that sites put before and behind a body: date, source, author, editor, buttons. They differ
 # between reprints, and their dates would count as figures of the report.
+_BEFORE = r"[\s(（\[【|>·\-—]*"
 _NOTE = re.compile(
-    r"""[\s(（\[【|>·\-—]*(?:
-    (?:本文|文章|稿件|新闻)?来源\s*[:：] | (?:责任|本文|网络|值班)?编\s?[辑輯]\s*[:：|]
+    _BEFORE
+    + r"""(?:
+    (?:本文|文章|稿件)来源\s*[:：] | (?:责任|本文|网络|值班)?编\s?[辑輯]\s*[:：|]
     | 责编 | 責任編輯
     | (?:原|本文)?(?:标题|標題)\s*[:：]
     | (?:文章)?作者\s*[:：](?!.*\d\s?元) | (?:关键[词字]|标签)\s*[:：]
-    | (?:发布|发表|更新|發布|发稿)(?:时间|日期|時間)\s*[:：] | 发[布表]于
+    | (?:发布|发表|更新|發布|发稿)(?:时间|日期|時間)\s*[:：]\s*(?:\d|今天|昨天|$)
+    | 发[布表]于\s*[:：]?\s*(?:\d|[\u4e00-\u9fff]{2,3}(?:\s|$))
     | (?:时间|日期|時間)\s*[:：]\s*(?:19|20)\d\d[-/.]\d{1,2}[-/.]\d{1,2}
       (?:[\sT]*\d{1,2}:\d\d(?::\d\d)?)?\s*(?:来源|作者|责任编辑|编辑|$)
     | (?:时间|日期|時間)\s*[:：].{4,20}(?:来源|來源)
     | 字[体号]\s*[:：]
-    | (?:浏览|点击|阅读|评论|瀏覽)(?:量|数|次数)?\s*[:：(（]
-    | [上下]一[篇页条] | 分享[到至]
+    | (?:浏览|点击|阅读|评论|瀏覽)(?:量|数|次数)?\s*[:：(（]\s*(?:\d|$)
+    | [上下]一[篇页条]\s*(?:[:：>»|上下]|$)
+    | 分享[到至]\s*(?:[:：]|$|微信|微博|朋友圈|qq|新浪|腾讯|空间|好友|facebook|twitter)
     | (?:关闭|打印|返回|收藏|举报|纠错)(?:窗口|本页|此页|列表|首页|顶部|反馈)? \s*[\]】)）]
-    | 当前位置 | 您的位置 | 版权声明 | 免责声明 | 特别声明 | 扫一扫 | 点击下载
+    | (?:当前位置|您的位置|版权声明|免责声明|特别声明)\s*(?:[:：|\]】)）]|$|(?<=\s))
+    | 扫一扫 | 点击下载
     | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}[日\s]*
       (?:[\s|,T]*\d{1,2}[:：时]\d\d分?(?:[:：]\d\d)?(?:\s?[ap]m\b)?)?[\s|,()（）\[\]/·-]*
-      (?:$|\S{0,12}(?:网|報|报|社|台|讯|刊|版|\.com|\.cn)\S{0,3}(?:\s|$)|.{0,16}(?:来源|來源|作者|编辑|責編|责编|记者)
-      |.{0,16}(?:浏览|点击|阅读|评论|瀏覽|字[体号]|打印|分享|views?\b|comments?\b)
-      |(?-i:[A-Z][A-Za-z.]*(?:\s[A-Z][A-Za-z.]*){0,3})$)
-    | (?:published|updated|posted|last\ (?:updated|modified))(?:\ (?:on|at|by)\b|\s*[:|-])?
-      \s*(?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|by\b
-      |today|yesterday|an?\ |$)(?!.*(?<![ap]\.m)[.!?]$) | share\ (?:this|on)\b
-    | advertisement\b | \d+\s+comments?\b | tags?\s*: | read\ (?:more|also)\b | filed\ under\b
+      (?:$|.{0,16}(?:来源|來源|作者|编辑|責編|责编|记者)\s*[:：]
+      |.{0,16}(?:浏览|点击|阅读|评论|瀏覽|字[体号]|打印|分享)[量数次]{0,2}\s*(?:[:：()（）\[\]【】|\d]|$)
+      |.{0,16}\b(?:views?|comments?)\b
+      |(?<=\d:\d\d\ )(?-i:[A-Z][A-Za-z.]*(?:\s[A-Z][A-Za-z.]*){0,3})$)
+    | \d+\s+comments?\s*$ | tags?\s*:(?!(?:[^,]*\s){4})
+    | filed\ under\s*(?::|(?-i:(?:\s[A-Z&][^\s.]*)+$))
+    | read\ (?:more|also)\s*(?:[:|»>….]|$|(?:about|on|from|in|at|here|stories|news|articles)\b)
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# A line about the page only as a whole: when it was made, with the names of who made it behind
+# "by", and buttons. With any other word it says something.
+_STAMP = re.compile(
+    _BEFORE
+    + r"(?:(?:published|updated|posted|last (?:updated|modified))(?: (?:on|at|by)\b|\s*[:|-])?"
+    r"\s*(?:\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|by\b"
+    r"|today|yesterday|an?\b|$)|share (?:this|on)\b|advertisement\b)",
+    re.IGNORECASE,
+)
+_STAMPED = frozenset(word_lists()["stamp-notes"]).union(
+    word_lists()["months"], word_lists()["weekdays"]
+)
+_BY = re.compile(r"\bby\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+")
+# A Chinese label or date with one of these characters behind it says what happened.
+_SAYS = re.compile("[被将已了不没会骗]|[，。！？；].")
+_LABELLED = re.compile(r"\s*(?:新闻)?来源\s*[:：]|[\s(（\[【|>·\-—]*(?:19|20)\d\d")
+_TOLD = re.compile("(?:标题|標題|声明)")
 _NOTE_SIZE = 80
 _HEADLINE_SIZE = 400
 # Least UTF-8 bytes of a text line, which contains the end of a sentence unless it is twice as long.
@@ -112,7 +136,30 @@ def tidy(text: str, title: str) -> str:
 
 def is_note(line: str) -> bool:
     """Whether a line is about the page rather than part of the report."""
-    return len(line) <= _NOTE_SIZE and (_NOTE.match(line) is not None or not letters(line))
+    if len(line) > _NOTE_SIZE:
+        return False
+    found = _NOTE.match(line)
+    if found is not None:
+        says = _SAYS.search(line, found.end()) is not None
+        return not says or _TOLD.search(found[0]) is not None
+    if _LABELLED.match(line):
+        return is_chinese_line(line.lower())
+    return _is_stamp(line) or not letters(line)
+
+
+def _is_stamp(line: str) -> bool:
+    """Whether a line says only when and by whom a page was made, or is a button.
+
+    >>> _is_stamp("Posted on March 4, 2031 by Ann Shepherd"), _is_stamp("Updated 4 May: it is open")
+    (True, False)
+    """
+    if _STAMP.match(line) is None:
+        return False
+    stamp, *authors = _BY.split(line, maxsplit=1)
+    names = " ".join(authors)
+    return all(word.lower() in _STAMPED for word in _WORD.findall(stamp)) and all(
+        not word.islower() or word in _STAMPED for word in _WORD.findall(names)
+    )
 
 
 def is_headline(line: str, headline: str) -> bool:
