@@ -245,3 +245,41 @@ def test_prices_next_to_the_text_belong_to_the_body(page: str) -> None:
     ]
     assert "41" in found[0].text
     assert "78" in found[1].text
+
+
+SENTENCE = (
+    "The boats come back at dawn, and buyers from the town wait for them on the quay all day."
+)
+MORE = "".join(f'<li><a href="/{n}">The ferry number {n} is late again</a></li>' for n in range(5))
+
+
+def article(rest: str) -> str:
+    """A page with a report that has something below its last paragraph, and links behind it."""
+    text = "".join(f"<p>{SENTENCE} It is day {n} of the season.</p>" for n in range(9))
+    return (
+        f"<title>Fish</title><body><header><ul>{MORE}</ul></header><article><h1>Fish</h1>"
+        f"<div class='body'>{text}{rest}</div></article><div><h3>More</h3><ul>{MORE}</ul></div>"
+    )
+
+
+@pytest.mark.parametrize("extractor", MODES)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ["Saturday, 8 p.m.", "Old mill, Lake Street 4", "Tickets: 12 crowns"],
+        ["Lakeside 2-1 Harbour", "Hill 0-0 Mill", "Quay 3-1 Bridge", "Pier 1-4 Dam"],
+        ["200 g flour", "2 eggs", "a pinch of salt"],
+        ["The lake is wide", "The boat is slow", "The night is near"],
+    ],
+)
+def test_short_lines_below_the_last_paragraph_are_data(extractor: Mode, facts: list[str]) -> None:
+    """In the box of the paragraphs, without links among them."""
+    html = article("".join(f"<p>{fact}</p>" for fact in facts))
+    assert extract(html, extractor=extractor).text.split("\n")[-len(facts) :] == facts
+
+
+def test_short_lines_with_links_behind_are_titles_of_boxes() -> None:
+    """They are about other pages."""
+    titles = "".join(f"<p>{title}</p>" for title in ("Related", "More news", "From the lake"))
+    html = article(f'{titles}<p><a href="/9">The ferry number 9 is late again</a></p>')
+    assert extract(html, extractor="fast").text.endswith("It is day 8 of the season.")

@@ -437,7 +437,10 @@ def _lines(page: Blocks, chosen: int, out: Dropped, kept: list[int], first: int)
     ):
         lines.pop()
     end = len(lines)
+    box = _box_of_data(page, next((place for place in reversed(inside) if kept[place]), -1))
     while end and not kept[inside[end - 1]] and _is_tail(lines[end - 1]):
+        if lines[end - 1].container == box and not is_note(lines[end - 1].text):
+            break
         end -= 1
     # One or two short lines are a signature, more are the titles of boxes below the body.
     return _rows(page, lines[:end] if len(lines) - end > _SIGNATURE else lines)
@@ -473,6 +476,16 @@ def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
         if kept[position]:
             lead.append(block.text)
     return []
+
+
+def _box_of_data(page: Blocks, last: int) -> int:
+    """The container of the last paragraph if no links follow in it; else -1. Short lines in it are
+    data: a score, an opening hour."""
+    if last < 0:
+        return -1
+    box = page.blocks[last].container
+    linked = any(b.container == box and _is_link_line(b) for b in page.blocks[last + 1 :])
+    return -1 if linked else box
 
 
 def _is_tail(block: Block) -> bool:
