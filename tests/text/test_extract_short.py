@@ -283,3 +283,18 @@ def test_short_lines_with_links_behind_are_titles_of_boxes() -> None:
     titles = "".join(f"<p>{title}</p>" for title in ("Related", "More news", "From the lake"))
     html = article(f'{titles}<p><a href="/9">The ferry number 9 is late again</a></p>')
     assert extract(html, extractor="fast").text.endswith("It is day 8 of the season.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<p><a href="/a">Lakeside</a> 2-1 <a href="/c">Harbour</a></p>',
+        '<p>Winner: <a href="/a">Ann Shepherd of Lakeside</a></p>',
+        '<ul><li>200 g <a href="/f">wholemeal flour</a></li></ul>',
+    ],
+)
+def test_facts_with_linked_words_belong_to_the_body(line: str) -> None:
+    """A line with a numeral or a label that is not linked is no link to another page."""
+    for html in (article(line), article(f"{line}<p>{SENTENCE}</p>")):
+        found = extract(html, extractor="fast").text
+        assert any(fact in found for fact in ("2-1", "Ann Shepherd of", "200 g wholemeal"))

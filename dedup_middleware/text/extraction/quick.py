@@ -1,5 +1,6 @@
 """The fast extractor: the core of the text, the frame around it, and when it is doubtful."""
 
+import re
 from bisect import bisect
 from itertools import islice, pairwise
 
@@ -478,6 +479,15 @@ def _lead(page: Blocks, chosen: int, kept: list[int], first: int) -> list[str]:
     return []
 
 
+# A row of facts whose words are linked: a score, a quantity, a label with a name. Dates, counters,
+# headlines behind a label and addresses are those of other pages.
+_FACT = re.compile(
+    r"(?:\D{3,30}\s)?\d{1,2}\s?[-–:]\s?\d{1,2}\s\D{3,30}"
+    r"|\d{1,4}(?:[.,/]\d{1,2})?\s(?!\w+ \d)[^\d:|@]{3,40}"
+    r"|[^\W\d_][^\d:|@/]{2,20}: [^\d:|@/.!?]{2,20}(?:\s[^\d:|@/.!?]{1,20}){0,2}"
+)
+
+
 def _box_of_data(page: Blocks, last: int) -> int:
     """The container of the last paragraph if no links follow in it; else -1. Short lines in it are
     data: a score, an opening hour."""
@@ -500,5 +510,10 @@ def _is_tail(block: Block) -> bool:
 
 
 def _is_link_line(block: Block) -> bool:
-    """Whether a block is a link to another page rather than text."""
+    """Whether a block is a link to another page rather than text. A row of facts has links in it:
+    its numeral or its label is none."""
+    if 0.5 < block.link <= 0.8 and block.weight < 60:
+        text = block.text
+        about = is_note(text) or is_link(text) or is_page_line(text)
+        return about or _FACT.fullmatch(text) is None
     return (block.link > 0.8 and block.weight < 400) or (block.link > 0.5 and block.weight < 60)
