@@ -21,6 +21,11 @@ def file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
     return found.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), found
 
 
+def without_links(file: str) -> str:
+    """Resolve symbolic links in the name of a local file; other names are returned unchanged."""
+    return os.path.realpath(file.removeprefix("file:")) if file.startswith("file:") else file
+
+
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -130,17 +135,25 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
     return states
 
 
+def is_hidden(path: str) -> bool:
+    """Whether Spark skips a file of this name, also where it is named itself."""
+    return path.rpartition("/")[2][:1] in {"_", "."}
+
+
 def listed(session: SparkSession, path: str) -> list[str]:
-    """List the files at a path or pattern, in folders recursively, without hidden ones."""
+    """List the files at a path or pattern, in folders recursively, without hidden ones; a path that
+    is no pattern may name a hidden file."""
     files, found = file_system(session, path)
     names: list[str] = []
     waiting = list(files.globStatus(found) or ())
+    if _PATTERN.search(path):
+        waiting = [each for each in waiting if not is_hidden(str(each.getPath().getName()))]
     while waiting:
         status = waiting.pop()
         own = status.getPath()
         if status.isDirectory():
             inner = files.listStatus(own)
-            waiting += [each for each in inner if each.getPath().getName()[:1] not in ("_", ".")]
+            waiting += [each for each in inner if not is_hidden(str(each.getPath().getName()))]
         else:
             names.append(str(own.toString()))
     return names

@@ -7,7 +7,6 @@ rows by position) does not depend on how Spark splits files.
 from __future__ import annotations
 
 import io
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.base.options import Options
 from dedup_middleware.spark.columns import NO_SIEVE, batches_of, words
-from dedup_middleware.spark.filesystem import file_states, listed, literal, opened, qualified
+from dedup_middleware.spark.filesystem import (
+    file_states,
+    is_hidden,
+    listed,
+    literal,
+    opened,
+    qualified,
+    without_links,
+)
 from dedup_middleware.spark.signing import (
     BASE,
     DOUBTFUL,
@@ -82,14 +89,17 @@ def read_files(
     :param file_format: ``jsonl``, ``csv``, ``parquet`` or ``warc``; None: by the file name's ending
     :raises SparkError: no files are left, or their endings name no format or several
     """
-    own = f"{_without_links(qualified(session, job.output))}/"
+    own = f"{without_links(qualified(session, job.output))}/"
     found: set[str] = set()
     for path in paths:
         there = listed(session, path)
         if not there:
             raise SparkError(f"there is no file at {path}: name what is to be read")
+        hidden = next(filter(is_hidden, there), None)  # it was named itself
+        if hidden is not None:
+            raise SparkError(f"{hidden}: Spark skips names that begin with _ or .: rename it")
         found.update(there)
-    files = sorted(file for file in found if not _without_links(file).startswith(own))
+    files = sorted(file for file in found if not without_links(file).startswith(own))
     if not files:
         raise SparkError(
             f"all files at {', '.join(paths)} are in the output folder {job.output}: name another "
@@ -113,11 +123,6 @@ def read_files(
         identity=fingerprint_of([states, kind]),
         states=states,
     )
-
-
-def _without_links(file: str) -> str:
-    """Resolve symbolic links in the name of a local file; other names are returned unchanged."""
-    return os.path.realpath(file.removeprefix("file:")) if file.startswith("file:") else file
 
 
 def _as_spark_names_it(session: SparkSession, file: str) -> str:

@@ -468,6 +468,19 @@ def test_a_result_in_a_folder_behind_a_link(spark: SparkSession, tmp_path: Path)
         read_files(spark, [str(link)], OPTIONS, job(str(folder)))
 
 
+def test_files_that_spark_skips(spark: SparkSession, tmp_path: Path) -> None:
+    """It reads no file whose name begins with _ or a full stop, also where it is named itself: the
+    rows were lost without a word."""
+    chosen = job(str(tmp_path / "result"))
+    for name in ("pages.jsonl", "_some.jsonl", ".more.jsonl"):
+        (tmp_path / name).write_text(json.dumps(pages()[0]))
+    source = read_files(spark, [str(tmp_path / "*")], OPTIONS, chosen)
+    assert [Path(file).name for file in source.files] == ["pages.jsonl"]
+    for name in ("_some.jsonl", ".more.jsonl"):
+        with pytest.raises(SparkError, match=rf"{name}: Spark skips names that begin with _ or \."):
+            read_files(spark, [str(tmp_path / name)], OPTIONS, chosen)
+
+
 def test_times_in_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
     """Spark refuses them; the message says what to do."""
     table = pa.table({"url": ["a"], "text": ["b"], "at": pa.array([1], pa.timestamp("ns"))})
