@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,13 +26,21 @@ from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from dedup_middleware.base.errors import DedupError, OptionsError, named_as_given
+from dedup_middleware.base.errors import DedupError, OptionsError, named_as_given, os_errors
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.writing import is_replaceable
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
+from dedup_middleware.spark.filesystem import exists, without_links
+from dedup_middleware.spark.job import (
+    finish,
+    load,
+    start,
+    with_key_of_index,
+    write_index_file,
+)
 from dedup_middleware.spark.reading import read_files
 from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
-from dedup_middleware.tools.commands.dedup import progress_bars
+from dedup_middleware.tools.commands.dedup import check_output, check_portable, progress_bars
 from dedup_middleware.tools.commands.files import (
     add_spark_arguments,
     check_rejected,
@@ -100,6 +111,7 @@ async def run(
     :param master: Spark's name of the master; None: that of ``spark-submit``
     :raises DedupError: the job can't be done
     """
+    check_portable(arguments.index_file)
     if arguments.load and options.index_url == "memory:":
         raise SparkError(
             "--load with DEDUP_INDEX_URL=memory: can't be used: name an index that stays"
@@ -114,6 +126,9 @@ async def run(
         failed = "Spark can't do the job, which goes on from here when it is started again"
         with spark_errors(failed), step_progress(session, quiet=quiet) as note:
             source = read_files(session, arguments.paths, options, job, arguments.format)
+            if arguments.index_file is not None:
+                files = (file for file, *_ in source.states)
+                check_index_file(session, arguments.index_file, files, job)
             steps = await asyncio.to_thread(start, source, options, job, note)
             result = await asyncio.to_thread(finish, steps)
             doubtful, first = await asyncio.to_thread(steps.doubtful)
@@ -129,6 +144,29 @@ async def run(
                     state["loaded"] = attrs.asdict(await load(steps, index))
     state["seconds"] = round(time.perf_counter() - began, 1)
     return state
+
+
+def check_index_file(session: SparkSession, path: Path, paths: Iterable[str], job: Job) -> None:
+    """Refuse a name for :func:`write_index_file` before the job starts. Only a job that goes on may
+    have written the file already.
+
+    :param paths: of the input
+    :raises DedupError: a file would be replaced, or can't be written there
+    """
+    check_output(path)
+    own = os.path.realpath(path)
+    if job.against is not None and own == os.path.realpath(job.against):
+        raise SparkError(f"{path} is the index of against={job.against!r}: name another file")
+    if any(own == without_links(file).removeprefix("file:") for file in paths):
+        raise SparkError(f"{path} is a file of the input: name another one for the index")
+    goes_on = exists(session, f"{job.output}/work/index/_SUCCESS")
+    if path.exists() and not (goes_on and is_replaceable(path, b"PAR1")):
+        raise SparkError(f"{path} exists: name another file, or remove it")
+    with (
+        os_errors(f"{path} can't be written", fix="; name another file"),
+        tempfile.TemporaryFile(dir=path.parent),
+    ):
+        pass
 
 
 _FIXES = {  # by a part of Spark's error message

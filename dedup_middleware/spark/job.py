@@ -215,7 +215,7 @@ _ROWS = 50_000  # pages in memory at once
 def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     """Write the kept pages to one file, as ``scrapy dedup export`` does.
 
-    :param path: local; an existing file is replaced
+    :param path: local; a file that exists must have the same pages, as that of a job started again
     :param key: the full hash key of the index that the file is for
     :raises DedupError: the file can't be written
     """
@@ -238,7 +238,7 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
             ):
                 for batch in file.iter_batches(_ROWS):
                     writer.write(_pages(batch, options.keep_address))
-        return writer.finish()
+        return writer.finish(replaces=False)
 
 
 def _pages(batch: Any, keep_address: bool) -> Pages:

@@ -12,11 +12,12 @@ from dedup_middleware import Deduplicator, Document, Options
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark import Job
+from dedup_middleware.spark.__main__ import main
 from dedup_middleware.spark.job import finish, load, start, with_key_of_index, write_index_file
 from dedup_middleware.spark.signing import BASE, Source
 from dedup_middleware.spark.steps import Steps
 from dedup_middleware.tools.portable.portable import export_index
-from tests.spark.streams import Row, crawled, stream
+from tests.spark.streams import Row, crawled, stream, written
 
 
 def steps_of(spark: SparkSession, rows: list[Row], options: Options, job: Job) -> Steps:
@@ -101,6 +102,39 @@ async def test_a_new_index_needs_a_key(tmp_path: Path) -> None:
         pass
     known = await with_key_of_index(options, open_index(options))
     assert int(known.hash_key, 16) > 1
+
+
+def test_no_other_file_is_replaced_by_an_index_file(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the input, the index of ``--against`` or any other; only a job that is started again
+    finds the file that it has written."""
+    path = written(tmp_path, 40).rename(tmp_path / "pages.json.gz.txt")
+    index, other = tmp_path / "index.parquet", tmp_path / "other.parquet"
+
+    def done(file: Path, output: str = "out", *more: str) -> str:
+        words = [str(path), "-o", str(tmp_path / output), "--format", "jsonl", "--index-file"]
+        code = main([*words, str(file), "--master", "local[2]", "-s", "DEDUP_HASH_KEY=5", *more])
+        error = capsys.readouterr().err
+        assert code == bool(error)
+        return error
+
+    before = path.read_bytes()
+    assert "is a file of the input" in done(path)
+    assert "not as csv" in done(tmp_path / "index.csv")
+    assert "none/index.parquet can't be written" in done(tmp_path / "none" / "index.parquet")
+    other.write_text("mine")
+    assert "other.parquet exists: name another file, or remove it" in done(other)
+    assert not (tmp_path / "out").exists()
+    assert done(index) == ""
+    stored = index.read_bytes()
+    assert done(index) == ""
+    assert "exists: name another file" in done(other)
+    assert "exists: name another file" in done(index, "other")
+    assert "is the index of --against=" in done(index, "other", "--against", str(index))
+    assert done(other.with_name("new.parquet"), "other", "--against", str(index)) == ""
+    assert "exists and holds other pages" in done(other.with_name("new.parquet"))
+    assert (index.read_bytes(), path.read_bytes(), other.read_text()) == (stored, before, "mine")
 
 
 @pytest.mark.parametrize("name", ["out-17:05", "a b%20#c"])

@@ -19,7 +19,6 @@ from dedup_middleware.tools.commands.dedup import (
     Subcommand,
     check_format,
     check_output,
-    check_portable,
     left_out_lines,
 )
 from dedup_middleware.tools.files.rows import FORMATS
@@ -212,7 +211,6 @@ class Spark(Subcommand):
         add_spark_arguments(parser)
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
-        check_portable(arguments.index_file)
         try:
             work = import_module("dedup_middleware.spark.__main__")
         except ImportError as error:

@@ -221,6 +221,14 @@ class Portable:
             pass
 
 
+def _is_same(path: Path, written: Portable) -> bool:
+    """Whether a file has the pages and the parameters of another one."""
+    with contextlib.suppress(IndexRefusedError):
+        found = read_portable(path)
+        return (found.checksum, found.parameters) == (written.checksum, written.parameters)
+    return False
+
+
 def read_portable(path: str | Path) -> Portable:
     """Open a portable file and read its parameters.
 
@@ -416,8 +424,12 @@ class PortableWriter:
             self._checksum.add(part)
             self._writer.write_batch(to_arrow(part))
 
-    def finish(self) -> Exported:
-        """Write the footer, verify the whole file, and give it its name."""
+    def finish(self, *, replaces: bool = True) -> Exported:
+        """Write the footer, verify the whole file, and give it its name.
+
+        :param replaces: replace an existing file; else only one with the same pages may exist
+        :raises DedupError: there is another file of this name
+        """
         self._flush()
         ends = {"rows": str(self._checksum.rows), "checksum": self._checksum.value()}
         self._writer.add_key_value_metadata({PREFIX + name: text for name, text in ends.items()})
@@ -425,10 +437,14 @@ class PortableWriter:
         with self._unfinished.open("rb") as file:
             os.fsync(file.fileno())
         try:
-            read_portable(self._unfinished).verify()
+            written = read_portable(self._unfinished)
+            written.verify()
         except IndexRefusedError as error:
             message = str(error).replace(str(self._unfinished), str(self._path))
             raise IndexRefusedError(f"what was written can't be read again: {message}") from error
         size = self._unfinished.stat().st_size
-        self._unfinished.replace(self._path)
+        if replaces or not self._path.exists():
+            self._unfinished.replace(self._path)
+        elif not _is_same(self._path, written):
+            raise DedupError(f"{self._path} exists and holds other pages: name another file")
         return Exported(pages=self._checksum.rows, bytes=size, checksum=self._checksum.value())
