@@ -172,7 +172,7 @@ class Rebuild(Subcommand):
             )
         formats = formats_of(arguments.files, arguments.format)
         for path, file_format in zip(arguments.files, formats, strict=True):
-            with closing(read_rows(path, file_format)) as rows:
+            with closing(read_rows(path, file_format, options.field_names)) as rows:
                 next(rows, None)
         named = (arguments.old, arguments.namespace, "--old")
         async with nullcontext() if named[0] is None else other_index(options, *named) as old:
@@ -185,7 +185,11 @@ class Rebuild(Subcommand):
         async with reading_index(options) as reader:
             sign, rebuilt = Signer(reader.fingerprinter, texts=False), Rebuilt()
             files = zip(arguments.files, formats, strict=True)
-            every = ((path, row) for path, kind in files for row in read_rows(path, kind))
+            every = (
+                (path, row)
+                for path, kind in files
+                for row in read_rows(path, kind, options.field_names)
+            )
             with context.progress("rows") as done:
                 pages = _columns(_signed(every, sign, rebuilt, done), reader, times)
                 imported = await enter_pages(

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from dedup_middleware.base.errors import DedupError, extra_needed
+from dedup_middleware.base.settingfields import FieldNames
 from dedup_middleware.text.decode import codec_of, decode
 from dedup_middleware.tools.portable.parquetpages import BYTE_ARRAY, read_groups
 
@@ -105,14 +106,20 @@ def _is_packed_otherwise(path: Path) -> bool:
         return False  # read_rows() reports the error
 
 
-def read_rows(path: Path, file_format: str) -> Generator[Row, None, None]:
+def read_rows(
+    path: Path, file_format: str, names: FieldNames | None = None
+) -> Generator[Row, None, None]:
     """Yield all rows of a file.
 
+    :param names: of the fields of pages in WARC, which has none; None: see :func:`read_warc`
     :raises BatchError: it can't be read, is gone, or has become shorter
     """
     try:
         size = path.stat().st_size
-        yield from _READERS[file_format](path)
+        rows = _READERS[file_format](path)
+        if file_format == "warc" and names is not None:
+            rows = (_renamed(row, names) for row in rows)
+        yield from rows
         if not path.is_file() or path.stat().st_size < size:
             raise BatchError(f"{path} has changed while it was read: start again when it stays")
     except (OSError, EOFError, zlib.error) as error:
@@ -469,6 +476,14 @@ def read_warc(path: Path) -> Iterator[Row]:
         except (failure, AttributeError, EOFError, OSError, ValueError, zlib.error) as fault:
             # warcio raises any of these if a record has no address or is cut within its header.
             raise BatchError(f"{path} can't be read: record {number + 1}: {fault}") from fault
+
+
+def _renamed(row: Row, names: FieldNames) -> Row:
+    """Return a row of WARC with the field names of the settings."""
+    fields = dict(row.raw)  # type: ignore[arg-type]
+    given = {"html": names.html, "charset": names.charset, "url": names.key}
+    renamed = {name: fields.pop(own) for own, name in given.items() if name is not None}
+    return attrs.evolve(row, raw=fields | renamed)
 
 
 def _is_coded(page: bytes, coding: str, charset: str | None, content: Any) -> bool:

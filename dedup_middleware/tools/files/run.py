@@ -118,7 +118,7 @@ async def run_batch(plan: Plan, options: Options, progress: Progress) -> Report:
             index = MemoryIndex(files=(addresses, payloads))
             executor = closing.enter_context(executor_of(plan.workers))
             async with Deduplicator(options, index=index) as dedup:
-                parts = _parts(plan.inputs, formats)
+                parts = _parts(plan.inputs, formats, options)
                 async for path, rows, signed, done in _signed(parts, executor, plan, options):
                     for row, one in zip(rows, signed, strict=True):
                         await outputs.take(path, row, one, dedup)
@@ -205,14 +205,14 @@ class Outputs:
 
 
 def _parts(
-    inputs: Sequence[Path], formats: Sequence[str]
+    inputs: Sequence[Path], formats: Sequence[str], options: Options
 ) -> Iterator[tuple[Path, list[Row], float]]:
     """Yield all inputs in parts: the path, rows of that file, and the bytes of all files read."""
     before = 0
     for path, file_format in zip(inputs, formats, strict=True):
         rows: list[Row] = []
         chars = done = 0
-        for row in read_rows(path, file_format):
+        for row in read_rows(path, file_format, options.field_names):
             rows.append(row)
             done = row.done
             fields = () if isinstance(row.raw, bytes) else row.raw.values()
