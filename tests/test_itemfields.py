@@ -78,6 +78,28 @@ def test_charset_in_a_list_of_one() -> None:
     assert document.charset == "gbk"
 
 
+@pytest.mark.parametrize("kind", [dict, ScrapyItem, DataclassItem, AttrsItem])
+def test_names_in_bytes(kind: Any) -> None:
+    """Text in UTF-8; other bytes still tell a page from others."""
+    item = kind(url="网页".encode(), title=["标题".encode()], text="t")
+    document = to_document(ItemAdapter(item), OPTIONS)
+    assert document is not None
+    assert (document.key, document.title) == ("网页", "标题")
+    assert read_fields({"url": b"\xff"}, OPTIONS).key == r"b'\xff'"
+
+
+def test_lists_in_lists() -> None:
+    """However deep they are, and also in themselves, they name nothing if no part does."""
+    loop: list[Any] = []
+    loop.append(loop)
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    for key in (loop, deep):
+        assert read_fields({"url": key}, OPTIONS).key == ""
+    assert read_fields({"url": [[["x"]]]}, OPTIONS).key == "[['x']]"
+
+
 def test_item_without_key_is_named_by_its_content(kind: Any) -> None:
     """Equal content gives equal names, other content another one."""
     documents = [

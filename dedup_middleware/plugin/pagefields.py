@@ -61,11 +61,11 @@ class PageFields:
 
 def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> PageFields:
     """Read the page in an item."""
-    key = field_value(adapter, names.key)
-    title = field_value(adapter, names.title)
+    key = _decoded(field_value(adapter, names.key))
+    title = _decoded(field_value(adapter, names.title))
     text = _text_of(field_value(adapter, names.text))
     html = _only(field_value(adapter, names.html))
-    charset = _only(field_value(adapter, names.charset))
+    charset = _only(_decoded(field_value(adapter, names.charset)))
     description = field_value(adapter, names.description)
     if _is_texts(description):
         description = " ".join(description)
@@ -82,6 +82,25 @@ def read_fields(adapter: ItemAdapter | Mapping[str, Any], names: FieldNames) -> 
         text is None and html is None,
         description if isinstance(description, str) else "",
     )
+
+
+def as_text(value: Any) -> Any:
+    """A value with bytes as text in UTF-8, also those in a list; any other value as it is.
+
+    :raises UnicodeDecodeError: they are not UTF-8
+    """
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, (list, tuple)) and any(isinstance(part, bytes) for part in value):
+        return [part.decode() if isinstance(part, bytes) else part for part in value]
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return as_text(value)
+    except UnicodeDecodeError:
+        return value  # its representation still tells the page from others
 
 
 def _text_of(value: Any) -> Any:
@@ -133,12 +152,23 @@ def _only(value: Any) -> Any:
 
 def _names_nothing(value: Any) -> bool:
     """Whether a value is empty in all its parts; tables hold NaN for a missing value."""
+    left, seen = [value], set()  # lists may be nested too deeply for recursion, or in themselves
+    while left:
+        part = left.pop()
+        if not isinstance(part, (list, tuple, set, frozenset)):
+            if not _is_nothing(part):
+                return False
+        elif id(part) not in seen:
+            seen.add(id(part))
+            left.extend(part)
+    return True
+
+
+def _is_nothing(value: Any) -> bool:
     if isinstance(value, (str, bytes)):
         return not value.strip()
     if isinstance(value, Number):
         return str(value).lower() == "nan"
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(map(_names_nothing, value))
     if type(value).__name__ in _MISSING:
         return True
     return value is None or (isinstance(value, dict) and not value)

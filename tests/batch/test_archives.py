@@ -14,6 +14,7 @@ from dedup_middleware import Options
 from dedup_middleware.tools.files import rows as reading
 from dedup_middleware.tools.files.run import Plan, run_batch
 from tests.batch.running import PAGE, batch, lines, warc
+from tests.commands.running import dedup
 from tests.texts import article, english
 
 
@@ -43,6 +44,41 @@ def test_warc(tmp_path: Path, name: str) -> None:
     assert "html" not in kept
     (dropped,) = lines(tmp_path / "dropped.jsonl")
     assert (dropped["url"], dropped["dedup"]["match"]) == ("https://b/1", "https://a/1")
+
+
+def test_field_names_of_pages_in_warc(tmp_path: Path) -> None:
+    """They are those of the settings, as on Spark: all rows were rejected."""
+    pages = [(f"https://{host}/1", article(1)) for host in "ab"]
+    kinds = "200 OK", "text/html; charset=gbk"
+    warc(tmp_path / "in.warc", [(key, *kinds, PAGE % text.encode("gbk")) for key, text in pages])
+    names = {"KEY": "address", "HTML": "page", "CHARSET": "coding"}
+    settings: dict[str, Any] = {f"DEDUP_{part}_FIELD": name for part, name in names.items()}
+    assert batch(tmp_path / "in.warc", "-o", tmp_path / "k.jsonl", **settings).code == 0
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert {*kept} == {"address", "coding", "date", "title", "text"}
+    assert (kept["address"], kept["coding"]) == ("https://a/1", "gbk")
+    settings["DEDUP_INDEX_URL"] = f"sqlite:{tmp_path / 'index.db'}"
+    done = dedup("rebuild", str(tmp_path / "in.warc"), "--json", **settings)
+    assert (done.code, done.json["entered"]) == (0, 2)
+
+
+def test_names_in_bytes(tmp_path: Path) -> None:
+    """Key, title and charset of tables are often bytes: they are text in UTF-8, or the row is
+    rejected."""
+    text = article(1)
+    table = pyarrow.table({
+        "url": [key.encode("gbk" if "坏" in key else "utf-8") for key in ("a/网页", "b/坏")],
+        "title": [["标题".encode()], [b"T"]],
+        "html": [f"<body><p>{text}".encode("gbk")] * 2,
+        "charset": [b"gbk"] * 2,
+    })  # fmt: skip
+    pyarrow.parquet.write_table(table, tmp_path / "in.parquet")
+    done = batch(tmp_path / "in.parquet", "-o", tmp_path / "k.jsonl", "--json")
+    assert (done.code, done.json["left_out"]) == (0, {})
+    (kept,) = lines(tmp_path / "k.jsonl")
+    assert kept == {"url": "a/网页", "title": ["标题"], "charset": "gbk", "text": text}
+    (rejected,) = lines(tmp_path / "k.jsonl.rejected")
+    assert rejected["error"].startswith("field 'url' can't be read: 'utf-8' codec can't decode")
 
 
 @pytest.mark.parametrize("name", ["pages.warc", "pages.warc.gz"])

@@ -8,12 +8,15 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dedup_middleware.tools.files import rows as reading
+from dedup_middleware.tools.files import signing
 from dedup_middleware.tools.files.rows import Row
 from tests.batch.running import batch, lines, rows, write
+from tests.commands.running import dedup
 from tests.texts import english
 
 BAD = [
@@ -41,6 +44,34 @@ def test_bad_rows_are_written_aside(tmp_path: Path) -> None:
         assert error in row["error"]
         assert row["file"].endswith("in.jsonl")
         assert row["raw"] == raw.decode("utf-8", "replace")[:1000]
+
+
+def test_rows_that_are_nested_deeply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They ended the run, and a rebuild, with a traceback. What no one has thought of costs its row
+    alone."""
+    deep = "[" * 600 + "%s" + "]" * 600
+    texts = [json.dumps(english(n)) for n in range(3)]
+    keys = [deep % "", deep % '"x"', '"https://a/2"']
+    pairs = zip(keys, texts, strict=True)
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join(f'{{"url": {key}, "text": {text}}}' for key, text in pairs))
+    done = batch(source, "-o", tmp_path / "1.jsonl", "--json")
+    assert (done.code, done.json["kept"]) == (0, 3)
+    index = {"DEDUP_INDEX_URL": f"sqlite:{tmp_path / 'index.db'}"}
+    assert dedup("rebuild", str(source), "--json", **index).json["entered"] == 3
+
+    def fails(fields: dict[str, Any], *_: object) -> Any:
+        if fields["url"] == "https://a/2":
+            raise RecursionError("too deep")
+        return read(fields, *_)  # type: ignore[arg-type]
+
+    read = signing.read_fields
+    monkeypatch.setattr(signing, "read_fields", fails)
+    done = batch(source, "-o", tmp_path / "2.jsonl", "--json")
+    assert (done.code, done.json["rejected"]) == (0, 1)
+    (rejected,) = lines(tmp_path / "2.jsonl.rejected")
+    assert rejected["error"] == "RecursionError: too deep"
+    assert dedup("rebuild", str(source), "--json", **index).json["rejected"] == 1
 
 
 def test_bad_rows_of_csv(tmp_path: Path) -> None:

@@ -30,9 +30,10 @@ from dedup_middleware.journal.entries import (
 from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import make_drop, make_kept, make_notes
 from dedup_middleware.model.documents import DUPLICATE, Verdict, as_dict
+from dedup_middleware.plugin.pagefields import as_text
 from dedup_middleware.text.decode import decode
 from dedup_middleware.tools.files.rows import BatchError, Row
-from dedup_middleware.tools.files.signing import Signed, fields_of
+from dedup_middleware.tools.files.signing import Signed, coded, fields_of
 
 #: suffix of a file's name until the run is complete
 PART = ".part"
@@ -259,6 +260,10 @@ class Lines:
         """Convert fields to JSON values; HTML given as bytes is replaced by the page's text."""
         options = self._options
         fields, left_out = plain_item(raw)
+        for name in {*left_out}.intersection(coded(options)):
+            if (text := as_text(raw[name])) is not raw[name]:
+                fields[name] = text
+                left_out = tuple(other for other in left_out if other != name)
         filled = (options.text_field, signed.text), (options.title_field, signed.title)
         for name, value in filled if options.fill_text else ():
             if value and not fields.get(name):

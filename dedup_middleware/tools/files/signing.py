@@ -9,7 +9,7 @@ import json
 import multiprocessing
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +21,7 @@ from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.core.fingerprinter import read as read_document
 from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.plugin.pagefields import document_of, read_fields
+from dedup_middleware.plugin.pagefields import as_text, document_of, read_fields
 from dedup_middleware.tools.files.rows import Row
 
 
@@ -46,6 +46,24 @@ class Signed:
         return Document(self.key, title=self.title, text=self.text or "")
 
 
+def fault_of(fault: Exception) -> str:
+    """Return why a row is rejected whose page can't be made."""
+    return f"{type(fault).__name__}: {fault}"
+
+
+def _check_bytes(fields: Mapping[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            as_text(fields.get(name))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"field {name!r} can't be read: {error}") from error
+
+
+def coded(options: Options) -> tuple[str, ...]:
+    """Return the names of fields that tables may hold as bytes of UTF-8."""
+    return options.key_field, options.title_field, options.charset_field
+
+
 class Signer:
     """Computes the fingerprints of rows."""
 
@@ -60,10 +78,17 @@ class Signer:
 
     def __call__(self, row: Row) -> Signed:
         """Return the fingerprint of a row, or the error; never raises."""
+        try:
+            return self._signed(row)
+        except Exception as fault:  # one row must not end the run
+            return Signed(error=fault_of(fault))
+
+    def _signed(self, row: Row) -> Signed:
         if row.error:
             return Signed(error=row.error)
         try:
             fields = fields_of(row, self._decide)
+            _check_bytes(fields, coded(self._options))
         except ValueError as error:
             return Signed(error=str(error))
         options = self._options
