@@ -10,7 +10,7 @@ pairs later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -127,8 +127,7 @@ def chunked(found: DataFrame, hot: dict[int, int], limit: int) -> DataFrame:
     """
     if not hot:
         return found.withColumn("block", F.lit(0))
-    # A task holds two chunks at once.
-    chunks = [-(-2 * count // limit) for count in hot.values()]
+    chunks = [chunks_of(count, limit) for count in hot.values()]
     names = numbers(found.sparkSession, key=hot, chunks=chunks)
     others = (
         "transform(sequence(0L, chunks - 1), other -> struct("
@@ -164,22 +163,44 @@ def candidate_pairs(
     blocks = placed.repartition(partitions, "key", "block").sortWithinPartitions(
         "key", "block", "order"
     )
-    chunks = -(-2 * max(hot.values(), default=0) // job.hot)
-    most = (job.most, max(1, job.most // max(1, chunks)))
-    return blocks.mapInArrow(
-        partial(_found, distance=distance, most=most, limit=limit), from_arrow_schema(PAIRS)
-    )
+    shares = {key: max(1, job.most // chunks_of(count, job.hot)) for key, count in hot.items()}
+    find = partial(_found, distance=distance, most=job.most, shares=shares, limit=limit)
+    return blocks.mapInArrow(find, from_arrow_schema(PAIRS))
+
+
+def chunks_of(count: int, limit: int) -> int:
+    """Return the number of chunks of a hot key with ``count`` records; a task holds two at once."""
+    return -(-2 * count // limit)
 
 
 def _found(
-    batches: Iterable[Any], distance: int, most: tuple[int, int], limit: float
+    batches: Iterable[Any], distance: int, most: int, shares: Mapping[int, int], limit: float
 ) -> Iterator[Any]:
-    """Find the pairs in sorted records; for ``mapInArrow``."""
+    """Find the pairs in sorted records; for ``mapInArrow``.
+
+    :param most: largest number of candidates of a page under a key
+    :param shares: the same in one block of each hot key, which is in several
+    """
     for columns in whole_blocks(batches):
-        blocks = blocks_of(columns)
-        for found in pairing.pairs(blocks, distance, most, limit):
-            orders = [pa.array(blocks.orders[rows]) for rows in found]
-            yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
+        for share, some in _by_share(columns, shares):
+            blocks = blocks_of(some)
+            for found in pairing.pairs(blocks, distance, (most, share), limit):
+                orders = [pa.array(blocks.orders[rows]) for rows in found]
+                yield pa.RecordBatch.from_arrays(orders, schema=PAIRS)
+
+
+def _by_share(
+    columns: dict[str, NDArray[np.int64]], shares: Mapping[int, int]
+) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
+    """Split records by the shares of their keys; keys that are not hot have any."""
+    keys, places = np.unique(columns["key"], return_inverse=True)
+    own = np.array([shares.get(key, 0) for key in keys.tolist()], np.int64)[places]
+    found = np.unique(own).tolist()
+    for share in found:
+        some = columns
+        if len(found) > 1:
+            some = {name: values[own == share] for name, values in columns.items()}
+        yield share, some
 
 
 def whole_blocks(batches: Iterable[Any]) -> Iterator[dict[str, NDArray[np.int64]]]:

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from dedup_middleware import Options
@@ -151,6 +151,28 @@ def test_a_key_of_many_records_is_split(spark: SparkSession) -> None:
     stated = pairs.agg(F.max("count"), F.count("*")).first()
     assert stated[0] <= 2 * most
     assert stated[1] == count - 1
+
+
+def test_a_split_key_gets_its_own_share(spark: SparkSession) -> None:
+    """Pages have as many candidates under a key, whether or not a larger one exists: the number of
+    its chunks divided those of all keys."""
+
+    def pages(start: int, count: int, key: int) -> DataFrame:
+        return spark.range(start, start + count).select(
+            F.col("id").alias("order"),
+            F.col("id").alias("last"),
+            F.lit(0).cast("bigint").alias("simhash"),
+            F.array(F.lit(7 << 40 | key).cast("bigint")).alias("slots"),
+            F.lit(None).cast("array<bigint>").alias("probes"),
+            without_sieve(),
+        )
+
+    job, some = Job(output="", hot=100, most=64), pages(0, 300, 5)
+    counts = [
+        candidate_pairs(table, job, 3, EVERY_PAIR, 2).where("page < 300").count()
+        for table in (some, some.union(pages(1000, 3000, 9)))
+    ]
+    assert counts[0] == counts[1] > 300 * 30
 
 
 def test_a_page_with_25_000_exact_copies(spark: SparkSession, tmp_path: Path) -> None:
