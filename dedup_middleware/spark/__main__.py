@@ -212,6 +212,8 @@ def sentences(state: dict[str, Any]) -> str:
         f"The result is in {state['output']}: kept, duplicates, clusters, rejects.",
     ]
     lines += doubtful_lines(state)
+    if state.get("undated"):
+        lines.append(f"{state['undated']:,} pages have no date that can be read: they come last.")
     if "index_file" in state:
         lines.append(f"{state['index_file']['pages']:,} pages are in the index file.")
     if "loaded" in state:

@@ -57,7 +57,8 @@ _NUMBERS = re.compile(r"#\d+L?")  # ids of columns in a plan, different in every
 @attrs.frozen(kw_only=True)
 class Result:
     """The tables of a finished job, in its output folder; ``docs/spark.md`` lists their columns.
-    ``numbers`` has the number of rows of each table, and of the input (``read``)."""
+    ``numbers`` has the number of rows of each table, of the input (``read``), and for
+    ``earliest-date`` of pages whose date can't be read (``undated``)."""
 
     kept: DataFrame
     duplicates: DataFrame
@@ -123,7 +124,14 @@ def start(source: Source, options: Options, job: Job, note: Note | None = None) 
     if not is_read:
         check_unchanged(rows.sparkSession, source)
     method = choose_method(options)
-    return Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+    steps = Steps(stages=stages, pages=pages, options=options, job=job, method=method)
+    every, undated = steps.dates
+    if every and undated == every:
+        raise SparkError(
+            f"date_field={job.date_field!r} can't be used: no row has a date there that can be "
+            "read; name the column of the dates, and another output folder"
+        )
+    return steps
 
 
 def check_unchanged(session: SparkSession, source: Source) -> None:
@@ -206,6 +214,8 @@ def finish(steps: Steps) -> Result:
     tables = {name: getattr(steps, name) for name in ("duplicates", "kept", "clusters", "rejects")}
     rows = steps.stages.rows
     numbers = {"read": rows("work/pages"), **{name: rows(name) for name in tables}}
+    if steps.job.keep == "earliest-date":
+        numbers["undated"] = steps.dates[1]
     return Result(**tables, numbers=numbers)
 
 

@@ -6,6 +6,7 @@ A worker loads the dictionary and the kernels once, from memory-mapped files tha
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -26,7 +27,13 @@ from dedup_middleware.model.records import CONTENT
 from dedup_middleware.spark.columns import judged_by, make_sieve, to_places
 from dedup_middleware.spark.stages import SparkError
 from dedup_middleware.tools.files.rows import Row
-from dedup_middleware.tools.files.signing import Signed, Signer, fields_of, signer_of_worker
+from dedup_middleware.tools.files.signing import (
+    Signed,
+    Signer,
+    fault_of,
+    fields_of,
+    signer_of_worker,
+)
 
 PREFIX = "dedup_"
 LINE = PREFIX + "line"  # a line of JSON
@@ -185,7 +192,7 @@ def _row(signer: Signer, method: Method, task: Task, given: tuple[Row, Any]) -> 
             return _signed(signed, signed.page, method, _rank(task, signed, row, date))
         error = signed.error
     except Exception as fault:
-        error = f"{type(fault).__name__}: {fault}"
+        error = fault_of(fault)
     raw, error = (one.encode("utf-8", "replace").decode() for one in (row.shown, error))
     return (error, raw, None, False, 0, 0, None, 0, 0, None, NOWHERE, NOWHERE, None, None, None)
 
@@ -229,21 +236,46 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
     return 0
 
 
+# Written out, as Python 3.10 parses less than later versions: no Z, +0800, 20240102 or nanoseconds.
+_DATE = re.compile(
+    r"(\d{4})(-?)(\d\d)\2(\d\d)"
+    r"(?:\D(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?\s*([Zz]|[+-][\d:.]+)?)?",
+    re.ASCII,
+)
+_ZONE = re.compile(r"([+-])(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.\d+)?)?)?", re.ASCII)
+
+
+def _parsed(text: str) -> datetime.datetime | None:
+    """Parse an ISO date or time; None if it is none. Digits after microseconds are cut off."""
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, _, month, day, hour, minute, second, part, place = found.groups()
+    zone = _ZONE.fullmatch("+00" if place is None or place in "Zz" else place)
+    if zone is None:
+        return None
+    hours, minutes, seconds = (int(zone[i] or 0) for i in (2, 3, 4))
+    offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    try:
+        return datetime.datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0),
+            int(f"{part or 0:0<6}"[:6]),
+            datetime.timezone(-offset if zone[1] == "-" else offset),
+        )  # fmt: skip
+    except ValueError:
+        return None
+
+
 def moment(date: Any) -> int:
     """Convert a date of an input file to microseconds since 1970, or to LATEST if it is not valid.
 
     >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
     (86400000000, 1500000, True)
     """
+    if isinstance(date, (list, tuple)) and len(date) == 1:  # as item loaders leave it
+        date = date[0]
     if isinstance(date, str):
-        text = date.strip()
-        try:
-            # Python 3.10 does not parse the Z.
-            date = datetime.datetime.fromisoformat(
-                text[:-1] + "+00:00" if text[-1:] in "Zz" and text else text
-            )
-        except ValueError:
-            return LATEST
+        date = _parsed(date)
     elif isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
         date = datetime.datetime(date.year, date.month, date.day)
     if isinstance(date, datetime.datetime):

@@ -29,6 +29,7 @@ from dedup_middleware.spark.signing import (
     FIELDS,
     FILE,
     FILE_SHIFT,
+    LATEST,
     LINE,
     ORDER,
     PREFIX,
@@ -74,6 +75,17 @@ class Steps:
     @cached_property
     def _sorted(self) -> bool:
         return self.job.keep != "first" or self.job.order_by is not None
+
+    @cached_property
+    def dates(self) -> tuple[int, int]:
+        """Numbers of pages, and of those without a date, if dates order them; else zeros."""
+        if self.job.keep != "earliest-date":
+            return 0, 0
+        pages = self.pages.where(f"{PREFIX}error IS NULL")
+        ((read, undated),) = pages.selectExpr(
+            "count(*)", f"count_if({PREFIX}rank = {LATEST}L)"
+        ).collect()
+        return read, undated
 
     @cached_property
     def ordered(self) -> DataFrame:

@@ -114,6 +114,22 @@ def test_parquet_and_who_survives(
     assert sorted(row["more"][0] for row in result.kept.collect()) == [2, 3]
 
 
+def test_dates_that_can_not_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    """They are counted; if all are so, the name of the column may be wrong, and the first pages
+    would be kept."""
+    rows = [{**row, "date": "soon"} if n == 1 else row for n, row in enumerate(pages())]
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"url": "u"}])))
+    words = [str(tmp_path / "pages.jsonl"), "-o", str(tmp_path / "result")]
+    chosen = job(words[2], keep="earliest-date")
+    result = run(read_files(spark, words[:1], OPTIONS, chosen), OPTIONS, chosen)
+    assert result.numbers["undated"] == 1
+    state = {**result.numbers, "seconds": 1, "output": words[2], "doubtful": 0}
+    assert "1 pages have no date that can be read: they come last." in sentences(state)
+    other = job(str(tmp_path / "other"), keep="earliest-date", date_field="day")
+    with pytest.raises(SparkError, match="date_field='day' can't be used: no row has a date"):
+        run(read_files(spark, words[:1], OPTIONS, other), OPTIONS, other)
+
+
 def test_a_result_in_the_folder_that_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """It is none of the input, so that the job can go on when it is started again."""
     (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, pages())))

@@ -117,6 +117,22 @@ def test_dates_as_they_are_met() -> None:
         assert moment(none) == LATEST
 
 
+def test_dates_in_other_forms() -> None:
+    """The same in all versions of Python: 3.10 took a date with +0800, without hyphens or with
+    nanoseconds for none."""
+    first = moment("2024-01-02T03:04:05Z")
+    same = (
+        "20240102T030405Z", "2024-01-02t03:04:05", "2024-01-02T11:04:05+0800", "2024-01-02 030405",
+        "2024-01-02T11:04:05 +08:00", "2024-01-02T11:04:05+08", ["2024-01-02T03:04:05Z"],
+        "2024-01-02T03:04:05.000000999Z", "2024-01-01T21:34:05-05:30",
+    )  # fmt: skip
+    assert {moment(each) for each in same} == {first}
+    assert moment("2024-01-02T03:04:05,5") == moment("2024-01-02T03:04:05.5Z") == first + 500_000
+    assert moment("20240102") == moment("2024-01-02") == moment(["20240102"])
+    for none in ("2024-0102", "2024-01-32", "2024-01-02T24:30", "2024-01-02+99:00", "12", [1, 2]):
+        assert moment(none) == LATEST
+
+
 @pytest.mark.parametrize(
     ("named", "verdict"),
     [(True, ("revisit", "unchanged")), (False, ("duplicate", "exact-copy"))],
