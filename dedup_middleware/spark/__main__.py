@@ -119,7 +119,7 @@ async def run(
     with named_as_given({f"{name}=": f"--{name.replace('_', '-')}=" for name in _PARAMETERS}):
         job = Job(**{name: getattr(arguments, name) for name in _PARAMETERS})
         if arguments.load:
-            options = await with_key_of_index(options, open_index(options))
+            options = await with_key_of_index(options, open_index(options), job.against)
         with spark_errors("Spark can't be started (it needs Java 17)"):
             session = submitted_session() if master is None else local_session(master)
         began = time.perf_counter()

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from dedup_middleware.base.errors import IndexRefusedError, OptionsError
+from dedup_middleware.base.errors import IndexMissingError, IndexRefusedError, OptionsError
 from dedup_middleware.base.options import Options
 from dedup_middleware.core.fingerprinter import Fingerprinter
 from dedup_middleware.index.base import Index
@@ -32,6 +32,7 @@ from dedup_middleware.index.parameters import (
     RecordLayout,
     differences,
     hash_key_of,
+    record_parameter,
 )
 from dedup_middleware.methods.choose import choose_method
 from dedup_middleware.model.buckets import cut_address
@@ -232,13 +233,10 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
     names = [unquote(name) for name in steps.index.inputFiles()]
     if not key and steps.job.against is not None:
         key = read_portable(steps.job.against).parameters[HASH_KEY]
-    options, method = steps.options, steps.method
-    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
+    options = steps.options
     parameters = {
-        **Fingerprinter(options, 0).parameters,
-        RECORD: layout.parameter,
-        HASH_KEY: key or f"{int(options.hash_key, 16):032x}",
-    }
+        **_parameters(options), HASH_KEY: key or f"{int(options.hash_key, 16):032x}"
+    }  # fmt: skip
     with PortableWriter(path, parameters) as writer:
         # The names of the parts of a sorted table are in its order.
         for name in sorted(names):
@@ -249,6 +247,13 @@ def write_index_file(steps: Steps, path: str | Path, key: str = "") -> Exported:
                 for batch in file.iter_batches(_ROWS):
                     writer.write(_pages(batch, options.keep_address))
         return writer.finish(replaces=False)
+
+
+def _parameters(options: Options) -> dict[str, str]:
+    """Return the parameters of an index for a job, without a key."""
+    method = choose_method(options)
+    layout = RecordLayout(method.fields, text=options.keep_address or method.keeps_payload)
+    return {**Fingerprinter(options, 0).parameters, RECORD: layout.parameter}
 
 
 def _pages(batch: Any, keep_address: bool) -> Pages:
@@ -283,15 +288,18 @@ def with_key_of(options: Options, path: str) -> Options:
     return attrs.evolve(options, hash_key=f"{hash_key_of(parameters, path):x}")
 
 
-async def with_key_of_index(options: Options, index: Index) -> Options:
+async def with_key_of_index(options: Options, index: Index, against: str | None = None) -> Options:
     """Return options with the hash key of the index that a job will be loaded into.
 
     :param index: closed on return
+    :param against: see :class:`.Job`; the job has the key of this file
     :raises OptionsError: the index does not exist yet, and ``DEDUP_HASH_KEY`` is not set
+    :raises IndexRefusedError: the job could not be loaded, since the index has other parameters or
+        another key than ``against``
     """
     try:
         stored = await index.attach()
-    except IndexRefusedError:
+    except IndexMissingError:
         if not options.hash_key:
             raise OptionsError(
                 "DEDUP_HASH_KEY", options.hash_key,
@@ -301,7 +309,22 @@ async def with_key_of_index(options: Options, index: Index) -> Options:
         return options
     finally:
         await index.close()
-    return attrs.evolve(options, hash_key=f"{hash_key_of(stored, 'the index'):x}")
+    own = _parameters(options)
+    theirs = {name: value for name, value in record_parameter(stored).items() if name in own}
+    lines = differences(theirs, own)
+    if lines:
+        raise IndexRefusedError(
+            "the result can't be loaded into this index, which was made with other parameters:\n  "
+            + "\n  ".join(lines)
+            + "\nGive the settings of the index, or load into a new one."
+        )
+    key = hash_key_of(stored, "the index")
+    if against is not None and hash_key_of(read_portable(against).parameters, against) != key:
+        raise IndexRefusedError(
+            f"the result can't be loaded into this index, which has another key than {against}: "
+            "export the file from this index, or load into a new one"
+        )
+    return attrs.evolve(options, hash_key=f"{key:x}")
 
 
 async def load(steps: Steps, index: Index) -> Imported:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dedup_middleware import Deduplicator, Document, Options
-from dedup_middleware.base.errors import OptionsError
+from dedup_middleware.base.errors import IndexRefusedError, OptionsError
 from dedup_middleware.index.opening import open_index
 from dedup_middleware.spark import Job
 from dedup_middleware.spark.__main__ import main
@@ -102,6 +102,33 @@ async def test_a_new_index_needs_a_key(tmp_path: Path) -> None:
         pass
     known = await with_key_of_index(options, open_index(options))
     assert int(known.hash_key, 16) > 1
+
+
+async def test_an_index_that_does_not_fit(tmp_path: Path) -> None:
+    """Is refused before the job, not after: other parameters, another key than that of the file
+    to compare with, no index at all."""
+    urls = [f"sqlite:{tmp_path / name}.db" for name in "ab"]
+    for url in urls:
+        async with Deduplicator(Options(index_url=url)):
+            pass
+    async with open_index(Options(index_url=urls[0])) as index:
+        await export_index(index, tmp_path / "a.parquet")
+    file = str(tmp_path / "a.parquet")
+    first, second = (Options(index_url=url) for url in urls)
+    known = await with_key_of_index(first, open_index(first), file)
+    assert known == await with_key_of_index(first, open_index(first))
+    for more, match in (
+        ({"shingle_width": 4}, "DEDUP_SHINGLE_WIDTH"), ({"method": "simhash"}, "DEDUP_METHOD")
+    ):  # fmt: skip
+        options = Options(index_url=urls[0], **more)
+        with pytest.raises(IndexRefusedError, match=f"can't be loaded(?s:.*){match}"):
+            await with_key_of_index(options, open_index(options))
+    with pytest.raises(IndexRefusedError, match=r"another key than .*a\.parquet: export"):
+        await with_key_of_index(second, open_index(second), file)
+    (tmp_path / "c.db").write_text("no index" * 200)
+    none = Options(index_url=f"sqlite:{tmp_path / 'c.db'}", hash_key="5")
+    with pytest.raises(IndexRefusedError, match=r"c\.db"):
+        await with_key_of_index(none, open_index(none))
 
 
 def test_no_other_file_is_replaced_by_an_index_file(
