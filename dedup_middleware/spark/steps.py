@@ -414,10 +414,13 @@ class Steps:
     @written("rejects")
     def rejects(self) -> DataFrame:
         """Rows that could not be read, and why."""
-        file = [f"{FILE} AS file"] if FILE in self.pages.columns else []
+        place, row = f"{PREFIX}position", f"{PREFIX}position & {(1 << FILE_SHIFT) - 1}L"
+        if LINE in self.pages.columns:  # Spark counts lines within the parts of a file only
+            row = "CAST(NULL AS bigint)"
+        file = [f"{FILE} AS file", f"{row} AS row"] if FILE in self.pages.columns else []
         return self.pages.where(f"{PREFIX}error IS NOT NULL").selectExpr(
             *file,
-            f"{PREFIX}position AS position",
+            f"{place} AS position",
             f"{PREFIX}error AS reason",
             f"{PREFIX}raw AS raw",
         )

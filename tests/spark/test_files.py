@@ -91,6 +91,7 @@ def test_json_lines_and_rejects(spark: SparkSession, tmp_path: Path) -> None:
     assert keys(result) == EXPECTED
     assert result.numbers == {"read": 11, "kept": 2, "duplicates": 4, "clusters": 6, "rejects": 5}
     rejects = result.rejects.sort("position").collect()
+    assert {row["row"] for row in rejects} == {None}
     assert [row["raw"][:9] for row in rejects] == [*(line[:9] for line in bad), '{"url": "']
     assert all(row["file"].endswith("1.jsonl") and row["reason"] for row in rejects)
     assert json.loads(result.kept.sort("dedup_order").first()["line"]) == pages()[0]
@@ -251,6 +252,7 @@ def test_a_quote_that_another_one_closes(spark: SparkSession, tmp_path: Path) ->
     result = run(read_files(spark, [str(tmp_path / "*.csv")], OPTIONS, chosen), OPTIONS, chosen)
     assert keys(result)[0] == ["3"]
     rejected = result.rejects.collect()
+    assert [row["row"] for row in rejected] == [1]
     assert [(row["position"] & 0xFFFF, row["reason"]) for row in rejected] == [
         (1, "a quote is within a field, so that it is not known which of 2 lines are one row")
     ]
