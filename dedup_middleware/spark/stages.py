@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,29 @@ class SparkError(DedupError):
     """A job can't be done; the message names the argument and the fix."""
 
 
+def _path(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+_NONE = type(None)
+_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("output", (str,), "a path or an address"),
+    ("keep", (str,), f"one of {', '.join(KEEP)}"),
+    ("order_by", (str, _NONE), "the name of a column"),
+    ("date_field", (str,), "the name of a column"),
+    ("against", (str, _NONE), "the path of a file"),
+    ("near", (bool,), "True or False"),
+    *(
+        (name, (Integral,), "a whole number")
+        for name in ("hot", "most", "settle", "alone", "partitions")
+    ),
+)
+
+
 @attrs.frozen(kw_only=True)
 class Job:
-    """The settings of a Spark job; those that affect verdicts are in :class:`.Options`.
+    """The settings of a Spark job. :class:`.Options` has the rule; ``keep``, ``order_by``,
+    ``date_field``, ``against`` and the bounds ``hot`` and ``most`` affect the verdicts, too.
 
     :param output: folder for the result, at any address that Spark can write to
     :param keep: which of several duplicates is kept: the ``first`` in the input, the ``longest``
@@ -63,11 +84,11 @@ class Job:
     :raises SparkError: a value can't be used
     """
 
-    output: str
+    output: str = attrs.field(converter=_path)
     keep: str = "first"
     order_by: str | None = None
     date_field: str = "date"
-    against: str | None = None
+    against: str | None = attrs.field(default=None, converter=_path)
     near: bool = False
     hot: int = 20_000
     most: int = 2048
@@ -76,6 +97,10 @@ class Job:
     partitions: int = 0
 
     def __attrs_post_init__(self) -> None:
+        for name, kinds, shown in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise SparkError(f"{name}={value!r} can't be used: give {shown}")
         if self.keep not in KEEP:
             raise SparkError(f"keep={self.keep!r} can't be used: choose one of {', '.join(KEEP)}")
         for name, least, shown in (

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -39,6 +40,7 @@ from dedup_middleware.spark.pair_blocks import (
     records,
     with_crowded,
 )
+from dedup_middleware.spark.stages import SparkError
 from research import madeup
 from research.protocols import zhou_documents
 from tests.commands.running import dedup
@@ -87,6 +89,25 @@ def test_the_command(tmp_path: Path) -> None:
     rejected = dedup(*words, "--master", "local[2]")
     assert (rejected.code, "3 rejected" in rejected.out) == (1, True)
     assert f"the reasons are in {tmp_path / 'list' / 'rejects'}" in rejected.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partitions", "4"), ("partitions", 2.5), ("hot", None), ("most", True), ("order_by", 5),
+        ("date_field", None), ("against", 7), ("output", None), ("near", "yes"), ("keep", 1),
+    ],
+)  # fmt: skip
+def test_arguments_of_another_type(name: str, value: Any) -> None:
+    """They are refused by their names; those of Spark's own errors were no help."""
+    with pytest.raises(SparkError, match=f"{name}={value!r} can't be used: give "):
+        Job(**{"output": "out", name: value})
+
+
+def test_paths_are_arguments() -> None:
+    """As they are everywhere else."""
+    job = Job(output=Path("out"), against=Path("a") / "b.parquet", partitions=np.int64(3))
+    assert (job.output, job.against, job.partitions) == ("out", "a/b.parquet", 3)
 
 
 @pytest.mark.parametrize("submitted", [False, True])
