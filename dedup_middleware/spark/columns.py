@@ -87,18 +87,24 @@ def fixed(column: Any, width: int) -> NDArray[np.int64]:
 
 def whole_groups(batches: Iterable[Any], *names: str) -> Iterator[Any]:
     """Yield sorted batches as tables that never split rows with equal values in ``names``."""
-    kept = None
-    for batch in batches:
-        rows = pa.Table.from_batches([batch] if kept is None else [*kept.to_batches(), batch])
-        last = 0
-        if len(rows):
-            values = [words(rows.column(name)) for name in names]
-            last = int(np.flatnonzero(np.all([one == one[-1] for one in values], axis=0))[0])
-        if last:
-            yield rows.slice(0, last).combine_chunks()
-        kept = rows.slice(last)
-    if kept is not None and kept.num_rows:
-        yield kept.combine_chunks()
+    # Batches of the last group are only joined when it is complete, as it may have any number.
+    kept: list[Any] = []
+    group: list[int] = []
+    for batch in filter(len, batches):
+        values = [words(batch.column(name)) for name in names]
+        ends = [int(one[-1]) for one in values]
+        of_last = np.all([one == end for one, end in zip(values, ends, strict=True)], axis=0)
+        last = int(np.flatnonzero(of_last)[0])
+        if kept and (last or group != ends):
+            # A batch that begins with the group goes on with it.
+            yield pa.Table.from_batches([*kept, batch.slice(0, last)]).combine_chunks()
+            kept = []
+        elif last:
+            yield pa.Table.from_batches([batch.slice(0, last)]).combine_chunks()
+        kept.append(batch.slice(last))
+        group = ends
+    if kept:
+        yield pa.Table.from_batches(kept).combine_chunks()
 
 
 def runs_of(values: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -177,24 +177,33 @@ def settle(rows: Any, copies: Iterable[Sequence[int]], method: Method) -> dict[i
     stored = (orders != _NO_CANDIDATE) & ~np.isin(orders, pages)
     kept = {order: order for order in orders[stored].tolist()}
     events = [(page, page) for page in runs] + [(order, page) for page, order in copies]
+    gone: set[int] = set()  # a kept page makes them duplicates, so all later copies are, too
     for order, page in sorted(events):
-        if page in runs and page not in kept:
-            run = runs[page]
-            if not _dropped(orders[run], flags[run], judged[run], order, method, kept):
-                kept[page] = order
+        if page not in runs or page in kept or page in gone:
+            continue
+        run = runs[page]
+        before = _kept_before(orders[run], order, kept)
+        if (flags[run][before] & SURE).any():
+            gone.add(page)
+        elif not _dropped(orders[run], flags[run], judged[run], before, method):
+            kept[page] = order
     return {page: kept.get(page) for page in runs}
 
 
-def _dropped(
-    orders: NDArray[np.int64], flags: NDArray[np.int64], judged: Any, order: int,
-    method: Method, kept: Mapping[int, int],
-) -> bool:  # fmt: skip
-    """Whether candidates kept before ``order`` make a page, whose own row is the first, a
-    duplicate."""
+def _kept_before(
+    orders: NDArray[np.int64], order: int, kept: Mapping[int, int]
+) -> NDArray[np.int64]:
+    """Return the rows of candidates that were kept before ``order``."""
     times = [kept.get(candidate) for candidate in orders.tolist()]
-    rows = np.array([i for i, time in enumerate(times) if time is not None and time < order], int)
-    if (flags[rows] & SURE).any():
-        return True
+    return np.array([i for i, time in enumerate(times) if time is not None and time < order], int)
+
+
+def _dropped(
+    orders: NDArray[np.int64], flags: NDArray[np.int64], judged: Any, rows: NDArray[np.int64],
+    method: Method,
+) -> bool:  # fmt: skip
+    """Whether the candidates in ``rows``, none of them SURE, make a page, whose own row is the
+    first, a duplicate."""
     if not (flags[rows] & COULD).any():
         return False
     content = to_content(judged.column("content"))
