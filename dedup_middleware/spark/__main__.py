@@ -123,7 +123,7 @@ async def run(
         with spark_errors("Spark can't be started (it needs Java 17)"):
             session = submitted_session() if master is None else local_session(master)
         began = time.perf_counter()
-        failed = "Spark can't do the job, which goes on from here when it is started again"
+        failed = "the Spark job failed; started again, it continues after its last complete step"
         with spark_errors(failed), step_progress(session, quiet=quiet) as note:
             source = read_files(session, arguments.paths, options, job, arguments.format)
             if arguments.index_file is not None:
@@ -240,7 +240,8 @@ def main(words: list[str] | None = None) -> int:
         options = _options(arguments.settings)
         state = asyncio.run(run(arguments, options, arguments.master, quiet=arguments.json))
         print(json.dumps(state) if arguments.json else sentences(state))
-        check_rejected(state["rejects"], state["read"], f"{arguments.output}/rejects")
+        reasons = f"the reasons are in {arguments.output}/rejects"
+        check_rejected(state["rejects"], state["read"], reasons)
     except DedupError as error:
         print(error, file=sys.stderr)
         return 1

@@ -70,9 +70,12 @@ class Result:
 
 def deduplicate(df: DataFrame, options: Options, job: Job, note: Note | None = None) -> Result:
     """De-duplicate the rows of a table, whose columns the options name. The result is that of a
-    crawl that fetches the pages in the job's order, and depends only on the input and the options.
+    crawl that fetches the pages in the job's order.
 
-    :param df: without ``job.order_by`` pages are ordered by partition
+    :param df: without ``job.order_by`` pages are ordered by partition, so the result depends on how
+        Spark splits the input. The output folder knows a table by its files and its plan, which
+        does not show rows of local tables and the code of functions in Python: use a new folder
+        for each
     :param note: called with the name of each step
     :raises SparkError: an argument can't be used
     :raises OptionsError: the method can't run in a batch
@@ -145,8 +148,8 @@ def check_unchanged(session: SparkSession, source: Source) -> None:
         other = error.filename
     if other is not None:
         raise SparkError(
-            f"{other} has changed while it was read: start again with another output folder when "
-            "it stays"
+            f"{other} has changed while it was read: start again with another output folder once "
+            "it no longer changes"
         )
 
 
@@ -172,7 +175,7 @@ def _ordered_by(rows: DataFrame, job: Job) -> DataFrame:
     kind = kinds.get(job.order_by)
     if kind is None:
         columns = ", ".join(name for name in kinds if not name.startswith(PREFIX))
-        found = columns or "none (of files only Parquet has columns)"
+        found = columns or "none (of files only Parquet has columns of numbers or times)"
         raise SparkError(
             f"order_by={job.order_by!r} can't be used: the input has no such column, but {found}"
         )
@@ -196,7 +199,8 @@ def _signed_schema(rows: DataFrame) -> StructType:
 
 
 def _fingerprint(source: Source, options: Options, job: Job) -> str:
-    # Settings that affect only the speed are left out: the result would be the same.
+    # Left out, so that a job may go on with other values: partitions, settle and alone affect only
+    # the speed, hot in large buckets also which candidates are compared.
     deciding = attrs.evolve(job, output="", partitions=0, hot=20_000, settle=1, alone=0)
     stored = "" if job.against is None else read_portable(job.against).checksum
     parts = [

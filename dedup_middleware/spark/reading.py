@@ -69,7 +69,8 @@ from dedup_middleware.tools.portable.portable_file import (
 
 _ROWS = 64  # rows of a file in memory at once, if Python reads it
 _PAGES = 1024  # fingerprints of a job in memory at once
-_MOST_RUNS = 4  # per file on average, since the pages before a run are read as well
+# Per file on average: reading a run also reads the rows before it in its row group.
+_MOST_RUNS = 4
 _MOST_FILES = 1 << 63 - FILE_SHIFT
 
 Run = tuple[Path, int, int]  # rows of one file that are in the order of the job: first, end

@@ -77,11 +77,15 @@ def check_names(names: Sequence[str]) -> None:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """An input: rows with the columns that :func:`sign` reads, and the identity of the input."""
+    """An input: rows with the columns that :func:`sign` reads, and the identity of the input.
+
+    ``given``: lines or file names as Spark reads them; ``read``: turns them into rows in the worker
+    that signs them.
+    """
 
     rows: DataFrame
     given: DataFrame | None = None
-    read: InArrow | None = None  # makes rows from ``given``, in the worker that signs them
+    read: InArrow | None = None
     files: tuple[str, ...] = ()
     counts: bool = False  # whether BASE is the start of a part of a file, whose rows are counted
     identity: str = ""

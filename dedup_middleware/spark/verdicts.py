@@ -1,4 +1,5 @@
-"""The verdicts: which candidates of a page matter, which pages are kept, and which is the match.
+"""Decides which candidates of a page matter, which pages are kept, and which stored page each
+dropped page matches.
 
 First each page is judged with all its candidates, before it is known which of them are kept. Most
 pages can't be a duplicate whatever is kept. The others are contested: only their edges, the pairs

@@ -155,7 +155,7 @@ def test_files_packed_otherwise(tmp_path: Path, name: str, arguments: list[str])
     """The message named --format, with which every row was rejected."""
     (tmp_path / name).write_bytes(bz2.compress(b'{"text": "a"}\n'))
     done = batch(tmp_path / name, "-o", tmp_path / "kept.jsonl", *arguments)
-    message = f"{name}: only .gz is read packed: unpack it, or pack it with gzip"
+    message = f"{name}: only gzip compression (.gz) is supported: decompress the file or use gzip"
     assert (done.code, message in done.err, "--format" in done.err) == (1, True, False)
 
 
@@ -169,7 +169,7 @@ def test_packed_files_that_begin_otherwise(tmp_path: Path, ending: str, begins: 
     path = tmp_path / f"in.jsonl.{ending}"
     path.write_bytes(bytes.fromhex(begins) + bytes(99))
     done = batch(path, "-o", tmp_path / "k.jsonl", "--format", "jsonl")
-    assert (done.code, "only .gz is read packed" in done.err) == (1, True)
+    assert (done.code, "only gzip compression (.gz) is supported" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize("ending", ["bz2", "xz", "lzma", "zst", "zip", "7z", "lz4"])
@@ -193,7 +193,7 @@ def test_a_name_that_says_brotli(tmp_path: Path) -> None:
     """Such files begin as they like, so the message says what to do with a plain one."""
     source = write(tmp_path / "in.br", rows(3))
     done = batch(source, "-o", tmp_path / "k.jsonl", "--format", "jsonl")
-    assert (done.code, "rename it if it is not packed" in done.err) == (1, True)
+    assert (done.code, "if it is not compressed, rename it" in done.err) == (1, True)
 
 
 def test_a_link_that_leads_to_itself(tmp_path: Path) -> None:

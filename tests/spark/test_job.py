@@ -80,7 +80,7 @@ def test_the_command(tmp_path: Path) -> None:
     cut.write_bytes(gzip.compress(path.read_bytes())[:-100])
     failed = dedup("spark", str(cut), "-o", str(tmp_path / "cut"), "--master", "local[2]")
     assert failed.code == 1
-    assert "can't do the job" in failed.err
+    assert "the Spark job failed; started again, it continues after its last" in failed.err
     assert "cut.jsonl.gz" in failed.err
     assert "Unexpected end of input stream" in failed.err
     assert "Traceback" not in failed.err

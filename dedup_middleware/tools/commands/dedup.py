@@ -238,9 +238,10 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
     """Add the arguments that select pages, of a journal or an index."""
     joined = " (all that are given must fit)" if journal else ""
     group = parser.add_argument_group(f"which pages{joined}")
-    names = {"key": "a page; repeat for more", "host": "all of a host; repeat"}
+    names = {"key": "a page (repeatable)", "host": "all pages of this host (repeatable)"}
     if journal:
-        names |= {"reason": "dropped for it; repeat", "spider": "by this spider; repeat"}
+        names["reason"] = "pages dropped for this reason (repeatable)"
+        names["spider"] = "by this spider (repeatable)"
         names["crawl"] = "in the crawl of this id"
     for name, words in names.items():
         group.add_argument(f"--{name}", action="append", default=[], help=words)

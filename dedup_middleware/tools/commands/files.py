@@ -96,15 +96,16 @@ class Files(Subcommand):
             "peak_bytes": peak_memory(),
         }
         context.say(state, lambda: _sentences(state, plan.rejected))
-        check_rejected(report.rejected, report.read, plan.rejected)
+        reasons = f"the reasons are in {plan.rejected}"
+        check_rejected(report.rejected, report.read, reasons)
         return OK
 
 
-def check_rejected(rejected: int, read: int, where: object) -> None:
-    """Raise if no row could be read; ``where`` is the place with the reasons, for the message."""
+def check_rejected(rejected: int, read: int, where: str) -> None:
+    """Raise if no row could be read; ``where`` says where the reasons are, for the message."""
     if rejected and rejected == read:
         raise DedupError(
-            f"all {read:,} rows were rejected; the reasons are in {where}. Name the fields of your "
+            f"all {read:,} rows were rejected; {where}. Name the fields of your "
             "rows (DEDUP_TEXT_FIELD, DEDUP_HTML_FIELD, DEDUP_KEY_FIELD), or their --format"
         )
 
@@ -117,7 +118,7 @@ def _check_names(plan: Plan, outputs: list[Path], *, overwrite: bool) -> None:
     names = [os.path.realpath(path) for path in (*plan.inputs, *outputs)]
     for name in names[len(plan.inputs) :]:
         if names.count(name) > 1:
-            raise DedupError(f"{name} is named twice: what is written needs files of its own")
+            raise DedupError(f"{name} is named twice: each output needs a file of its own")
     names += map(_in_its_folder, (*plan.inputs, *outputs))
     for path in outputs:
         endings = JournalOutput.side_endings if path == plan.journal else ()
@@ -184,7 +185,7 @@ def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", required=True, metavar="FOLDER", help="folder of the result")
     add("--format", choices=FORMATS, help="default: by the ending of the files")
     add("--keep", default="first", help="first, longest or earliest-date (default: %(default)s)")
-    add("--order-by", metavar="COLUMN", help="numbers, times; of Parquet only (default: place)")
+    add("--order-by", metavar="COLUMN", help="numbers, times; in Parquet (default: place)")
     add("--date-field", metavar="COLUMN", default="date")
     add("--against", metavar="FILE", help="an exported index, whose pages are kept already")
     add("--near", action="store_true", help="near misses in the clusters, too")
@@ -198,8 +199,8 @@ class Spark(Subcommand):
     summary = "De-duplicate an archive of JSON lines, CSV, Parquet or WARC on Apache Spark"
     description = (
         "The verdicts are those of a crawl with the pages in the same order. The result is\n"
-        "a folder of Parquet tables: kept, duplicates, clusters and rejects. A job that was ended\n"
-        "goes on where it was when it is started again. Needs Java 17 and the extra [spark].\n"
+        "a folder of Parquet tables: kept, duplicates, clusters and rejects. An interrupted\n"
+        "job resumes when it is started again. Needs Java 17 and the extra [spark].\n"
         "Exit codes: 0; 1: something can't be read or written, all rows were rejected, or Spark\n"
         "is missing."
     )
@@ -219,5 +220,6 @@ class Spark(Subcommand):
             ) from error
         state = await work.run(arguments, context.options, arguments.master, quiet=context.json)
         context.say(state, lambda: work.sentences(state))
-        check_rejected(state["rejects"], state["read"], f"{arguments.output}/rejects")
+        reasons = f"the reasons are in {arguments.output}/rejects"
+        check_rejected(state["rejects"], state["read"], reasons)
         return OK

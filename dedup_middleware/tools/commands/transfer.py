@@ -198,7 +198,7 @@ class Rebuild(Subcommand):
             rebuilt.entered, rebuilt.known = imported.pages, imported.known
             rebuilt.sound = (await verify(reader.index)).is_sound
         context.say(attrs.asdict(rebuilt), lambda: _sentences(rebuilt, options))
-        check_rejected(rebuilt.rejected, rebuilt.read, "what is printed")
+        check_rejected(rebuilt.rejected, rebuilt.read, "the first reasons are above")
         return OK if rebuilt.sound else FOUND
 
 

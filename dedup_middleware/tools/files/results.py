@@ -48,7 +48,7 @@ class Output:
     """
 
     mode = SHARED  # permissions, before the umask
-    packs = True  # a file whose name ends in ``.gz``
+    packs = True  # whether to gzip a file whose name ends in `.gz`
     side_endings: tuple[str, ...] = ()  # of other files that belong to this one
 
     def __init__(self, path: Path, *, keeps_empty: bool = True, replaces: bool = False) -> None:

@@ -89,8 +89,8 @@ def formats_of(paths: Sequence[Path], chosen: str | None) -> list[str]:
             raise BatchError(f"{path} is no file: name files that exist, no folders")
         if _is_packed_otherwise(path):
             raise BatchError(
-                f"{path}: only .gz is read packed: unpack it, or pack it with gzip; rename it if "
-                "it is not packed"
+                f"{path}: only gzip compression (.gz) is supported: decompress the file or use "
+                "gzip; if it is not compressed, rename it"
             )
     return [format_of(path, chosen) for path in paths]
 
@@ -121,7 +121,9 @@ def read_rows(
             rows = (_renamed(row, names) for row in rows)
         yield from rows
         if not path.is_file() or path.stat().st_size < size:
-            raise BatchError(f"{path} has changed while it was read: start again when it stays")
+            raise BatchError(
+                f"{path} has changed while it was read: start again once it no longer changes"
+            )
     except (OSError, EOFError, zlib.error) as error:
         raise BatchError(f"{path} can't be read: {error}") from error
 
