@@ -120,8 +120,12 @@ async def run(
         job = Job(**{name: getattr(arguments, name) for name in _PARAMETERS})
         if arguments.load:
             options = await with_key_of_index(options, open_index(options), job.against)
+        is_own = SparkSession.getActiveSession() is None
         with spark_errors("Spark can't be started (it needs Java 17)"):
             session = submitted_session() if master is None else local_session(master)
+            if is_own and master is not None and master.startswith("local"):
+                # The error says what failed; Spark logs the same several times, with stack traces.
+                session.sparkContext.setLogLevel("OFF")
         began = time.perf_counter()
         failed = "the Spark job failed; started again, it continues after its last complete step"
         with spark_errors(failed), step_progress(session, quiet=quiet) as note:
@@ -170,6 +174,7 @@ def check_index_file(session: SparkSession, path: Path, paths: Iterable[str], jo
 
 
 _FIXES = {  # by a part of Spark's error message
+    "[FAILED_READ_FILE": "repair or leave out this file",
     "TIMESTAMP(NANOS": "write the times of the Parquet files in microseconds",
     "No space left on device": "SPARK_LOCAL_DIRS names the folder of Spark's temporary files",
 }

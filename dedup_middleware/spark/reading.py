@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from itertools import groupby, pairwise
@@ -23,6 +24,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -263,8 +266,36 @@ def _csv_names(
     return first[1], ends
 
 
+_UNMERGED = "CANNOT_MERGE"
+
+
+def _merged(session: SparkSession, files: Sequence[str]) -> DataFrame:
+    return session.read.option("mergeSchema", "true").parquet(*map(literal, files))
+
+
+def _is_unmerged(session: SparkSession, files: Sequence[str], last: int) -> bool:
+    """Whether the columns of the files up to number ``last`` differ in their types."""
+    try:
+        _merged(session, files[: last + 1])
+    except (PySparkException, Py4JError) as error:
+        return _UNMERGED in str(error)
+    return False
+
+
 def _parquet(session: SparkSession, files: list[str], _: Options, __: Job) -> Source:
-    found = session.read.option("mergeSchema", "true").parquet(*map(literal, files))
+    try:
+        found = _merged(session, files)
+    except (PySparkException, Py4JError) as error:
+        if _UNMERGED not in str(error):
+            raise
+        # Spark does not name the file.
+        number = bisect_left(range(len(files)), True, key=partial(_is_unmerged, session, files))
+        types = re.search(r'types ("[^"]*" and "[^"]*")', str(error))
+        found_types = "" if types is None else f" ({types[1]})"
+        raise SparkError(
+            f"{files[number]}: a column is of another type than in the files before it"
+            f"{found_types}; repair or leave out this file"
+        ) from error
     check_names(found.columns)
     rows = found.select(
         "*", F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(BASE)

@@ -511,6 +511,16 @@ def test_times_in_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
         )
 
 
+def test_columns_of_other_types(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark does not say which file has them."""
+    for number, value in enumerate([1, 2, None, 3, "4", 5]):
+        row = {"url": "a", "text": "b"} | ({} if value is None else {"n": value})
+        pq.write_table(pa.Table.from_pylist([row]), tmp_path / f"{number}.parquet")
+    message = r"/4\.parquet: a column is of .* \(\"BIGINT\" and \"STRING\"\); repair or leave out"
+    with pytest.raises(SparkError, match=message):
+        read_files(spark, [str(tmp_path)], OPTIONS, job(str(tmp_path / "result")))
+
+
 def test_a_full_disk_of_temporary_files() -> None:
     """Spark does not say which folder is full; the message names the setting of its own."""
     with pytest.raises(SparkError, match="SPARK_LOCAL_DIRS names"), spark_errors("the job"):

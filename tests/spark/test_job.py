@@ -82,7 +82,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert failed.code == 1
     assert "the Spark job failed; started again, it continues after its last" in failed.err
     assert "cut.jsonl.gz" in failed.err
-    assert "Unexpected end of input stream" in failed.err
+    assert "Unexpected end of input stream; repair or leave out this file" in failed.err
     assert "Traceback" not in failed.err
     (tmp_path / "list.json").write_text("[\n{}\n]\n")
     words = ("spark", str(tmp_path / "list.json"), "-o", str(tmp_path / "list"))
@@ -325,6 +325,19 @@ def test_the_script_of_the_documentation(spark: SparkSession, tmp_path: Path) ->
     exec(code.replace('"clean"', repr(str(tmp_path / "clean"))), names)
     (kept,) = spark.read.parquet(str(tmp_path / "clean" / "kept")).collect()
     assert kept["url"] == "https://one.example/1"
+
+
+def test_java_is_silent(tmp_path: Path) -> None:
+    """A command that has started Java itself says in one line what can't be read."""
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b"{}\n" * 999)[:-9])
+    words = [str(tmp_path / "cut.jsonl.gz"), "-o", str(tmp_path / "out"), "--master", "local[1]"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dedup_middleware.spark", *words],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "repair or leave out this file" in done.stderr.splitlines()[-1]
+    assert "\tat " not in done.stderr
 
 
 def test_workers_import_no_scrapy() -> None:
