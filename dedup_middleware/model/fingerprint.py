@@ -56,6 +56,10 @@ class Wording:
         letters = "\n".join(self.tokens()).encode("utf-8", "surrogatepass")
         return b"".join((sizes.tobytes(), *(array.tobytes() for array in arrays), letters))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The function that returns the words holds the tables of the segmenter.
+        return Wording.from_bytes, (self.to_bytes(),)
+
     @classmethod
     def from_bytes(cls, raw: bytes) -> Wording:
         """Unpack the bytes of :meth:`to_bytes`; no bytes give an empty wording.

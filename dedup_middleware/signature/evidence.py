@@ -165,7 +165,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``OTHER_WORD``: shingles that the other page lacks, if one word is in all of them, between
       words that both pages have; -1 if editors put that word in place of others without saying
       more, or if it is a name
-    * ``OTHER_AT``: a place of that word
+    * ``OTHER_AT``: the first of these shingles, times 8, and a bit for each of its words that is
+      in all of them
     * ``OTHER_SUBJECT``: how many rows of new words say one word in place of others, less how often
       the page says it where the other page does; two less where capitals do not show names
 

@@ -412,8 +412,9 @@ def count_denied(page: Any) -> Any:
 @subkernel
 def count_of_other_word(page: Any) -> Any:
     """Number of shingles that the other page lacks, if all of them contain one word that replaces
-    another, and a place of that word; else 0 and 0. The number is -1 if editors put that word in
-    place of others, or if it is a name, which may be a slip or a title.
+    another; else 0. It is -1 if editors put that word in place of others, or if it is a name, which
+    may be a slip or a title. Also return the place of the first such shingle, shifted by three bits
+    that say which of its words are in all of them.
 
     Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
     word are enough, as one in sixteen is a false positive. A word between words that are adjacent
@@ -431,7 +432,7 @@ def count_of_other_word(page: Any) -> Any:
         first += 1
     if first == end or max(begin, common.size - end) >= TRIPLE:
         return 0, 0
-    found, place, last = 0, 0, first + TRIPLE - 1
+    found, places, last = 0, 0, first + TRIPLE - 1
     if last + 2 < words.size and _continues(page, last - 1, last):
         return 0, 0
     for word in range(first, last + 1):
@@ -443,5 +444,5 @@ def count_of_other_word(page: Any) -> Any:
                 inside += begin < i < end
         if others == 0 and inside > 1 and said != np.uint64(NO_NEWS):
             restyled = found < 0 or begins[word] & (CAPITAL | RESTYLED) != 0
-            found, place = -1 if restyled else inside, word
-    return found, place
+            found, places = -1 if restyled else inside, places | 1 << (word - first)
+    return found, first << TRIPLE | places

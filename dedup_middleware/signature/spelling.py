@@ -8,6 +8,7 @@ another spelling about once in eight cases.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ _VOWELS, _FINALS = 21, 28  # of a Hangul syllable, which is (initial * 21 + vowe
 _INITIALS: Final = 19
 _IDEOGRAPHS: Final = range(0x3400, 0xA000)
 _LATIN: Final = 0x250  # code points below it are Latin letters
+# Grave, acute, circumflex, tilde, diaeresis, and the marks of voice.
+_ACCENTS: Final = "\u0300\u0301\u0302\u0303\u0308\u3099\u309a"
+_LONG_KANA: Final = "ー"  # foreign words are written with it or without
 _PAIRS: Final = ("ßss", "äae", "öoe", "üue")  # one letter and two that replace it
 _ONE: Final = np.uint64(1)
 
@@ -38,6 +42,13 @@ def _script(letter: str) -> int:
     """A number for the script of a letter."""
     code = ord(letter)
     return 0 if code < _LATIN or code >> 8 == 0x1E else code >> 8
+
+
+def _accents(letter: str) -> list[str]:
+    """A letter with other accents or none; a kana with another mark of voice or none."""
+    base = unicodedata.normalize("NFD", letter)[0]
+    found = [unicodedata.normalize("NFC", base + mark) for mark in _ACCENTS]
+    return [base, *(one for one in found if len(one) == 1)]
 
 
 def _syllables(syllable: str) -> list[str]:
@@ -52,11 +63,12 @@ def _syllables(syllable: str) -> list[str]:
 
 def spellings(word: str, letters: Collection[str]) -> list[str]:
     """Return the words that differ from a word by one typing error: a letter that was left out,
-    inserted or replaced, or two that changed places (F. Damerau, CACM 7(3), 1964); in Hangul by one
-    part of a syllable. So do words with ss for ß, or ae for ä.
+    inserted or replaced, or two that changed places (F. J. Damerau, CACM 7(3), 1964); in Hangul by
+    one part of a syllable. So do words with ss for ß, or ae for ä.
 
-    :param letters: letters that may be inserted, or replace others in words of their script
-    :returns: only ss for ß and the like for a word of fewer than four letters (in Hangul, two
+    :param letters: letters that may be inserted, or replace others in words of their script;
+        accents are always replaced
+    :returns: only ss for ß and other accents for a word of fewer than four letters (in Hangul, two
         syllables); none for one with an ideograph, or without a letter
 
     >>> sorted(spellings("word", "s"))[:6]
@@ -75,8 +87,10 @@ def spellings(word: str, letters: Collection[str]) -> list[str]:
         one, two = pair[0], pair[1:]
         found |= {left + two + right[1:] for left, right in cuts if right[:1] == one}
         found |= {left + one + right[2:] for left, right in cuts if right[:2] == two}
+    for left, right in cuts[:-1]:
+        found |= {left + other + right[1:] for other in _accents(right[0])}
     if len(word) < shortest:
-        return sorted(found)
+        return sorted(found - {word})
     scripts = {_script(letter) for letter in word}
     others = [] if is_hangul else [one for one in letters if _script(one) in scripts]
     found |= {left + right[1:] for left, right in cuts[:-1]}
@@ -124,34 +138,44 @@ def _holds_any(
     return False
 
 
-def is_other_word(wording: Wording, evidence: bytes, place: int) -> bool:
+def is_other_word(wording: Wording, evidence: bytes, places: int) -> bool:
     """Return whether a word that replaces another one says something else than the stored page.
 
     It may be another spelling of the same word. In Chinese and Japanese it may be a name, which is
     abridged in many ways, as in languages whose nouns have capital letters.
 
     :param evidence: of the stored page, which is not sampled
-    :param place: of the word, for which :func:`~.exchanged.count_of_other_word` found that it is in
-        all shingles which the stored page lacks
+    :param places: of the word, from :func:`~.exchanged.count_of_other_word`. There are several if
+        all shingles that the stored page lacks have more than one word in common
     """
     words = wording.tokens()
-    if place >= len(words):
-        return False
-    word = words[place]
-    if any(ord(letter) in _IDEOGRAPHS for letter in word):
-        return False
-    capitals = wording.begins & CAPITAL
-    if word.upper() != word and not capitals.any():
-        return False
-    if len(word) < _SHORTEST and capitals[max(0, place - 1) : place + 2].any():
-        return False  # a title or an initial
+    first, bits = divmod(places, 1 << TRIPLE)
     # Not isalpha(): vowels are marks in the scripts of India.
     letters = {letter for word in words for letter in word if not letter.isdecimal()}
+    letters.add(_LONG_KANA)
+    return not any(
+        _may_be_same(wording, evidence, place, words[place], letters)
+        for place in range(first, min(first + TRIPLE, len(words)))
+        if bits >> place - first & 1
+    )
+
+
+def _may_be_same(
+    wording: Wording, evidence: bytes, place: int, word: str, letters: Collection[str]
+) -> bool:
+    """Whether the word at a place may say what the stored page says there."""
+    if any(ord(letter) in _IDEOGRAPHS for letter in word):
+        return True
+    capitals = wording.begins & CAPITAL
+    if word.upper() != word and not capitals.any():
+        return True
+    if len(word) < _SHORTEST and capitals[max(0, place - 1) : place + 2].any():
+        return True  # a title or an initial
     others = spellings(word, letters)
     if not others:
-        return True
+        return False
     hashes = hash_words(np.array(others), wording.seeds[2:4])
-    return not bool(
+    return bool(
         _holds_any(
             wording.order, wording.word_hashes, wording.seeds, *joined([evidence]),
             wording.word_hashes[place], hashes,
