@@ -33,6 +33,8 @@ def plain(value: Any) -> Any:
     if attrs.has(type(value)):
         names = [field.alias for field in attrs.fields(type(value))]
         return {name: plain(getattr(value, name)) for name in names}
+    if callable(value):  # words that are read when they are needed
+        return list(value())
     return value.tolist() if hasattr(value, "tolist") else value
 
 
