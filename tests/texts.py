@@ -36,3 +36,18 @@ def sentences(seed: int, count: int) -> list[str]:
     """English sentences of eight words, different for each seed."""
     rng = random.Random(seed)
     return [" ".join(rng.choices(NOUNS, k=8)) + "." for _ in range(count)]
+
+
+# Of 60 words and more without stop words; it has no numeral and no word of the list of opposites
+# that is replaced below.
+LEVY = (
+    "At a long meeting in the old customs house the harbour board of Wexcombe imposed a levy on "
+    "visiting yachts, which the owners of the marina called "
+    "a burden for a trade that depends on guests. The levy was introduced because dredging of the "
+    "eastern channel devours savings, and because sailors leave rubbish on the quay. Fishermen "
+    "welcomed the idea and asked that skippers of ferries pay as well. The clerk told listeners "
+    "that accounts would be printed, that stickers would be sold at a kiosk beside the crane, and "
+    "that inspectors in a yellow dinghy would visit moorings. A petition against the charge hangs "
+    "in the chandlery, where Gordon Petrie sells ropes, lamps, varnish and tinned soup. Children "
+    "of the sailing club painted posters with whales and pirates and handed them to passengers."
+)

@@ -30,7 +30,7 @@ from dedup_middleware.base.errors import DedupError, OptionsError, named_as_give
 from dedup_middleware.base.options import Options
 from dedup_middleware.base.writing import is_replaceable
 from dedup_middleware.index.opening import open_index
-from dedup_middleware.spark.filesystem import exists, without_links
+from dedup_middleware.spark.filesystem import without_links
 from dedup_middleware.spark.job import (
     finish,
     load,
@@ -39,7 +39,14 @@ from dedup_middleware.spark.job import (
     write_index_file,
 )
 from dedup_middleware.spark.reading import read_files
-from dedup_middleware.spark.stages import Job, Note, SparkError, local_session, submitted_session
+from dedup_middleware.spark.stages import (
+    Job,
+    Note,
+    SparkError,
+    Stages,
+    local_session,
+    submitted_session,
+)
 from dedup_middleware.tools.commands.dedup import check_output, check_portable, progress_bars
 from dedup_middleware.tools.commands.files import (
     add_spark_arguments,
@@ -163,7 +170,7 @@ def check_index_file(session: SparkSession, path: Path, paths: Iterable[str], jo
         raise SparkError(f"{path} is the index of against={job.against!r}: name another file")
     if any(own == without_links(file).removeprefix("file:") for file in paths):
         raise SparkError(f"{path} is a file of the input: name another one for the index")
-    goes_on = exists(session, f"{job.output}/work/index/_SUCCESS")
+    goes_on = Stages(session, job.output, lambda _: None).is_complete("work/index")
     if path.exists() and not (goes_on and is_replaceable(path, b"PAR1")):
         raise SparkError(f"{path} exists: name another file, or remove it")
     with (

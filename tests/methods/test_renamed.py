@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from dedup_middleware import Deduplicator, Document, Options, Verdict
+from tests.texts import LEVY
 
 # More numerals than a fingerprint has entries, so that no name has one.
 REPORT = (
@@ -152,21 +153,6 @@ async def test_german_nouns_are_no_names(key: str) -> None:
     """All have capital letters: another word for the works is another word."""
     new = GERMAN.replace("Werk", "Lager")
     assert (await verdict(GERMAN, new, key)).outcome == "duplicate"
-
-
-# Of 60 words and more without stop words; it has no numeral and no word of the list of opposites
-# that is replaced below.
-LEVY = (
-    "At a long meeting in the old customs house the harbour board of Wexcombe imposed a levy on "
-    "visiting yachts, which the owners of the marina called "
-    "a burden for a trade that depends on guests. The levy was introduced because dredging of the "
-    "eastern channel devours savings, and because sailors leave rubbish on the quay. Fishermen "
-    "welcomed the idea and asked that skippers of ferries pay as well. The clerk told listeners "
-    "that accounts would be printed, that stickers would be sold at a kiosk beside the crane, and "
-    "that inspectors in a yellow dinghy would visit moorings. A petition against the charge hangs "
-    "in the chandlery, where Gordon Petrie sells ropes, lamps, varnish and tinned soup. Children "
-    "of the sailing club painted posters with whales and pirates and handed them to passengers."
-)
 
 
 async def outcomes(changes: dict[str, str]) -> list[str]:

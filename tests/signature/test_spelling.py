@@ -15,6 +15,7 @@ from dedup_middleware.model.documents import Document
 from dedup_middleware.model.fingerprint import Wording
 from dedup_middleware.signature.spelling import is_other_word, spellings
 from dedup_middleware.text.hashing import hash_words
+from tests.texts import LEVY
 
 LETTERS = "bcdfg"  # no e: ae is also written for ä
 
@@ -66,18 +67,6 @@ def test_spellings_of_many_scripts(word: str, other: str) -> None:
 def test_words_without_other_spellings(word: str) -> None:
     """Numerals, ideographs, and too short and too long words have none."""
     assert [one for one in spellings(word, "abc可決") if one.isascii()] == []
-
-
-LEVY = (
-    "At a long meeting in the old customs house the harbour board of Wexcombe imposed a levy on "
-    "visiting yachts, which the owners of the marina called "
-    "a burden for a trade that depends on guests. The levy was introduced because dredging of the "
-    "eastern channel devours savings, and because sailors leave rubbish on the quay. Fishermen "
-    "welcomed the idea and asked that skippers of ferries pay as well. The clerk told listeners "
-    "that accounts would be printed, that stickers would be sold at a kiosk beside the crane, and "
-    "that inspectors in a yellow dinghy would visit moorings. A petition against the charge hangs "
-    "in the chandlery, where Gordon Petrie sells ropes, lamps, varnish and tinned soup."
-)
 
 
 def changed(old: str, new: str, key: int) -> tuple[Wording, bytes, int]:

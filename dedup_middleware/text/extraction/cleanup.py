@@ -148,7 +148,7 @@ def is_note(line: str) -> bool:
 
 
 def _is_stamp(line: str) -> bool:
-    """Whether a line says only when and by whom a page was made, or is a button.
+    """Whether a line says only when a page was made, and its authors, or is a button.
 
     >>> _is_stamp("Posted on March 4, 2031 by Ann Shepherd"), _is_stamp("Updated 4 May: it is open")
     (True, False)
