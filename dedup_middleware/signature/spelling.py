@@ -17,7 +17,7 @@ import numpy as np
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, boolean, uint64
 from dedup_middleware.model.fingerprint import Wording
-from dedup_middleware.signature.exchanged import TRIPLE, Compared
+from dedup_middleware.signature.exchanged import TRIPLE
 from dedup_middleware.signature.held import filter_bytes, joined, mark_common, shingles_around
 from dedup_middleware.signature.ribbon import Filter, holds
 from dedup_middleware.text.capitals import CAPITAL
@@ -104,15 +104,15 @@ def spellings(word: str, letters: Collection[str]) -> list[str]:
 
 
 @subkernel
-def _replaced(page: Any, place: Any, said: Any, instead: Any) -> Any:
+def _holds_instead(words: Any, seeds: Any, other: Any, place: Any, said: Any, instead: Any) -> Any:
     """Whether the other page holds all shingles with the word at a place if another one is there;
     also those that it seems to hold as they are, because one in sixteen is a false positive."""
-    words, base, start = page.words, page.seeds[0], page.seeds[1]
-    for first in range(max(0, place - TRIPLE + 1), min(place + 1, page.common.size)):
+    base, start = seeds[0], seeds[1]
+    for first in range(max(0, place - TRIPLE + 1), min(place, words.size - TRIPLE) + 1):
         value = np.uint64(0)
         for word in range(first, first + TRIPLE):
             value = value * base + (instead if words[word] == said else words[word])
-        if not holds(page.other, mix(value ^ start)):
+        if not holds(other, mix(value ^ start)):
             return False
     return True
 
@@ -125,15 +125,17 @@ def _holds_any(
     other = Filter(data, np.uint64(ends[0]) + _ONE, filter_bytes(data, ends[0], ends[1]))
     common = np.empty(order.size, np.uint8)
     mark_common(order, other, np.int64(0), common)
-    page = Compared(common, words, others, seeds, other)
+    places, count = np.empty(words.size, np.int64), 0
+    for place in range(words.size):
+        held, around = shingles_around(common, place, TRIPLE)
+        if words[place] == said and held < around:
+            places[count] = place
+            count += 1
     for k in range(others.size):
-        found, is_held = 0, True
-        for place in range(words.size):
-            held, around = shingles_around(common, place, TRIPLE)
-            if words[place] == said and held < around and is_held:
-                is_held = _replaced(page, place, said, others[k])
-                found += 1
-        if is_held and found:
+        found = 0
+        while found < count and _holds_instead(words, seeds, other, places[found], said, others[k]):
+            found += 1
+        if count and found == count:
             return True
     return False
 
