@@ -72,7 +72,7 @@ def spellings(word: str, letters: Collection[str]) -> list[str]:
         syllables); none for one with an ideograph, or without a letter
 
     >>> sorted(spellings("word", "s"))[:6]
-    ['owrd', 'sord', 'sword', 'wod', 'wodr', 'wor']
+    ['ord', 'owrd', 'sord', 'sword', 'wod', 'wodr']
     """
     codes = [ord(letter) for letter in word]
     is_hangul = all(_HANGUL <= code <= _LAST_HANGUL for code in codes)

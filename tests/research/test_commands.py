@@ -123,7 +123,9 @@ def test_everything_on_made_up_data(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert (out / plot).read_bytes().startswith(b"<?xml")
     pairs = {row["method"]: row for row in rows(out, "pairs") if row["order"] == "either"}
     assert float(pairs["content"]["f1"]) > 0.9
-    assert float(pairs["md5"]["f1"]) == 0
+    # Lines of times, which a crawl leaves out too, are all that differs in two of twelve copies.
+    assert float(pairs["md5"]["precision"]) == 1
+    assert 0 < float(pairs["md5"]["recall"]) < 0.2
     li = {row["method"]: row for row in rows(out, "li")}
     assert float(li["content"]["recall_percent"]) >= 95
     assert li["content"]["flagged"] == "0"
