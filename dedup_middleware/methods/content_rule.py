@@ -176,10 +176,11 @@ _PLACED: Final = 8  # numerals whose places a sketch surely has, see signature/c
 # one standard deviation added, and at least _SURELY_HELD with two subtracted.
 _HELD, _SURELY_HELD = 0.97, 0.8
 # Two pages of a host, the shorter with fewer than base.LONG shingles, fill one template if the new
-# one has words of its own and both have equally many shingles, or numbers that differ by up to
-# _SLOT (from _FORM shingles on _SLOT_OF_LONGER, as edits of longer pages are longer) while the new
-# page lacks _REPLACED shingles of the stored one. So do two pages that differ only at their
-# beginning or end.
+# one has words of its own and
+# - both have equally many shingles,
+# - or their numbers of shingles differ by at most _SLOT (_SLOT_OF_LONGER if the shorter has _FORM
+#   shingles or more) and the new page lacks _REPLACED shingles of the stored one,
+# - or the numbers differ by at most _SLOT and the new words are at the beginning or end.
 _FORM, _SLOT, _SLOT_OF_LONGER, _REPLACED = 64, 4, 1, 3
 
 

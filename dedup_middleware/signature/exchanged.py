@@ -208,10 +208,10 @@ def count_exchanged(page: Any) -> Any:
 
 @allocating_subkernel
 def count_renamed(page: Any, firsts: Any) -> Any:
-    """How often a page says a name, alone or with one more word, in place of something else, less
-    how often it says that name where the other page does, in halves; the maximum over all names,
-    which are words that it never writes without a capital letter. A name next to another one counts
-    half as much again."""
+    """Count, in halves, how often a page has a name (alone or with one more word) where the other
+    page has something else, less how often both have it; return the maximum over all names. Names
+    are words that the page always writes with a capital letter. A first name with a surname counts
+    one and a half times."""
     common, begins = page.common, page.begins
     times, alone = np.zeros(page.words.size, np.int64), np.zeros(page.words.size, np.uint8)
     any_alone = False

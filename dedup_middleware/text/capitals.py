@@ -4,10 +4,10 @@ A name is a run of capitalised words inside a sentence, joined by a space or a h
 stop and a space behind a word of up to three letters (Mr. Smith). A single word that begins a
 sentence is not a name, nor is a run that ends with the text, which may be cut there. The value of a
 name is a hash of the first letters of its words, and the number of words is part of its place, so
-that an edit of a letter or of a word does not make another name. Words with several capitals
-(NATO), single letters without a full stop, and the word that begins a sentence contribute no
-letter: after an edit of their first letter they would still be such words. A run of nothing else is
-skipped, with two exceptions: one word of two or three capitals counts with all its letters (US or
+an edit of a letter or of a word does not make another name. Words with several capitals (NATO),
+single letters without a full stop, and the word that begins a sentence contribute no letter,
+because an edit of the first letter leaves them such words. A run of these alone is skipped, with
+two exceptions: one word of two or three capitals counts with all its letters (US or
 U.S. is not UK), and so does a single capital that numbers something (type A is not type B).
 
 Where too many words have capitals, as in title case and lists, capitals mean nothing: a text in

@@ -23,7 +23,7 @@ _LAST: Final = "。！？”"  # ends of a text's last sentence
 _FIRST: Final = "(（[【 \u3000来來据编編责責记記作文图本转摘稿撰"  # beginnings of a row behind it
 _HAN: Final = "[\u4e00-\u9fff·]"
 _MAKERS: Final = "|".join(word_lists()["makers"])
-# Reviews have results, and courts and juries have stages: only a name may stand behind these words.
+# Only a name may follow these words: 终审 is also the last instance of a court.
 _NICK: Final = r"[a-z]{3,12}(?![a-z0-9])"  # an editor of a portal
 _STAGES: Final = "审核|审校|初审|复审|终审|[一二三]审"
 _FROM: Final = "(?:本文|文章|稿件|新闻|新聞|信息|图片)?(?:来源|來源)|稿源|(?:本文)?(?:转自|摘自)"
@@ -36,8 +36,8 @@ _WROTE: Final = "(?:摄影)?(?:报道|報道|报导|報導)|(?:参与)?采写|�
 _SURNAME: Final = f"[{''.join(word_lists()['surnames'])}]"
 _PERSON: Final = rf"{_NO_LABEL}{_SURNAME}{_HAN}{{1,2}}(?:(?!{_HAN}|[:：])|(?={_WROTE}))"
 _PERSONS: Final = rf"{_PERSON}(?:[ 、,，/]{{1,2}}{_PERSON}){{0,5}}"
-# Diseases and funds have a source (来源), too. So it must end like the name of a paper, but not
-# like a forecast, a co-operative, a publisher, a stage, or a fishing net.
+# Diseases and funds have a source (来源), too. So a source must end as the names of papers do, and
+# not in a word such as 预报 (forecast), 合作社 (co-operative), 舞台 (stage) or 渔网 (fishing net).
 _OF_A_PAPER: Final = (
     r"(?:(?<![落法撒上电天漏入触])[网網]|(?<![预通情海战喜捷举汇])[报報]|(?<![作行版剧诗公])社"
 )

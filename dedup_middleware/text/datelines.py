@@ -189,8 +189,8 @@ def _clause_begin(codes: Codes, i: int) -> int:
 def date_line(codes: Codes, line: int) -> tuple[int, int]:
     """Begin and end of the date line of a page, with the reporter in brackets behind it:
     `新华社北京4月3日电(记者张三)`, `湖畔网4月3日消息`; (0, 0) if there is none. `line` is the end
-    of a date line in another script; as only its signs were checked, it is ignored if it has many
-    words."""
+    of a date line in another script, or 0. Only its punctuation has been checked, so it is ignored
+    if it has many words."""
     if line:
         spaces = 0
         for i in range(line):

@@ -1,9 +1,9 @@
 """Recognises lines about a page at its beginning and end by their vocabulary.
 
-Sites word their imprints, offers and notices in ever new ways, so a fixed wording finds only those
-that somebody has seen. Their vocabulary is small: such a line has words that are said of pages only
-(subscribe, newsletter, перепечатка) and hardly any word that is said of other things. Lines between
-the paragraphs are none of them: there they may be news about a paper.
+Each site words its imprint, offers and notices in its own way, so lists of whole sentences miss
+most of them. But their vocabulary is small: such a line has words that are used of pages only
+(subscribe, newsletter, перепечатка) and hardly any others. Lines between paragraphs are left alone,
+because there they may be news about a paper.
 """
 
 from __future__ import annotations

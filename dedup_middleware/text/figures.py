@@ -4,7 +4,8 @@ Pages made on one template differ only in their figures, so figures decide betwe
 number must look the same however it is written:
 
     1,000 = 1000 = １０００    三百二十一 = 321    两万三千 = 2.3万 = 23000    二〇二〇 = 2020
-    百分之五 = 5% = %5 = 5 percent = 5 процентов    .5 = 0.5    3.50 = 3,50 = 3.5
+    1,000 = 1.000    1.234.567,50 = 1,234,567.5    .5 = 0.5    3.50 = 3,50 = 3.5
+    百分之五 = 5% = %5 = 5 percent = 5 процентов
     1.5 million = 1.5 mln = 1,5 млн = 1500000 = 1 500 000 рублей
     2020年4月3日 = 2020-04-03 = 2020/4/3 = 2020.4.3 = April 3, 2020    (the figures 2020, 4, 3)
 
@@ -283,7 +284,8 @@ def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, i
 
 @subkernel
 def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
-    """Read the number in ASCII digits at i and its multiplier: mantissa, exponent, end."""
+    """Read the number in ASCII digits at i and its multiplier: mantissa, exponent, end. A point
+    before three digits separates thousands, but not before a multiplier: 1.234 billion."""
     mantissa, exponent, end = numerals.arabic(codes, i)
     power, end = numerals.chinese_scale(codes, end)
     if power > 0:
@@ -298,7 +300,8 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
         power, stop = numerals.scale_letter(codes, i, end)
     if power > 0:
         return mantissa, exponent + power, stop
-    return mantissa, exponent, end
+    thousands, fraction, stop = numerals.with_points(codes, i)
+    return (thousands, fraction, stop) if stop else (mantissa, exponent, end)
 
 
 @subkernel

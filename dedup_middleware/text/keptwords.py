@@ -81,9 +81,10 @@ def _ends_with_body(text: HashedText, first: np.uint64, last: np.uint64) -> bool
 def _hash_tokens(
     text: HashedText, cut: CutText, keys: Hashes, hashes: Hashes, kinds: NDArray[np.uint16]
 ) -> None:
-    """Write hash and kind of as many tokens as `kinds` has room for, and whether their ends turn a
-    clause round. A loop of its own, as in the one that uses them mispredicted branches would wait
-    for each look-up. Long tokens are hashed letter by letter."""
+    """Write the hash and the kind of the first `kinds.size` tokens; a kind also says whether the
+    end of the token reverses a clause. This is not done in the loop that uses the kinds, because
+    its mispredicted branches would wait for each look-up. Long tokens are hashed letter by
+    letter."""
     for token in range(np.uint64(kinds.size)):
         first, last = np.uint64(cut.starts[token]), np.uint64(cut.ends[token])
         if last - first < np.uint64(LONG):
@@ -307,11 +308,12 @@ def _part_of_row(codes: Codes, flags: Flags, first: int, last: int, keys: Hashes
 
 @allocating_subkernel
 def with_rows(codes: Codes, flags: Flags, clauses: Hashes, keys: Hashes) -> Hashes:
-    """The clauses, and those of rows such as `Location: Ludlow`, also with the value on the next
-    line: the words are the label, the turn is the value, which has no numeral and ends no sentence.
+    """Return the clauses together with those of rows such as `Location: Ludlow`, where the value
+    may be on the next line. The words of such a clause are the label, its turn is the value, which
+    has no numeral and ends no sentence.
 
-    Another value changes an ordinary clause as well, whose part of the sketch is then not compared.
-    So each row has two clauses, which are nearly always in two parts.
+    Another value also changes an ordinary clause, whose part of the sketch is then not compared. So
+    each row has two clauses, which are nearly always in two parts.
     """
     found, colons, count = find_code(codes, _COLON, 1), 0, clauses.shape[0]
     if found >= codes.size:

@@ -85,7 +85,7 @@ _TENTHS: Final = {
     if name.startswith("number-")
     for word in words
 }
-#: numerals that are one word: eight, восьми, drei; one, which is no numeral alone, is missing
+#: numerals that are one word: eight, восьми, drei; without one, which is often an article
 NUMERALS: Final = frozenset(word for word, value in _TENTHS.items() if value > 10)
 #: numbers that are one word in most languages
 SMALL: Final = (*range(2, 21), *range(30, 101, 10))
@@ -231,6 +231,28 @@ def _decimal_end(codes: Codes, first: int, comma: int) -> int:
     listed = at(codes, end) in (_COMMA, _POINT) and is_digit(codes, end + 1)
     listed = listed or (at(codes, first - 1) in (_COMMA, _POINT) and is_digit(codes, first - 2))
     return 0 if listed else end
+
+
+@subkernel
+def with_points(codes: Codes, first: int) -> tuple[int, int, int]:
+    """Read a number whose thousands are separated by points, as in German and Spanish (1.234.567 or
+    1.234,50): mantissa, exponent, end; end is 0 if there is none at `first`."""
+    last, begins = first, at(codes, first - 1) in (_COMMA, _POINT) and is_digit(codes, first - 2)
+    while is_digit(codes, last) and last - first < 4:
+        last += 1
+    end = last
+    while at(codes, end) == _POINT and _are_digits(codes, end + 1, end + 4) and end < first + 24:
+        end += 4
+    is_more = at(codes, end) == _POINT and is_digit(codes, end + 1)
+    if end == last or last > first + 3 or codes[first] == 48 or begins or is_more:
+        return 0, 0, 0
+    stop = _decimal_end(codes, first, end)
+    mantissa, digits = 0, 0
+    for i in range(first, max(end, stop)):
+        if is_digit(codes, i) and digits < MAX_DIGITS:
+            mantissa = mantissa * 10 + np.int64(codes[i]) - 48
+            digits += 1
+    return mantissa, end + 1 - stop if stop else 0, max(end, stop)
 
 
 @subkernel

@@ -85,8 +85,8 @@ _RIGHTS: Final = re.compile(
 )
 # How to cite a page; and the caption of a picture, with its credit.
 _CITATION: Final = re.compile(r"citation: .{1,160} retrieved .{1,24} from.{0,160}")
-# Lines that begin with a number, in digits that `suspects` knows: that of a picture in a series,
-# the length of a video with its source, and counters.
+# Lines that begin with digits: the number of a picture in a series, the length of a video with its
+# source, and counters.
 _NUMBERS: Final = compiled_late(
     rf"\d{{1,3}} of \d{{1,3}} ?\||\d\d:\d\d - source: [^\W\d]{{2,9}}(?: news)?|{COUNTERS}"
 )

@@ -73,7 +73,7 @@ _RUSSIAN_WIRE: Final = (
     r"(?:РИА Новости|ТАСС|ИТАР-ТАСС|ИНТЕРФАКС|REGNUM|РЕГНУМ|ПРАЙМ|РБК"
     r"|[A-Za-z][A-Za-z-]{1,20}\.ru|[A-ZА-ЯЁ0-9-]{3,16}(?:\.RU|\.РУ))"
 )
-# A quoted or foreign name without a town is news (a match, a firm), and so is one before another.
+# A quoted or foreign name without a town, or before another name, begins news: a match, a firm.
 _RUSSIAN_LINE: Final = re.compile(
     rf"\s*\(?(?:[А-ЯЁ][\w-]+(?: [А-ЯЁ][\w-]+)?[,.] {_RUSSIAN_DAY}"
     rf"(?:«[^»\d\n]{{2,24}}»|/[^/\d\n]{{3,30}}/|{_RUSSIAN_WIRE}|[A-Z][A-Za-z-]{{2,20}})"

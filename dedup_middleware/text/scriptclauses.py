@@ -1,8 +1,8 @@
 """Clauses of texts in Vietnamese and in scripts without capitals, where a token is not a word.
 
-Japanese and Thai have no spaces between words, Vietnamese words are written in syllables, Korean,
-Arabic and Hebrew words include what other languages write as separate words, and except in
-Vietnamese no capital shows a name. So clauses are read from the letters, with the list of words and
+Japanese and Thai have no spaces between words, Vietnamese writes each syllable by itself, and words
+in Korean, Arabic and Hebrew include what is a separate word elsewhere. Only Vietnamese writes names
+with capitals. So clauses are read from the letters, with the list of words and
 the two numbers, words and turn, of :mod:`dedup_middleware.text.clauses`:
 
 - **Japanese**: the longest listed word at each place. Other hiragana are endings and are ignored,
@@ -19,9 +19,9 @@ the two numbers, words and turn, of :mod:`dedup_middleware.text.clauses`:
   name.
 - **Hindi, Vietnamese**: listed words, also of several syllables (một số).
 
-A page is read in this way if nearly all of its letters are of one of these scripts. In a page of
-two languages the other one would lose its words, so its clauses are those of its tokens. Tokens,
-shingles and figures are the same either way.
+A page is read in this way if nearly all of its letters are of one of these scripts. A page in two
+languages is read by its tokens, as the words of the other language would be lost. Tokens, shingles
+and figures are the same either way.
 """
 
 from __future__ import annotations

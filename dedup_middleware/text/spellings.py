@@ -64,7 +64,7 @@ _UNITS: Final = {
 _IS_MEASURE: Final = re.compile(rf"\b{_MEASURE}$")
 _LONGEST_MEASURE: Final = 40
 _PER_HUNDRED: Final = re.compile(r"[Yy]üzde (?=\d)")  # Turkish
-# Of Russian words behind a numeral the form that stands for all: 4,8 млн т is 4,8 миллионов тонн.
+# Russian words behind a numeral are read in one form: 4,8 млн т is 4,8 миллионов тонн.
 _BEHIND: Final = "behind-"
 _SPELT: Final = {
     word: name.removeprefix(_BEHIND)

@@ -149,7 +149,7 @@ def _kinds_of(value: np.uint64) -> int:
 
 @subkernel
 def _is_letter(code: np.uint32) -> bool:
-    """Whether a character surely does not end a label."""
+    """Whether a character is a letter or a digit, so that no label ends with it."""
     small = _small(code)
     return (
         small - np.uint64(97) < np.uint64(26)

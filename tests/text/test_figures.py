@@ -55,8 +55,19 @@ def test_arabic_numbers(whole: int, part: int) -> None:
     """Separators of thousands, full-width digits and trailing zeros don't change a figure."""
     value = Decimal(f"{whole}.{part:03}").normalize()
     expected = [f"{value:f}"]
-    for text in (f"{whole}.{part:03}", f"{whole:,}.{part:03}", f"{whole:,}.{part:03}00"):
+    for text in (f"{whole}.{part:03}0", f"{whole:,}.{part:03}0", f"{whole:,}.{part:03}00"):
         assert canonical(text) == canonical(text.translate(_WIDE)) == expected
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.integers(1000, 10**12), st.integers(0, 99))
+def test_points_between_thousands(whole: int, part: int) -> None:
+    """In most languages of Europe points separate thousands, and a comma begins the fraction."""
+    text = f"{whole:,}".replace(",", ".")
+    assert canonical(text) == canonical(text.translate(_WIDE)) == [str(whole)]
+    value = Decimal(f"{whole}.{part:02}")
+    expected = [f"{value.normalize():f}" if part else str(whole)]
+    assert canonical(f"{text},{part:02}") == expected
 
 
 _WIDE = {ord(str(digit)): 0xFF10 + digit for digit in range(10)}
@@ -109,6 +120,14 @@ _WIDE = {ord(str(digit)): 0xFF10 + digit for digit in range(10)}
         ("1.5 million and 2 bn", ["1500000", "2000000000"]),
         ("$3mn and 4 tn", ["3000000 USD", "4000000000000"]),
         ("3.50 = 3.5", ["3.5"]),
+        ("3.000 = 3,000 = 3000", ["3000"]),
+        ("1.234.567 = 1234567", ["1234567"]),
+        ("1.234,50 and 12.345.678,9 Euro", ["1234.5", "12345678.9 EUR"]),
+        ("0.125 and 00.125", ["0.125"]),
+        ("1.234 billion, 1.234 млн, 1.234万", ["1234000000", "1234000", "12340"]),
+        ("2020.123.456", ["2020", "123", "456"]),
+        ("1.234.56 and 1.234.5678", ["1", "234", "56", "5678"]),
+        ("1,234.567", ["1234.567"]),
         ("10:30", ["10", "30"]),
         ("第三 星期二 周四 礼拜五", ["3", "2", "4", "5"]),
         ("三人 五年 十分钟", ["3", "5", "10 min"]),

@@ -190,9 +190,9 @@ class Dropped:
 def without_consent(page: Blocks) -> Blocks:
     """The page with the prose of requests for consent (to cookies) as links, which are no text.
 
-    Sites of one publisher ask in the same words: where a page has no other prose, or less, pages
-    that have nothing else in common would be copies. A box with a headline or an article in it is
-    none: `post tag-cookies`.
+    The sites of a publisher ask in the same words, so pages with little other prose would be
+    copies. A box that has a headline or an article in it is no request, whatever its class
+    (`post tag-cookies`).
     """
     prose = [(block, long_weight(block)) for block in page.blocks]
     articles = frozenset(
@@ -372,7 +372,7 @@ def _frame(page: Blocks, core: int, good: list[int], rich: list[int]) -> tuple[i
 def _with_tabs(page: Blocks, chosen: int, good: list[int]) -> int:
     """The container of all tabs if the frame is one of them, as on the page of a product.
 
-    A tab with more prose than the frame's holds a page of its own, with teasers next to a report.
+    The frame stays if the container has much more prose: then another tab is a page of its own.
     """
     panel = next((i for i in ancestors(page, chosen) if page.flags(i) & PANEL), 0)
     return page.parent[panel] if panel and good[chosen] >= 0.85 * good[panel] else chosen

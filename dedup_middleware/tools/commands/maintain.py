@@ -74,22 +74,22 @@ def _tables(found: Verification) -> Group:
 
 
 class Compact(Subcommand):
-    summary = "Take the records of forgotten and released pages out of an index"
+    summary = "Remove the records of forgotten and released pages from an index"
     description = "Crawls may go on. Exit codes: 0; 1: the index can't be used."
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:  # noqa: ARG002
         if context.options.former_index_url:
             raise DedupError(
-                "DEDUP_FORMER_INDEX_URL is set: pages that were given back tell which pages of the "
-                "former index may have been replaced, and must stay until the crawl has moved; "
-                "compact when that setting is out"
+                "DEDUP_FORMER_INDEX_URL is set: records of released pages tell which pages of the "
+                "former index may have been replaced, so they are needed until the crawl has moved; "
+                "remove the setting then, and run compact"
             )
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets
             with context.progress("buckets", total) as done:
                 # Pages, which are read first and much faster, are not shown.
                 removed = await index.compact(lambda what, n: done(n if what == "buckets" else 0))
-        context.say({"records": removed}, lambda: f"{removed:,} records are taken out.")
+        context.say({"records": removed}, lambda: f"Records removed: {removed:,}.")
         return OK
 
 
