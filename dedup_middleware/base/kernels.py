@@ -33,7 +33,7 @@ if (_numba_logger := logging.getLogger("numba")).level == logging.NOTSET:
     _numba_logger.setLevel(logging.INFO)
 
 if numba.config.DISABLE_JIT:  # then numba's decorators return plain functions
-    fix = "unset it: this installation has no compiled kernels that could be used without numba"
+    fix = "unset it: no compiled kernels are installed, or DEDUP_COMPILE is set"
     raise OptionsError("NUMBA_DISABLE_JIT", numba.config.DISABLE_JIT, fix)
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -104,7 +104,7 @@ class Fingerprinter:
     def __init__(self, options: Options, hash_key: int | None = None) -> None:
         # numba and the dictionary are loaded here, never by importing the package.
         from dedup_middleware.methods.choose import literature_method
-        from dedup_middleware.signature.evidence import TITLED, make_evidence
+        from dedup_middleware.signature.evidence import MOST, TITLED, make_evidence
         from dedup_middleware.signature.minhash import MinHasher, sketch
         from dedup_middleware.signature.simhash import SimHash
         from dedup_middleware.signature.titles import with_title
@@ -128,7 +128,7 @@ class Fingerprinter:
         self._make_evidence, self._with_title = make_evidence, with_title
         self._relevant, self._relevant_title = relevant, relevant_title
         self._says_correction = says_correction
-        self._short, self._titled = SHORT, TITLED
+        self._short, self._titled, self._most_compared = SHORT, TITLED, MOST + 1
 
     @cached_property
     def _text_signer(self) -> TextSigner:
@@ -182,7 +182,9 @@ class Fingerprinter:
             marks = _marks_of(exact, _WHOLE_VALUES) if rest else ()
             if self._says_correction(title or text.partition("\n")[0]):
                 marks += _marks_of(keyed_hash("correction", hash_key), _CORRECTION_VALUES)
-            tokens = partial(self._shingler.tokens, text)
+            tokens: Callable[[], Sequence[str]] = tuple
+            if self._short <= signed.words and signed.order.size <= self._most_compared:
+                tokens = partial(self._shingler.tokens, text)
             wording, evidence, anchors = self._evidence(title, host, signed, marks, tokens)
         return Fingerprint(
             key=key,
@@ -216,7 +218,7 @@ class Fingerprinter:
 
         :param host: hash of the host; pages without a host are not distinguished by their titles
         :param marks: additional values, which only pages with the same marks hold
-        :param tokens: returns the words of the text
+        :param tokens: returns the words of the text, or none where no rule compares them
         """
         words, headline, number = _NO_WORDS, _NO_WORDS, 0
         if title and host:

@@ -58,7 +58,8 @@ class Judgement:
     candidate or kept it. A method that does not compute the following leaves them None: ``shared``
     int64[n], estimated number of common shingles; ``figures`` int64[n], number of places with
     different figures; ``held`` bool[n], whether the longer new page holds nearly all shingles of
-    the candidate.
+    the candidate; ``alone`` bool[n], whether the page would be a duplicate of the candidate, or
+    may be one, without some other candidates.
     """
 
     duplicate: NDArray[np.bool_]
@@ -68,6 +69,7 @@ class Judgement:
     shared: NDArray[np.int64] | None = None
     figures: NDArray[np.int64] | None = None
     held: NDArray[np.bool_] | None = None
+    alone: NDArray[np.bool_] | None = None
 
 
 class Method(ABC):

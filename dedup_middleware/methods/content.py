@@ -83,6 +83,45 @@ def _compared(page: Fingerprint, candidates: Records) -> tuple[NDArray[np.int64]
     return differing_places(records, page.figures, _FIGURES_AT, page.clauses, _CLAUSES_AT)
 
 
+def _settle_spellings(
+    page: Fingerprint, candidates: Records, payloads: Payloads, found: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Clear ``OTHER_WORD`` of candidates whose word the new page only spells otherwise.
+
+    One other word in eight is taken for a spelling by chance, of one in eighty only one or two
+    shingles are lacking, and names are not looked up. So a word, also a name, is another one if
+    stored pages differ from each other at its place, too: their template leaves it open.
+
+    :returns: ``alone`` of the :class:`.Judgement`
+    """
+    from dedup_middleware.signature.evidence import COMMON, OTHER_AT, OTHER_WORD
+    from dedup_middleware.signature.exchanged import TRIPLE
+    from dedup_middleware.signature.spelling import OtherWords
+
+    replaced = found[:, OTHER_WORD] != 0
+    if not replaced.any():
+        return None
+    lacking = len(page.wording.order) - found[:, COMMON]
+    # Where the stored page seems to go on behind the word, it counts as put in: once in 256 cases.
+    few = (lacking > 0) & (lacking <= TRIPLE) & (candidates["size"] == page.size)
+    rows = np.flatnonzero(replaced | few)
+    lacking, places, texts = found[rows, OTHER_WORD], found[rows, OTHER_AT], candidates["simhash"]
+    texts, is_other, same = texts[rows], OtherWords(page.wording), lacking <= 0
+    for i in np.flatnonzero(lacking > 0).tolist():
+        same[i] = not is_other(payloads[rows[i]], int(places[i]))
+    firsts, is_open = places >> TRIPLE, np.zeros(len(rows), np.bool_)
+    siblings = (lacking != 0) & (candidates["key"][rows] != page.key_hash)
+    for i in np.flatnonzero(same).tolist():
+        # One shingle in sixteen is held by mistake, so the first one lacking may be the next.
+        near = siblings & ((np.abs(firsts - firsts[i]) < TRIPLE) | (lacking[i] == 0))
+        is_open[i] = bool((texts[near] != texts[i]).any())
+    found[rows[same & ~is_open], OTHER_WORD] = np.minimum(lacking[same & ~is_open], 0)
+    found[rows[is_open], OTHER_WORD] = np.maximum(lacking[is_open], 1)
+    alone = np.zeros(len(candidates), np.bool_)
+    alone[rows[is_open]] = True
+    return alone
+
+
 def _reasons(codes: NDArray[np.int64]) -> tuple[str, ...]:
     return tuple([REASONS[code] for code in codes.tolist()])
 
@@ -147,11 +186,8 @@ class ContentByEvidence(Content):
         from dedup_middleware.signature.evidence import (
             COLUMNS,
             COMMON,
-            OTHER_AT,
-            OTHER_WORD,
             examine,
         )
-        from dedup_middleware.signature.spelling import is_other_word
         from dedup_middleware.signature.titles import NEW_IN_TEXT, NEW_IN_TITLE, compare_title
         from dedup_middleware.text.wording import SHORT
 
@@ -164,9 +200,7 @@ class ContentByEvidence(Content):
             return self.weigh(page, candidates, found, figures, turned, compared)
         payloads = payloads if len(payloads) else [b""] * count
         found = examine(wording, payloads)
-        for i in np.flatnonzero(found[:, OTHER_WORD] > 0).tolist():
-            if not is_other_word(wording, payloads[i], int(found[i, OTHER_AT])):
-                found[i, OTHER_WORD] = 0
+        alone = _settle_spellings(page, candidates, payloads, found)
         if page.size < _DISTINCT * compared:
             # Count distinct shingles only: a repeated passage must not count as often as it occurs.
             distinct = np.unique(wording.order)
@@ -178,13 +212,15 @@ class ContentByEvidence(Content):
             found[:, COMMON] = examine(once, payloads)[:, COMMON]
         retitled = self._retitled(page, candidates, 2 * found[:, COMMON] > compared)
         if not len(retitled):
-            return self.weigh(page, candidates, found, figures, turned, compared)
+            judged = self.weigh(page, candidates, found, figures, turned, compared)
+            return attrs.evolve(judged, alone=alone)
         new = compare_title(wording, [payloads[i] for i in retitled.tolist()])
         candidates = candidates.copy()
         second = self._are_second(page, candidates["size"][retitled], new, found[retitled])
         # Neither a title without a new word nor a second headline of the story is another title.
         candidates["title"][retitled[(new[:, NEW_IN_TITLE] == 0) | second]] = page.title
         judged = self.weigh(page, candidates, found, figures, turned, compared)
+        judged = attrs.evolve(judged, alone=alone)
         if wording.words < SHORT:  # `examine` has compared the words of its title
             return judged
         other = (new[:, NEW_IN_TITLE] > 0) & (new[:, NEW_IN_TEXT] > 0) & ~second

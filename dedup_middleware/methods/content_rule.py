@@ -218,9 +218,9 @@ def _is_held(size: Any, their_size: Any, share: Any, mistaken: Any, shingles: An
 
 @subkernel
 def _says_other_word(lacking: Any, more: Any) -> Any:
-    """Whether a page's only news is one word in place of another one, or, if it is at two places or
-    more, of two words at one of them (imposed and introduced became proposed), which may change the
-    number of shingles by one. At a single place one word for two is as often an abbreviation."""
+    """Whether one word in place of another is all that is new in a page. If the numbers of shingles
+    differ by one, two words may have become one (imposed and introduced, proposed); that counts
+    only if the word is at two places or more, as at one place it is as often an abbreviation."""
     return lacking > TRIPLE * abs(more) and abs(more) <= 1
 
 

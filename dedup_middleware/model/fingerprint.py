@@ -27,8 +27,8 @@ class Wording:
     the word has a capital letter (2), editors use it in place of others (4), it belongs to a
     Chinese name (8), it is in a headline above the text (16); ``seeds``: uint64, base and start of
     shingle hashes, start and base of word hashes, then hashes of small numbers and of negations;
-    ``tokens``: a function that returns the words as text, which is seldom needed. ``begins``,
-    ``seeds`` and ``tokens`` may be empty.
+    ``tokens``: a function that returns the words as text, which is seldom needed, or none of them
+    if no rule compares them. ``begins`` and ``seeds`` may be empty.
     """
 
     order: NDArray[np.uint64]

@@ -412,9 +412,8 @@ def count_denied(page: Any) -> Any:
 @subkernel
 def count_of_other_word(page: Any) -> Any:
     """Number of shingles that the other page lacks, if all of them contain one word that replaces
-    another; else 0. It is -1 if editors put that word in place of others, or if it is a name, which
-    may be a slip or a title. Also return the place of the first such shingle, shifted by three bits
-    that say which of its words are in all of them.
+    another; else 0. It is -1 if that word may be a name. Also return the place of the first such
+    shingle, shifted by three bits that say which of its words are in all of them.
 
     Shingles at the beginning and the end of a page are left out. Two of the three shingles with the
     word are enough, as one in sixteen is a false positive. A word between words that are adjacent
@@ -443,6 +442,6 @@ def count_of_other_word(page: Any) -> Any:
                 others += not (has or words[i + 2] == said)
                 inside += begin < i < end
         if others == 0 and inside > 1 and said != np.uint64(NO_NEWS):
-            restyled = found < 0 or begins[word] & (CAPITAL | RESTYLED) != 0
-            found, places = -1 if restyled else inside, places | 1 << (word - first)
+            is_name = found < 0 or begins[word] & CAPITAL != 0
+            found, places = -1 if is_name else inside, places | 1 << (word - first)
     return found, first << TRIPLE | places

@@ -9,10 +9,13 @@ another spelling about once in eight cases.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import R8, R64, RI64, boolean, uint64
@@ -21,9 +24,12 @@ from dedup_middleware.signature.exchanged import TRIPLE
 from dedup_middleware.signature.held import filter_bytes, joined, mark_common, shingles_around
 from dedup_middleware.signature.ribbon import Filter, holds
 from dedup_middleware.text.capitals import CAPITAL
+from dedup_middleware.text.characters import word_lists
+from dedup_middleware.text.clauses import RESTYLED
 from dedup_middleware.text.hashing import hash_words, mix
 
-_SHORTEST: Final = 4  # letters: of a shorter word one letter is too much of it to be an error
+_SHORTEST: Final = 4  # letters: another letter in a shorter word makes another word
+_SHORTEST_SLIP: Final = 3  # letters: letters of shorter words are neither left out nor exchanged
 _SHORTEST_HANGUL: Final = 2  # syllables
 _LONGEST: Final = 40
 _HANGUL, _LAST_HANGUL = 0xAC00, 0xD7A3
@@ -35,6 +41,15 @@ _LATIN: Final = 0x250  # code points below it are Latin letters
 _ACCENTS: Final = "\u0300\u0301\u0302\u0303\u0308\u3099\u309a"
 _LONG_KANA: Final = "ー"  # foreign words are written with it or without
 _PAIRS: Final = ("ßss", "äae", "öoe", "üue")  # one letter and two that replace it
+# Letters that may be missing in a page; and how many others of a page are tried at most, as among
+# very many spellings the stored page seems to have some.
+_ALPHABETS: Final = (
+    "abcdefghijklmnopqrstuvwxyz",
+    "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+    "αβγδεζηθικλμνξοπρστυφχψωσ",
+    _LONG_KANA,
+)
+_MOST_LETTERS: Final = 64
 _ONE: Final = np.uint64(1)
 
 
@@ -68,15 +83,16 @@ def spellings(word: str, letters: Collection[str]) -> list[str]:
 
     :param letters: letters that may be inserted, or replace others in words of their script;
         accents are always replaced
-    :returns: only ss for ß and other accents for a word of fewer than four letters (in Hangul, two
-        syllables); none for one with an ideograph, or without a letter
+    :returns: for a word of three letters, none that leaves a letter out or replaces it; for a
+        shorter one (in Hangul, one syllable) only ss for ß and other accents; none for a word with
+        an ideograph, or without a letter
 
     >>> sorted(spellings("word", "s"))[:6]
     ['ord', 'owrd', 'sord', 'sword', 'wod', 'wodr']
     """
     codes = [ord(letter) for letter in word]
     is_hangul = all(_HANGUL <= code <= _LAST_HANGUL for code in codes)
-    shortest = _SHORTEST_HANGUL if is_hangul else _SHORTEST
+    shortest = _SHORTEST_HANGUL if is_hangul else _SHORTEST_SLIP
     if len(word) > _LONGEST or any(code in _IDEOGRAPHS for code in codes):
         return []
     if not any(letter.isalpha() for letter in word):
@@ -93,12 +109,13 @@ def spellings(word: str, letters: Collection[str]) -> list[str]:
         return sorted(found - {word})
     scripts = {_script(letter) for letter in word}
     others = [] if is_hangul else [one for one in letters if _script(one) in scripts]
-    found |= {left + right[1:] for left, right in cuts[:-1]}
     found |= {left + right[1] + right[0] + right[2:] for left, right in cuts[:-2]}
+    is_long = is_hangul or len(word) >= _SHORTEST
     for left, right in cuts:
         found |= {left + other + right for other in others}
-        if right:
+        if right and is_long:
             instead = _syllables(right[0]) if is_hangul else others
+            found.add(left + right[1:])
             found |= {left + other + right[1:] for other in instead}
     return sorted(found - {word})
 
@@ -140,46 +157,74 @@ def _holds_any(
     return False
 
 
-def is_other_word(wording: Wording, evidence: bytes, places: int) -> bool:
-    """Return whether a word that replaces another one says something else than the stored page.
+@cache
+def _groups() -> Mapping[str, frozenset[str]]:
+    """For each word of the list `styles` those that may stand for it."""
+    found: dict[str, frozenset[str]] = {}
+    for group in " ".join(word_lists()["styles"]).split(" | "):
+        words = frozenset(group.split())
+        found.update({word: found.get(word, frozenset()) | words for word in words})
+    return found
 
-    It may be another spelling of the same word. In Chinese and Japanese it may be a name, which is
-    abridged in many ways, as in languages whose nouns have capital letters.
 
-    :param evidence: of the stored page, which is not sampled
-    :param places: of the word, from :func:`~.exchanged.count_of_other_word`. There are several if
-        all shingles that the stored page lacks have more than one word in common
+class OtherWords:
+    """Tells whether a word of a page says something else than the word that it replaces.
+
+    Another spelling does not, nor does a word that editors put in its place (`said`, `reported`).
+    Words with ideographs, and those of pages without a capital letter in a script that has them,
+    are never other words, because they may be names, which are abridged in many ways.
+
+    :param wording: of the new page
     """
-    words = wording.tokens()
-    first, bits = divmod(places, 1 << TRIPLE)
-    # Not isalpha(): vowels are marks in the scripts of India.
-    letters = {letter for word in words for letter in word if not letter.isdecimal()}
-    letters.add(_LONG_KANA)
-    return not any(
-        _may_be_same(wording, evidence, place, words[place], letters)
-        for place in range(first, min(first + TRIPLE, len(words)))
-        if bits >> place - first & 1
-    )
 
+    def __init__(self, wording: Wording) -> None:
+        self._wording, self._words = wording, wording.tokens()
+        # Not isalpha(): vowels are marks in the scripts of India.
+        letters = Counter(letter for word in self._words for letter in word)
+        common = (one for one, _ in letters.most_common(_MOST_LETTERS) if not one.isdecimal())
+        self._letters = frozenset("".join(_ALPHABETS)).union(common)
+        self._hashes: dict[int, NDArray[np.uint64] | None] = {}
 
-def _may_be_same(
-    wording: Wording, evidence: bytes, place: int, word: str, letters: Collection[str]
-) -> bool:
-    """Whether the word at a place may say what the stored page says there."""
-    if any(ord(letter) in _IDEOGRAPHS for letter in word):
-        return True
-    capitals = wording.begins & CAPITAL
-    if word.upper() != word and not capitals.any():
-        return True
-    if len(word) < _SHORTEST and capitals[max(0, place - 1) : place + 2].any():
-        return True  # a title or an initial
-    others = spellings(word, letters)
-    if not others:
-        return False
-    hashes = hash_words(np.array(others), wording.seeds[2:4])
-    return bool(
-        _holds_any(
-            wording.order, wording.word_hashes, wording.seeds, *joined([evidence]),
-            wording.word_hashes[place], hashes,
+    def __call__(self, evidence: bytes, places: int) -> bool:
+        """Return whether the word says something else than the stored page.
+
+        :param evidence: of the stored page, which is not sampled
+        :param places: of the word, from :func:`~.exchanged.count_of_other_word`. There are several
+            if all shingles that the stored page lacks have more than one word in common
+        """
+        first, bits = divmod(places, 1 << TRIPLE)
+        return not any(
+            self._may_be_same(evidence, place)
+            for place in range(first, min(first + TRIPLE, len(self._words)))
+            if bits >> place - first & 1
         )
-    )  # fmt: skip
+
+    def _may_be_same(self, evidence: bytes, place: int) -> bool:
+        """Whether the word at a place may say what the stored page says there."""
+        if place not in self._hashes:
+            self._hashes[place] = self._others(place)
+        others, wording = self._hashes[place], self._wording
+        return others is None or bool(
+            _holds_any(
+                wording.order, wording.word_hashes, wording.seeds, *joined([evidence]),
+                wording.word_hashes[place], others,
+            )
+        )  # fmt: skip
+
+    def _others(self, place: int) -> NDArray[np.uint64] | None:
+        """Hashes of the words that may stand for the one at a place; None if any may."""
+        word, begins = self._words[place], self._wording.begins
+        capitals = begins & CAPITAL
+        if any(ord(letter) in _IDEOGRAPHS for letter in word):
+            return None
+        if word.upper() != word and not capitals.any():
+            return None
+        # A title, an initial, or a first name: words of three letters have no mark of a capital.
+        if len(word) < _SHORTEST and capitals[place + 1 : place + 2].any():
+            return None
+        if capitals[max(0, place - 1) : place].any() and word in word_lists()["behind-names"]:
+            return None
+        others = spellings(word, self._letters)
+        if begins[place] & RESTYLED:
+            others += sorted(_groups()[word] - {word})
+        return hash_words(np.array(others or [""]), self._wording.seeds[2:4])

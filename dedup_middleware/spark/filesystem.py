@@ -27,6 +27,7 @@ def without_links(file: str) -> str:
 
 
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
+_HIDDEN = re.compile(r"_(?!.*=)|\.|.*\._COPYING_$")
 
 
 def literal(path: str) -> str:
@@ -136,8 +137,9 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark skips a file of this name, also where it is named itself."""
-    return path.rpartition("/")[2][:1] in {"_", "."}
+    """Whether Spark skips a file of this name, also where it is named itself: names with an
+    underscore or a point first, except columns of a partition (`_day=1`), and partial uploads."""
+    return _HIDDEN.match(path.rpartition("/")[2]) is not None
 
 
 def listed(session: SparkSession, path: str) -> list[str]:

@@ -101,7 +101,7 @@ def read_files(
             raise SparkError(f"there is no file at {path}: name what is to be read")
         hidden = next(filter(is_hidden, there), None)  # it was named itself
         if hidden is not None:
-            raise SparkError(f"{hidden}: Spark skips names that begin with _ or .: rename it")
+            raise SparkError(f"{hidden}: Spark skips such names (_x, .x, x._COPYING_): rename it")
         found.update(there)
     files = sorted(file for file in found if not without_links(file).startswith(own))
     if not files:

@@ -9,6 +9,7 @@ import datetime
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
@@ -243,9 +244,10 @@ def _rank(task: Task, signed: Signed, row: Row, date: Any) -> int:
 # Written out, as Python 3.10 parses less than later versions: no Z, +0800, 20240102 or nanoseconds.
 _DATE = re.compile(
     r"(\d{4})(-?)(\d\d)\2(\d\d)"
-    r"(?:\D(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?\s*([Zz]|[+-][\d:.]+)?)?",
+    r"(?:[Tt_ ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?)?\s*([Zz]|[+-][\d:.]+)?",
     re.ASCII,
 )
+_SECONDS = re.compile(r"\s*-?\d{9,11}(?:\.\d+)?\s*", re.ASCII)  # nine digits are no day
 _ZONE = re.compile(r"([+-])(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.\d+)?)?)?", re.ASCII)
 
 
@@ -273,13 +275,17 @@ def _parsed(text: str) -> datetime.datetime | None:
 def moment(date: Any) -> int:
     """Convert a date of an input file to microseconds since 1970, or to LATEST if it is not valid.
 
-    >>> moment("1970-01-02"), moment(1.5), moment("soon") == LATEST
-    (86400000000, 1500000, True)
+    >>> moment("1970-01-02"), moment(1.5), moment("1700000000"), moment("soon") == LATEST
+    (86400000000, 1500000, 1700000000000000, True)
     """
     if isinstance(date, (list, tuple)) and len(date) == 1:  # as item loaders leave it
         date = date[0]
+    if isinstance(date, bytes):
+        date = date.decode("ascii", "replace")
     if isinstance(date, str):
-        date = _parsed(date)
+        date = float(date) if _SECONDS.fullmatch(date) else _parsed(date)
+    elif isinstance(date, Decimal):
+        date = float(date)
     elif isinstance(date, datetime.date) and not isinstance(date, datetime.datetime):
         date = datetime.datetime(date.year, date.month, date.day)
     if isinstance(date, datetime.datetime):

@@ -105,19 +105,23 @@ def _edges(
 ) -> tuple[Any, ...] | None:
     """Return columns of :data:`EDGES`: the own row of a page and the candidates that matter to it,
     or None if it is not contested. A candidate that can't make the page a duplicate still matters
-    if it may keep another from doing so: with the method ``content``, any page of the same host."""
+    if it may keep another from doing so: with the method ``content``, any page of the same host, or
+    any page at all if the page is ``alone`` with some candidates (see :class:`.Judgement`)."""
     if not len(found):
         return None
     judged = method.judge(page_of(method, own, payload), found.content, found.payloads)
     sure = judged.duplicate
     # All candidates were judged: with only the kept ones a verdict can only become more certain.
     could = sure | np.array([reason == COMMON for reason in judged.reasons], np.bool_)
+    some = judged.alone is not None and judged.alone.any()
+    if judged.alone is not None:
+        could |= judged.alone
     # Later candidates matter to the page's exact copies, if the page itself is dropped.
     if not (could & (found.orders < order)).any():
         return None
-    matter = could
+    matter = could | some
     if isinstance(method, Content) and own["host"][0]:
-        matter = could | (found.content["host"] == own["host"][0])
+        matter |= found.content["host"] == own["host"][0]
     rows = np.flatnonzero(matter)
     edges = found.chosen(rows)
     flags = could * COULD + sure * SURE

@@ -190,7 +190,7 @@ def kinds_of_words(*, stops: bool) -> tuple[NDArray[np.str_], NDArray[np.uint64]
     kinds = dict.fromkeys(NUMBER_WORDS - MONTHS, 2 * NAME) | kinds
     for words in stop_words().values() if stops else ():
         kinds.update({word: kinds.get(word, 0) | STOP for word in words})
-    styles = frozenset(word_lists()["styles"])
+    styles = frozenset(word_lists()["styles"]) - {"|"}
     bits = {NUMBER: NUMBER_WORDS, SPAN: _SPANS, POINTER: _POINTERS, STYLE: styles}
     for bit, words in bits.items():
         kinds.update({word: kinds.get(word, 0) | bit for word in words})

@@ -22,7 +22,7 @@ DOMAIN: Final = re.compile(
     r"\b(?i:[\w-]{1,20}\.(?:ru|рф|ру|su|by|kz|com|net|org|io|me|info)\b(?:/[\w.-]{1,30})?)"
     r"|\b[А-ЯЁ]{2,6}\d{1,3}\b"
 )
-# What is no name behind a label, but says nothing: a quoted name, and an agency behind a slash.
+# Parts of a credit that are ignored: a quoted name, and an agency behind a slash.
 _QUOTED: Final = re.compile(r"«[^«»]{1,30}(?:»|$)|(?<=[^\W\d_])/[a-z]{2,5}\b")
 #: pattern of who is credited; it is shorter than a caption
 CREDITED: Final = rf"(?:[^.!?\d]|{DOMAIN.pattern}){{1,40}}"
@@ -38,6 +38,9 @@ CREDIT: Final = re.compile(
 )
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 _BETWEEN: Final = frozenset(word_lists()["between-names"])
+# Words that say where something is, so that they stand between the names of a headline, too (Mord
+# in Berlin); in a credit they need the name of an agency, a channel or the like.
+_WHERE: Final = frozenset(("in", "im", "zum", "zur", "vom", "на", "в"))
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
@@ -86,14 +89,16 @@ _JOINED: Final = re.compile(r"[/|©]|\bvia\b")
 
 
 def is_names(words: str) -> bool:
-    """Whether some words are capitalised or belong to names of agencies, and all others are small
-    words between names.
+    """Whether all words are capitalised, belong to names of agencies, or are small words between
+    names; at least one is a name, unless there is no word.
 
-    >>> is_names(" Ann Shepherd/picture alliance"), is_names(" The man was hit")
-    (True, False)
+    >>> [is_names(f" {name}") for name in ("Ann Shepherd/picture alliance", "The man was hit")]
+    [True, False]
     """
     rest = re.findall(r"[^\W\d_]+", _QUOTED.sub("", DOMAIN.sub("", words)))
     others = [word for word in rest if word not in _BETWEEN]
+    if not _WHERE.isdisjoint(rest) and not any(word.lower() in _NO_NAMES for word in others):
+        return False
     return all(not word.islower() or word in _NO_NAMES for word in others) and (
         bool(others) or not rest
     )

@@ -46,9 +46,21 @@ def test_bad_rows_are_written_aside(tmp_path: Path) -> None:
         assert row["raw"] == raw.decode("utf-8", "replace")[:1000]
 
 
+@pytest.mark.parametrize("depth", [690, 710, 960, 980, 1000])
+def test_the_bound_of_nested_rows(tmp_path: Path, depth: int) -> None:
+    """It does not depend on how deep the parser's caller is: dropped rows are parsed again."""
+    row = f'"text": {json.dumps(english(1))}, "more": {"[" * depth}{"]" * depth}}}\n'
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(f'{{"url": "https://site{i}/1", {row}' for i in range(2)))
+    done = batch(source, "-o", tmp_path / "1.jsonl", "--dropped", tmp_path / "2.jsonl", "--json")
+    kept = depth < 700
+    numbers = [done.json[name] for name in ("kept", "dropped", "rejected")]
+    assert numbers == ([1, 1, 0] if kept else [0, 0, 2])
+
+
 def test_rows_that_are_nested_deeply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They ended the run, and a rebuild, with a traceback. What no one has thought of costs its row
-    alone."""
+    """They ended the run, and a rebuild, with a traceback. Any other exception rejects only its
+    row."""
     deep = "[" * 600 + "%s" + "]" * 600
     texts = [json.dumps(english(n)) for n in range(3)]
     keys = [deep % "", deep % '"x"', '"https://a/2"']

@@ -81,7 +81,7 @@ def test_compact_waits(settings: dict[str, Any]) -> None:
     """Until the crawl has moved."""
     done = dedup("compact", **settings)
     assert done.code == 1
-    assert "remove the setting then, and run compact" in done.err
+    assert "remove the setting and run compact" in done.err
     del settings["DEDUP_FORMER_INDEX_URL"]
     assert dedup("compact", **settings).code == 0
 

@@ -284,7 +284,7 @@ def test_names_in_place_of_others(seed: int, size: int, edits: int) -> None:
 
 
 def of_other_word(page: Wording, stored: PlainFilter) -> int:
-    """How many shingles lack, all with one word that was not put in; -1: editors write it."""
+    """How many shingles lack, all with one word that was not put in; -1: it may be a name."""
     words, common = page.word_hashes.tolist(), plain_common(page, stored)
     inner = [i for i, held in enumerate(common) if held]
     if 2 * len(inner) <= len(common) or 2 * len(set(words)) < len(words):
@@ -305,7 +305,7 @@ def of_other_word(page: Wording, stored: PlainFilter) -> int:
         for word in range(inside[0], at + 1)
         if all(words[word] in words[i : i + 3] for i in lacking)
     ]
-    if any(page.begins[word] & (CAPITAL | RESTYLED) for word in same):
+    if any(page.begins[word] & CAPITAL for word in same):
         return -1
     return len(inside) if same else 0
 

@@ -160,7 +160,13 @@ def test_no_other_file_is_replaced_by_an_index_file(
     assert "exists: name another file" in done(index, "other")
     assert "is the index of --against=" in done(index, "other", "--against", str(index))
     assert done(other.with_name("new.parquet"), "other", "--against", str(index)) == ""
-    assert "exists and holds other pages" in done(other.with_name("new.parquet"))
+    assert "exists and does not hold these pages" in done(other.with_name("new.parquet"))
+    half = len(stored) // 2
+    index.write_bytes(
+        stored[:half] + bytes(byte ^ 255 for byte in stored[half : half + 40]) + stored[half + 40 :]
+    )
+    assert "exists and does not hold these pages" in done(index)
+    index.write_bytes(stored)
     assert (index.read_bytes(), path.read_bytes(), other.read_text()) == (stored, before, "mine")
 
 

@@ -22,6 +22,7 @@ from dedup_middleware.spark.columns import to_places
 from dedup_middleware.spark.job import start
 from dedup_middleware.spark.signing import BASE, Source
 from tests.golden import FILE, KEY, documents, stored, vectors
+from tests.methods.test_open_word import variants
 from tests.spark.streams import Row, Seen, crawled, stream
 from tests.texts import article
 
@@ -110,6 +111,21 @@ def test_same_verdicts_as_the_crawl(
     # Not by chance: the stream has many of them.
     dropped = sum(one.outcome in {"duplicate", "revisit"} for one in expected)
     assert dropped > 40
+
+
+async def test_a_template_with_an_open_word(spark: SparkSession, tmp_path: Path) -> None:
+    """Whether a word is open depends on which other pages are kept, on all hosts."""
+    texts = variants(24, 3)  # fewer than make a clause text of the site
+    texts += [text.replace("yellow", "yelow") for text in texts[::6]]
+    rows: list[Row] = [
+        {"url": f"https://site{i}.example/1", "title": "", "text": text}
+        for i, text in enumerate(texts)
+    ]
+    job = Job(output=str(tmp_path / "result"), order_by="place", partitions=2, alone=0)
+    expected = await crawled(rows, OPTIONS)
+    found = decided(deduplicate(table(spark, rows), OPTIONS, job), rows)
+    assert found == expected
+    assert 4 <= sum(one.outcome == "duplicate" for one in expected) <= 12
 
 
 async def noted(rows: list[Row], options: Options) -> dict[str, tuple[str, str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +84,9 @@ def test_copies_of_a_page_that_is_gone_are_not_looked_at(monkeypatch: pytest.Mon
     copies = [(5, order) for order in range(6, 100)]
     assert settled({5: (1, 2)}, *copies) == {5: None}
     assert looked == [5]
-    # Here the first copy behind a kept candidate is.
+    # Nor are those of a page that is kept itself.
     assert settled({5: (9,), 9: (1,)}, *copies) == {5: 5, 9: None}
+    assert looked[1:] == [5, 9]
 
 
 def test_a_page_that_is_not_sure_is_judged() -> None:
@@ -131,6 +133,9 @@ def test_dates_as_they_are_met() -> None:
     day = 86_400_000_000
     assert moment("1970-01-02") == moment("1970-01-02T00:00:00Z") == moment(86_400) == day
     assert moment("1970-01-02T08:00:00+08:00") == moment(86_400.0) == day
+    assert moment("1970-01-02Z") == moment("1970-01-02T00:00Z") == moment(b"1970-01-02") == day
+    assert moment("1970-01-02+05:00") == moment("1970-01-01T19:00:00Z")
+    assert moment("1700000000") == moment(Decimal("1700000000")) == moment(1_700_000_000)
     for none in ("", "Z", "soon", None, float("nan"), float("inf"), [], "0000-00-00", 1e300):
         assert moment(none) == LATEST
 

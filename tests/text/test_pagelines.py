@@ -449,6 +449,9 @@ Photo: The man was hit by a car
 Photo: Man hit by car on A road
 Photo: She was there
 Bild: Der Mann ist tot
+Video: Brand im Hafen
+Видео: Пожар на Причале
+未经船长允许不得使用
 Bild: Er ist tot
 Foto: Ein Mann, der Hut und Bart trug
 Фото: Мост снят

@@ -155,7 +155,7 @@ def _count_width(data: NDArray[np.uint8], start: Word, stop: Word) -> Word:
         if _position(data, start, i) >= POSITIONS:
             return np.int64(0)
         square += np.float64(_count(data, start, entries, width, i)) ** 2
-    # Such counts (2 ** 30 of one character) no page has, and sums of their products would wrap.
+    # No page has larger counts (2 ** 30 of one character); sums of their products would wrap.
     return width if square < _MOST_SQUARE else np.int64(0)
 
 

@@ -41,27 +41,33 @@ _NOTE = re.compile(
     | 责编 | 責任編輯
     | (?:原|本文)?(?:标题|標題)\s*[:：]
     | (?:文章)?作者\s*[:：](?!.*\d\s?元) | (?:关键[词字]|标签)\s*[:：]
-    | (?:发布|发表|更新|發布|发稿)(?:时间|日期|時間)\s*[:：]\s*(?:\d|今天|昨天|$)
-    | 发[布表]于\s*[:：]?\s*(?:\d|[\u4e00-\u9fff]{2,3}(?:\s|$))
+    | (?:发布|发表|更新|發布|发稿)(?:时间|日期|時間)\s*[:：]\s*(?:今天|昨天)?
+      [\d\s年月日时分秒:：/.T-]*(?:$|[^\u4e00-\u9fff\d\s:：/.T-]|来源|來源|作者|编辑|责任|责编|记者|字[体号]|浏览|阅读|点击)
+    | 发[布表]于\s*[:：]?\s*(?:\d|[\u4e00-\u9fff]{2,3}(?:\s|$)
+      |[\u4e00-\u9fff]{2,8}\s(?:19|20)\d\d[-年])
     | (?:时间|日期|時間)\s*[:：]\s*(?:19|20)\d\d[-/.]\d{1,2}[-/.]\d{1,2}
       (?:[\sT]*\d{1,2}:\d\d(?::\d\d)?)?\s*(?:来源|作者|责任编辑|编辑|$)
     | (?:时间|日期|時間)\s*[:：].{4,20}(?:来源|來源)
     | 字[体号]\s*[:：]
-    | (?:浏览|点击|阅读|评论|瀏覽)(?:量|数|次数)?\s*[:：(（]\s*(?:\d|$)
+    | (?:浏览|点击|阅读|评论|瀏覽)(?:量|数|次数)?\s*[:：(（]\s*(?:\d[\d,.]*[万亿]?\+?\s?次?(?!\w)|$)
     | [上下]一[篇页条]\s*(?:[:：>»|上下]|$)
-    | 分享[到至]\s*(?:[:：]|$|微信|微博|朋友圈|qq|新浪|腾讯|空间|好友|facebook|twitter)
+    | 分享[到至]\s*(?:[:：]
+      |(?:微信|微博|朋友圈|qq|新浪|腾讯|空间|好友|facebook|twitter|[\s、|/])*$)
     | (?:关闭|打印|返回|收藏|举报|纠错)(?:窗口|本页|此页|列表|首页|顶部|反馈)? \s*[\]】)）]
     | (?:当前位置|您的位置|版权声明|免责声明|特别声明)\s*(?:[:：|\]】)）]|$|(?<=\s))
-    | 扫一扫 | 点击下载
+    | 扫一扫(?:$|[^\u4e00-\u9fff]|.{0,8}(?:关注|分享|阅读|看|下载))
+    | 点击下载(?:$|[^\u4e00-\u9fff]|.{0,10}(?:app|客户端))
     | (?:19|20)\d\d\s?[-年/.]\s?\d{1,2}\s?[-月/.]\s?\d{1,2}[日\s]*
       (?:[\s|,T]*\d{1,2}[:：时]\d\d分?(?:[:：]\d\d)?(?:\s?[ap]m\b)?)?[\s|,()（）\[\]/·-]*
       (?:$|.{0,16}(?:来源|來源|作者|编辑|責編|责编|记者)\s*[:：]
-      |.{0,16}(?:浏览|点击|阅读|评论|瀏覽|字[体号]|打印|分享)[量数次]{0,2}\s*(?:[:：()（）\[\]【】|\d]|$)
-      |.{0,16}\b(?:views?|comments?)\b
+      |[^\u4e00-\u9fff]{0,16}次?(?:浏览|点击|阅读|评论|瀏覽|字[体号]|打印|分享)[量数次]{0,2}\s*
+       (?:[:：()（）\[\]【】|\d]|$)
+      |(?:\d[\d,.]*\s)?(?:views?|comments?)\s*(?:[:(|]|$)
       |(?<=\d:\d\d\ )(?-i:[A-Z][A-Za-z.]*(?:\s[A-Z][A-Za-z.]*){0,3})$)
-    | \d+\s+comments?\s*$ | tags?\s*:(?!(?:[^,]*\s){4})
+    | \d+\s+comments?(?:\ so\ far)?\s*$ | tags?\s*:(?!(?:[^,]*\s){4})
     | filed\ under\s*(?::|(?-i:(?:\s[A-Z&][^\s.]*)+$))
-    | read\ (?:more|also)\s*(?:[:|»>….]|$|(?:about|on|from|in|at|here|stories|news|articles)\b)
+    | read\ (?:more|also)\s*(?:[:|»>….]|$
+      |(?!.*[.!?]$)(?:about|on|from|in|at|here|stories|news|articles)\b)
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -79,6 +85,7 @@ _STAMPED = frozenset(word_lists()["stamp-notes"]).union(
 )
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+_BEFORE_COLON = re.compile(r"([^\W\d_]+): (?!\d)")
 # A Chinese label or date with one of these characters behind it says what happened.
 _SAYS = re.compile("[被将已了不没会骗]|[，。！？；].")
 _LABELLED = re.compile(r"\s*(?:新闻)?来源\s*[:：]|[\s(（\[【|>·\-—]*(?:19|20)\d\d")
@@ -157,7 +164,9 @@ def _is_stamp(line: str) -> bool:
         return False
     stamp, *authors = _BY.split(line, maxsplit=1)
     names = " ".join(authors)
-    return all(word.lower() in _STAMPED for word in _WORD.findall(stamp)) and all(
+    # Behind a name and a colon comes what is said (Police: Missing Boy Found).
+    said = [*_WORD.findall(stamp), *_BEFORE_COLON.findall(names)]
+    return all(word.lower() in _STAMPED for word in said) and all(
         not word.islower() or word in _STAMPED for word in _WORD.findall(names)
     )
 

@@ -510,8 +510,8 @@ def _is_tail(block: Block) -> bool:
 
 
 def _is_link_line(block: Block) -> bool:
-    """Whether a block is a link to another page rather than text. A row of facts has links in it:
-    its numeral or its label is none."""
+    """Whether a block is a link to another page rather than text. In a row of facts only some words
+    are linked: the numeral or the label is not."""
     if 0.5 < block.link <= 0.8 and block.weight < 60:
         text = block.text
         about = is_note(text) or is_link(text) or is_page_line(text)

@@ -81,8 +81,8 @@ class Compact(Subcommand):
         if context.options.former_index_url:
             raise DedupError(
                 "DEDUP_FORMER_INDEX_URL is set: records of released pages tell which pages of the "
-                "former index may have been replaced, so they are needed until the crawl has moved; "
-                "remove the setting then, and run compact"
+                "former index may have been replaced, so they stay until the crawl has moved; then "
+                "remove the setting and run compact"
             )
         async with existing_index(context.options) as index:
             total = (await index.stats()).buckets

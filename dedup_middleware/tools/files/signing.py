@@ -111,6 +111,21 @@ class Signer:
         return Signed(read.key, read.title, text, self._fingerprinter(read))
 
 
+_DEEPEST = 700  # levels of a row; how many the parser takes depends on its caller
+
+
+def _is_deep(fields: Any) -> bool:
+    """Whether values are nested more than ``_DEEPEST`` times."""
+    level = [fields]
+    for _ in range(_DEEPEST):
+        lists = [value for value in level if isinstance(value, list)]
+        level = [one for value in level if isinstance(value, dict) for one in value.values()]
+        level += [one for value in lists for one in value]
+        if not level:
+            return False
+    return True
+
+
 def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
     """Parse the fields of a row.
 
@@ -137,6 +152,8 @@ def fields_of(row: Row, once: Collection[str | None] = ()) -> dict[str, Any]:
         raise ValueError(f"it is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ValueError("it is no JSON object")
+    if row.raw.count(b"[") + row.raw.count(b"{") > _DEEPEST and _is_deep(fields):
+        raise ValueError("it is nested too deeply")
     if len(given) > len(fields):
         for name, value in given:
             if value is fields[name] or name not in once:

@@ -222,10 +222,12 @@ class Portable:
 
 
 def _is_same(path: Path, written: Portable) -> bool:
-    """Whether a file has the pages and the parameters of another one."""
+    """Whether a file is not damaged, and has the pages and the parameters of another one."""
     with contextlib.suppress(IndexRefusedError):
         found = read_portable(path)
-        return (found.checksum, found.parameters) == (written.checksum, written.parameters)
+        if (found.checksum, found.parameters) == (written.checksum, written.parameters):
+            found.verify()
+            return True
     return False
 
 
@@ -446,5 +448,7 @@ class PortableWriter:
         if replaces or not self._path.exists():
             self._unfinished.replace(self._path)
         elif not _is_same(self._path, written):
-            raise DedupError(f"{self._path} exists and holds other pages: name another file")
+            raise DedupError(
+                f"{self._path} exists and does not hold these pages: name another file"
+            )
         return Exported(pages=self._checksum.rows, bytes=size, checksum=self._checksum.value())
