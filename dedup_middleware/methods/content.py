@@ -110,7 +110,9 @@ def _settle_spellings(
     for i in np.flatnonzero(lacking > 0).tolist():
         same[i] = not is_other(payloads[rows[i]], int(places[i]))
     firsts, is_open = places >> TRIPLE, np.zeros(len(rows), np.bool_)
-    siblings = (lacking != 0) & (candidates["key"][rows] != page.key_hash)
+    # A longer or shorter version of the same report may have the word that the new page spells.
+    longer = candidates["size"][rows].astype(np.int64) - page.size
+    siblings = (lacking != 0) & (candidates["key"][rows] != page.key_hash) & (np.abs(longer) <= 1)
     for i in np.flatnonzero(same).tolist():
         # One shingle in sixteen is held by mistake, so the first one lacking may be the next.
         near = siblings & ((np.abs(firsts - firsts[i]) < TRIPLE) | (lacking[i] == 0))

@@ -39,7 +39,7 @@ CREDIT: Final = re.compile(
 _NO_NAMES: Final = frozenset(word_lists()["picture-names"])
 _BETWEEN: Final = frozenset(word_lists()["between-names"])
 # Words that say where something is, so that they stand between the names of a headline, too (Mord
-# in Berlin); in a credit they need the name of an agency, a channel or the like.
+# in Berlin); in a credit they need a slash, or the name of an agency, a channel or the like.
 _WHERE: Final = frozenset(("in", "im", "zum", "zur", "vom", "на", "в"))
 # Bylines: names behind a word for authors, or before "contributed".
 _NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
@@ -97,7 +97,8 @@ def is_names(words: str) -> bool:
     """
     rest = re.findall(r"[^\W\d_]+", _QUOTED.sub("", DOMAIN.sub("", words)))
     others = [word for word in rest if word not in _BETWEEN]
-    if not _WHERE.isdisjoint(rest) and not any(word.lower() in _NO_NAMES for word in others):
+    is_agency = "/" in words or any(word.lower() in _NO_NAMES for word in others)
+    if not is_agency and not _WHERE.isdisjoint(rest):
         return False
     return all(not word.islower() or word in _NO_NAMES for word in others) and (
         bool(others) or not rest

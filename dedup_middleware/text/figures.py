@@ -285,7 +285,8 @@ def _more_sections(codes: Codes, value: int, power: int, i: int) -> tuple[int, i
 @subkernel
 def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
     """Read the number in ASCII digits at i and its multiplier: mantissa, exponent, end. A point
-    before three digits separates thousands, but not before a multiplier: 1.234 billion."""
+    before three digits separates thousands, but not before a multiplier or a percent sign: 1.234
+    billion, 3.125 %."""
     mantissa, exponent, end = numerals.arabic(codes, i)
     power, end = numerals.chinese_scale(codes, end)
     if power > 0:
@@ -301,6 +302,9 @@ def _read_arabic(codes: Codes, i: int) -> tuple[int, int, int]:
     if power > 0:
         return mantissa, exponent + power, stop
     thousands, fraction, stop = numerals.with_points(codes, i)
+    if stop == end:
+        scaled = among(numerals.word_after(codes, begin)[0], numerals.OTHER_SCALES)
+        stop = 0 if scaled or _kind(codes, i, end) != PLAIN else stop
     return (thousands, fraction, stop) if stop else (mantissa, exponent, end)
 
 

@@ -79,6 +79,10 @@ PERCENT_WORDS, PER, CENT = (  # words for percent, and its parts where it is two
     np.array(list(map(pack, word_lists()[name]))) for name in ("percent", "per", "cent")
 )
 OF: Final = pack("of")
+# Multipliers that are not read, up to a letter with an accent; a fraction stands before them.
+OTHER_SCALES: Final = np.array(
+    list(map(pack, "lakh lakhs crore crores mil millones milh bilh trilh".split()))
+)
 _TENTHS: Final = {
     word: int(10 * float(name[len("number-") :]))
     for name, words in word_lists().items()

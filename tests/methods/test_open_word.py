@@ -44,6 +44,22 @@ async def test_variants_of_a_template_are_stored(key: str, names: bool) -> None:
 
 
 @pytest.mark.parametrize("key", ["1", "2", "3"])
+async def test_a_longer_version_leaves_no_word_open(key: str) -> None:
+    """It has the word that the new page spells otherwise, so it says nothing against the copy."""
+    more = "Two engineers will weigh each vessel at the gate, and a clerk notes the rest in a book."
+    longer = f"{LEVY}\n{more}"
+    pages = [("a", "Levy on yachts", LEVY), ("b", "Harbour fees to rise", longer)]
+    options = Options(index_url="memory:", hash_key=key)
+    async with Deduplicator(options) as dedup:
+        for site, title, text in pages:
+            document = Document(key=f"https://{site}.example/1", title=title, text=text)
+            await dedup.commit(await dedup.decide(document))
+        slip = LEVY.replace("yellow", "yelow")
+        document = Document(key="https://b.example/2", title="Yachts must pay", text=slip)
+        assert (await dedup.decide(document)).is_duplicate
+
+
+@pytest.mark.parametrize("key", ["1", "2", "3"])
 async def test_copies_of_variants_are_dropped(key: str) -> None:
     """Copies of one of them, and those with a slip elsewhere."""
     texts = variants(20, 7)

@@ -269,6 +269,9 @@ Dieser Beitrag ist von der Nachrichtenagentur dpa
 No part of this publication may be reproduced without permission
 未经书面授权，禁止任何形式的转载、摘编
 未经许可不得使用
+未经授权 禁止使用
+未经许可不得以任何形式使用
+Foto: Max Muster in Kiel/dpa
 扫描二维码下载客户端
 扫码关注湖畔日报
 长按识别二维码，关注我们
