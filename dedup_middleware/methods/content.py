@@ -105,20 +105,21 @@ def _settle_spellings(
     # Where the stored page seems to go on behind the word, it counts as put in: once in 256 cases.
     few = (lacking > 0) & (lacking <= TRIPLE) & (candidates["size"] == page.size)
     rows = np.flatnonzero(replaced | few)
-    lacking, places, texts = found[rows, OTHER_WORD], found[rows, OTHER_AT], candidates["simhash"]
-    texts, is_other, same = texts[rows], OtherWords(page.wording), lacking <= 0
-    for i in np.flatnonzero(lacking > 0).tolist():
+    counts, places = found[rows, OTHER_WORD], found[rows, OTHER_AT]
+    is_other, same = OtherWords(page.wording), counts <= 0
+    for i in np.flatnonzero(counts > 0).tolist():
         same[i] = not is_other(payloads[rows[i]], int(places[i]))
     firsts, is_open = places >> TRIPLE, np.zeros(len(rows), np.bool_)
     # A longer or shorter version of the same report may have the word that the new page spells.
     longer = candidates["size"][rows].astype(np.int64) - page.size
-    siblings = (lacking != 0) & (candidates["key"][rows] != page.key_hash) & (np.abs(longer) <= 1)
+    siblings = (counts != 0) & (candidates["key"][rows] != page.key_hash) & (np.abs(longer) <= 1)
+    texts = candidates["simhash"][rows]
     for i in np.flatnonzero(same).tolist():
         # One shingle in sixteen is held by mistake, so the first one lacking may be the next.
-        near = siblings & ((np.abs(firsts - firsts[i]) < TRIPLE) | (lacking[i] == 0))
+        near = siblings & ((np.abs(firsts - firsts[i]) < TRIPLE) | (counts[i] == 0))
         is_open[i] = bool((texts[near] != texts[i]).any())
-    found[rows[same & ~is_open], OTHER_WORD] = np.minimum(lacking[same & ~is_open], 0)
-    found[rows[is_open], OTHER_WORD] = np.maximum(lacking[is_open], 1)
+    found[rows[same & ~is_open], OTHER_WORD] = np.minimum(counts[same & ~is_open], 0)
+    found[rows[is_open], OTHER_WORD] = np.maximum(counts[is_open], 1)
     alone = np.zeros(len(candidates), np.bool_)
     alone[rows[is_open]] = True
     return alone
