@@ -11,9 +11,9 @@ numbers:
 Two clauses with equal words and different turns say different things: guilty and not guilty, before
 the war and after the war, a red coat and a blue one. The turn of a clause without words ("No.") is
 added to the next one. Negations, and words in their place (all,
-always, 有; some; must), are not part of the words. Of alternatives (before, after) the words have
-only the class, and the turn has which one it is. So a clause to which "for" is added has other
-words, and is simply another clause.
+always, 有; some; must), are not part of the words. An alternative (before, after) adds its class to
+the words, and to the turn which one of the class it is. So a clause to which "for" is added has
+other words: it is another clause, not the opposite.
 
 Each word that turns a clause round has a **polarity**, a small number. None is a stop word.
 
@@ -258,7 +258,8 @@ def has_polarity(code: np.uint32) -> np.uint8:
 @subkernel
 def may_be_pair(one: np.uint32, other: np.uint32) -> np.uint8:
     """Whether two ideographs may be a listed word; saves nearly all other look-ups."""
-    ideographs = np.uint8((one >= np.uint32(0x4E00)) & (other >= np.uint32(0x4E00)))
+    begin, size = np.uint32(0x4E00), np.uint32(0xAC00 - 0x4E00)  # without Hangul, as `_pairs`
+    ideographs = np.uint8((one - begin < size) & (other - begin < size))
     return ideographs & _has_bit(_JOINED, np.uint32(one * _SPREAD + other) & np.uint32(0xFFFF))
 
 

@@ -219,6 +219,7 @@ def plain_clauses(text: str, segmenter: str) -> list[list[int]]:
 @given(st.one_of(texts, PHRASES), st.sampled_from(["jieba", "words", "char", "fmm"]))
 @example("东升学校", "jieba")  # 学校 is one of the words that editors put in place of another, too
 @example("中国人", "jieba")  # and so is 中国
+@example("不동진", "char")  # a listed word of two syllables, which are no ideographs
 def test_clauses_like_the_twin(text: str, segmenter: str) -> None:
     """Any string gives the clauses that the plain twin gives."""
     found = made(segmenter=segmenter, hash_key=KEY)(text).clauses
