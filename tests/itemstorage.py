@@ -32,7 +32,7 @@ def pages_and_copies(count: int) -> Callable[[Crawled], AsyncIterator[Any]]:
 
 
 def settled(crawled: Crawled) -> bool:
-    """Whether nothing is held any more."""
+    """Whether no item is in flight and no claim is open."""
     assert crawled.pipeline is not None
     return len(crawled.pipeline._inflight) == 0 and crawled.stat("claim/unresolved") == 0
 

@@ -58,7 +58,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> SharedStorage:
 
 
 def _slot(storage: Any, file: Any) -> Any:
-    """What is looked at of one of Scrapy's."""
+    """A stand-in for Scrapy's slot of a feed, with the attributes that `WatchedSlot` reads."""
     lines = {"format": "jsonlines", "exporters": {"jsonlines": JsonLinesItemExporter}}
     return type("Slot", (), {"storage": storage, "file": file, "feed_options": {}, **lines})()
 

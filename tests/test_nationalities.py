@@ -1,4 +1,5 @@
-"""Another nationality at one place of a page makes another page, also where it is written small."""
+"""Another nationality at one place of a page makes another page, also in languages that write it
+without a capital letter."""
 
 # A page a line, in sixteen languages.
 # ruff: noqa: E501

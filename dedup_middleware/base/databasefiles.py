@@ -43,7 +43,7 @@ def begin_file(path: Path) -> None:
     if file_at(path) is not None:
         make_private(path)  # refuses a link of another user
         return
-    with _taking_turns(path.parent):
+    with _locked_folder(path.parent):
         if file_at(path) is None:
             for end in _ENDS:
                 Path(f"{path}{end}").unlink(missing_ok=True)
@@ -72,13 +72,14 @@ class OpenFiles:
         )
 
     def remove_left_over(self) -> None:
-        """Remove the -wal and -shm files of a replaced database, which SQLite would use again.
+        """Remove the -wal and -shm files of a replaced database; SQLite would use them with the
+        new one.
 
         Call it while the connection is open, so that no new file gets the inode of one of these.
         """
         if not self.path.parent.is_dir():
             return
-        with _taking_turns(self.path.parent):
+        with _locked_folder(self.path.parent):
             for end in _ENDS:
                 side_file = Path(f"{self.path}{end}")
                 if (known := self.side_files[end]) is not None and known == file_at(side_file):
@@ -86,7 +87,7 @@ class OpenFiles:
 
 
 @contextlib.contextmanager
-def _taking_turns(folder: Path) -> Iterator[None]:
+def _locked_folder(folder: Path) -> Iterator[None]:
     """Hold an exclusive lock of a folder, among all processes."""
     handle = os.open(folder, os.O_RDONLY)
     try:

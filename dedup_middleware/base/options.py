@@ -110,8 +110,8 @@ class Options:
     keep_address: bool = option(
         True,
         "Store the address of each page in the index, so that a verdict can name the page. "
-        "`False` saves the space; verdicts, reports and `supersedes` then have page ids, and "
-        "`forget --host` finds nothing.",
+        "`False` saves the space; `match` is then empty, log lines, reports and `supersedes` have "
+        "page ids, and `forget --host` finds nothing.",
     )
     hash_key: str = option(
         "",
@@ -197,8 +197,8 @@ class Options:
     num_perm: int = option(512, "MinHash permutations: 128, 256, 512 or 1024.")
     probes: int = option(
         0,
-        "Number of bits by which a SimHash block may differ: the least certain bits are flipped, "
-        "and four more buckets are read for each.",
+        "How many bits of each SimHash block are flipped, one at a time, the least certain first. "
+        "Each adds a bucket for each of the four blocks in which candidates are looked for.",
         between(0, 16, " bits"),
     )
     bands: int | None = option(

@@ -14,8 +14,9 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.model.buckets import (
     ADDRESS_LIMIT,
     BUCKET_LIMIT,
+    FIRST_SIMHASH,
+    LAST_SIMHASH,
     PAYLOAD_LIMIT,
-    SIMHASH_TABLES,
     BucketKey,
     BucketKeys,
     cut_address,
@@ -35,7 +36,6 @@ TABLE_SHIFT = 40  # bits of a packed bucket key below the table: prefix (16), su
 PACKED_KEY_BITS = TABLE_SHIFT + 8
 MOST_BUCKET_KEYS = 255  # per page
 _NO_WORDS = np.empty(0, np.uint64)
-_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 
 
 @attrs.frozen(eq=False)
@@ -181,7 +181,7 @@ def pages_of(entries: Sequence[Entry], times: Sequence[int] = ()) -> Pages:
 def is_simhash(bucket_keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Mask of the packed bucket keys that belong to a SimHash table."""
     tables = bucket_keys >> np.uint64(TABLE_SHIFT)
-    return np.asarray((tables >= _FIRST_SIMHASH) & (tables <= _LAST_SIMHASH), np.bool_)
+    return np.asarray((tables >= FIRST_SIMHASH) & (tables <= LAST_SIMHASH), np.bool_)
 
 
 def packed_simhash_keys(
@@ -204,7 +204,7 @@ def suffixes_of(
 
 def turned(simhashes: NDArray[np.uint64], tables: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """SimHashes rotated left for their SimHash tables; meaningless for other tables."""
-    turn = (tables - np.uint64(_FIRST_SIMHASH)) * np.uint64(16) % np.uint64(64)
+    turn = (tables - np.uint64(FIRST_SIMHASH)) * np.uint64(16) % np.uint64(64)
     back = (np.uint64(64) - turn) % np.uint64(64)
     return np.asarray(simhashes << turn | simhashes >> back, np.uint64)
 

@@ -19,7 +19,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64, R8, R64, R64_2, RI64, RI64_2
 from dedup_middleware.index.pages import TABLE_SHIFT
-from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import FIRST_SIMHASH, KEY_TABLE, LAST_SIMHASH
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.signature._vector import bits_lacking, near_words, trailing_zeros
 
@@ -35,7 +35,6 @@ WORDS = FIRST + BITS // 64
 _HALF = 8  # words of a filter tested at once; the first ones rule out most pairs
 _BLOCK = np.uint64(0xFFFF)
 _BIT, _LANES = np.uint64(1), np.uint64(0xFF)
-_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _OWN, _PROBED, _BANDS = 0, 1 << 8, 2 << 8  # ranks of block kinds, lowest first
 _CROWDED = 3 << 8  # added to the rank of a crowded block
 
@@ -97,12 +96,12 @@ def pairs(
 @subkernel
 def _block(simhash: Any, table: Any) -> Any:
     """The 16 bits of a SimHash that name its bucket in a table."""
-    return simhash >> np.uint64(48 - 16 * (table - _FIRST_SIMHASH)) & _BLOCK
+    return simhash >> np.uint64(48 - 16 * (table - FIRST_SIMHASH)) & _BLOCK
 
 
 @subkernel
 def _is_simhash(table: Any) -> Any:
-    return _FIRST_SIMHASH <= table <= _LAST_SIMHASH
+    return FIRST_SIMHASH <= table <= LAST_SIMHASH
 
 
 @subkernel
@@ -149,7 +148,7 @@ def _is_lowest(
     """
     first = _probes(mine)
     if near:
-        for table in range(_FIRST_SIMHASH, _LAST_SIMHASH + 1):
+        for table in range(FIRST_SIMHASH, LAST_SIMHASH + 1):
             rank = _rank(_OWN, table, crowded, table)
             if _block(differing, table) == 0 and rank < current:
                 return False

@@ -17,8 +17,9 @@ from dedup_middleware.base.kerneltypes import I64, R8, R64, RI64, U64
 from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     COMMON_ANCHOR,
+    FIRST_SIMHASH,
     FULL_BUCKET,
-    SIMHASH_TABLES,
+    LAST_SIMHASH,
     BucketKey,
     Neighbours,
 )
@@ -28,7 +29,6 @@ from dedup_middleware.signature.hamming import RECORDS, nearest_records
 
 _MASK = np.uint64(PAGE_ID_MASK)
 _SHIFT = np.uint64(PAGE_ID_BITS)
-_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _FIRST_ANCHOR, _LAST_ANCHOR = ANCHOR_TABLES[0], ANCHOR_TABLES[-1]
 _SIMHASH = np.uint64(SIMHASH_RECORD)
 _PADDING = bytes(8)
@@ -58,7 +58,7 @@ def neighbours(
         if not raw:
             continue
         table = bucket_key.bucket >> 16
-        of_simhashes = _FIRST_SIMHASH <= table <= _LAST_SIMHASH
+        of_simhashes = FIRST_SIMHASH <= table <= LAST_SIMHASH
         count, odd = divmod(len(raw), SIMHASH_RECORD if of_simhashes else BAND_RECORD)
         corrupt += odd
         full += len(raw) > FULL_BUCKET
@@ -97,7 +97,7 @@ def _scan(words: Any, rows: Any, suffixes: Any, distance: Any, page_ids: Any, ta
         count = rows[3 * i]
         table = rows[3 * i + 1]
         suffix = suffixes[i]
-        if _FIRST_SIMHASH <= table <= _LAST_SIMHASH:
+        if FIRST_SIMHASH <= table <= LAST_SIMHASH:
             byte = at << np.uint64(3)
             for first in range(0, count, 8):
                 near = nearest_records(words, byte, np.uint64(count - first), suffix, bound)

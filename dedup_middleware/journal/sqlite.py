@@ -104,8 +104,9 @@ class SQLiteJournal(JournalStore):
             if create:
                 begin_file(self.path)
             # The journal may be opened in one thread and used in another.
-            anywhere: Any = {"isolation_level": None, "check_same_thread": False}
-            self._db = db = sqlite3.connect(self.path, timeout=_BUSY, **anywhere)
+            self._db = db = sqlite3.connect(
+                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False
+            )
             # One text with a wrong encoding must not make all others unreadable.
             db.text_factory = partial(str, encoding="utf-8", errors="replace")
             db.execute("PRAGMA user_version")  # SQLite opens the file at the first use
@@ -171,7 +172,8 @@ class SQLiteJournal(JournalStore):
             self._db = None
 
     def _open_again(self) -> None:
-        """Reopen the journal if its file was removed or replaced: writes to that would be lost."""
+        """Reopen the journal if its file was removed or replaced: writes to the old one would be
+        lost."""
         if self._files is None or self._files.are_in_place():
             return
         if self._db is not None:

@@ -21,6 +21,7 @@ from dedup_middleware.model.records import (
 KEY_TABLE = 0
 EXACT_TABLE = 1
 SIMHASH_TABLES = (2, 3, 4, 5)
+FIRST_SIMHASH, LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 ANCHOR_TABLES = (6, 7, 8, 9)
 FIRST_BAND_TABLE = 10
 #: an anchor that this many pages share is ignored: it is text of a template
@@ -242,9 +243,6 @@ PAYLOAD_LIMIT = 1 << 16  # bytes
 # Bytes; longer addresses are cut. An address only names a page, whose key hash identifies it.
 ADDRESS_LIMIT = 4096
 
-_FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
-_BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
-
 
 def record(bucket_key: BucketKey, page_id: int) -> bytes:
     """The record of a page in a bucket."""
@@ -253,10 +251,7 @@ def record(bucket_key: BucketKey, page_id: int) -> bytes:
 
 def record_of(bucket: int, suffix: int, page_id: int) -> bytes:
     """The record of a page in a bucket, from the two numbers of a bucket key."""
-    is_simhash = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
-    return (suffix << PAGE_ID_BITS | page_id).to_bytes(
-        SIMHASH_RECORD if is_simhash else BAND_RECORD, "little"
-    )
+    return (suffix << PAGE_ID_BITS | page_id).to_bytes(width_of(bucket), "little")
 
 
 def cut_address(address: str) -> bytes:

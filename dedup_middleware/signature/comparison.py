@@ -25,7 +25,7 @@ from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64, R8, R8_2
 from dedup_middleware.text.hashing import mix
-from dedup_middleware.text.places import NAMES, SECONDS
+from dedup_middleware.text.places import FREE, NAMES, SECONDS
 
 PARTS: Final = 12
 CLAUSE_BYTES: Final = 3 * PARTS
@@ -64,7 +64,6 @@ def turned(a: Word, b: Word) -> Word:
 
 ENTRIES: Final = 16
 FIGURE_BYTES: Final = 3 * ENTRIES
-_FREE: Final = 0xFFFFFF
 
 
 @subkernel
@@ -73,7 +72,7 @@ def fill_figures(
 ) -> None:
     """Write the sketch of entries to `out`, uint8[48]; `kept` is a buffer, uint32[16]."""
     for i in range(np.uint64(ENTRIES)):
-        kept[i] = np.uint32(_FREE)
+        kept[i] = np.uint32(FREE)
     for entry in entries:
         place = ENTRIES
         while place > 0 and kept[place - 1] > entry:
@@ -91,7 +90,7 @@ def fill_figures(
 def _entry(sketch: Word, i: Word) -> Word:
     """Entry i of a sketch, or the mark of a free entry behind the last one."""
     if i >= ENTRIES:
-        return np.int64(_FREE)
+        return np.int64(FREE)
     low, middle = np.int64(sketch[3 * i]), np.int64(sketch[3 * i + 1])
     return low | middle << 8 | np.int64(sketch[3 * i + 2]) << 16
 
@@ -100,7 +99,7 @@ def _entry(sketch: Word, i: Word) -> Word:
 def _known(sketch: Word) -> Word:
     """First place of which a sketch may lack entries: its last place if it is full, else 2**16."""
     last = _entry(sketch, ENTRIES - 1)
-    return (last >> 8) if last != _FREE else np.int64(1 << 16)
+    return (last >> 8) if last != FREE else np.int64(1 << 16)
 
 
 @subkernel
@@ -143,7 +142,7 @@ def conflicts(a: Word, b: Word) -> Word:
     while True:
         x, y = _entry(a, i), _entry(b, j)
         place = min(x, y) >> 8
-        if place >= known or min(x, y) == _FREE:
+        if place >= known or min(x, y) == FREE:
             return names + max(firsts, seconds)
         mine, theirs, begin, start = False, False, i, j
         while x >> 8 == place or y >> 8 == place:
@@ -153,7 +152,7 @@ def conflicts(a: Word, b: Word) -> Word:
                 theirs = True
             i, j = i + (x <= y), j + (y <= x)
             x, y = _entry(a, i), _entry(b, j)
-            if min(x, y) == _FREE:
+            if min(x, y) == FREE:
                 break
         if mine and theirs:
             firsts += 1 if place < NAMES else 0

@@ -147,8 +147,8 @@ def examine(wording: Wording, evidence: Sequence[bytes]) -> NDArray[np.int64]:
     * ``NEW_HEADLINE``: those of them that are in a headline above the text, in halves
     * ``NEW_VALUES``: numerals and new words of names that the other page has nowhere, and small
       numbers in place of another word
-    * ``LOOSE_VALUES``: numerals between lead and tail that replace something: new numerals alone or
-      two in a row, with no other new word next to them; not those that the date line has
+    * ``LOOSE_VALUES``: numerals between lead and tail in place of something: one new numeral, or
+      two side by side, whose neighbours are not new; those of the date line are left out
     * ``NEW_TITLE``: words of the title that the other title lacks; -1 if either title is unknown
     * ``FALSE_POSITIVES``: expected false positives per million shingles that the other page lacks
     * ``NEW_SUBJECT``: distinct words of a short page that are also in its title and that the other

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base import kerneltypes as types
 from dedup_middleware.base.jit import Word, allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import F64, R32, R32_2, R64, R64_2, U32, U64
+from dedup_middleware.base.options import SKETCH_BITS
 from dedup_middleware.signature._vector import MINIMA, differing_groups, minima64
 
 EMPTY = 0xFFFFFFFF  # every minimum of an empty set
@@ -177,8 +178,7 @@ def _bands(minhash: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uin
     return out
 
 
-BITS = 512
-WORDS = BITS // 64
+WORDS = SKETCH_BITS // 64
 # Bits b of each minimum -> a word with the lowest bit of each group of b bits set.
 _LOWEST = {bits: np.uint64(((1 << 64) - 1) // ((1 << bits) - 1)) for bits in (1, 2, 4, 8)}
 
@@ -191,13 +191,14 @@ def bits_each(num_perm: int) -> int:
     >>> [bits_each(k) for k in (64, 128, 256, 512, 1024)]
     [8, 4, 2, 1, 1]
     """
-    if num_perm >= BITS:
+    if num_perm >= SKETCH_BITS:
         return 1
     if num_perm not in (64, 128, 256):
         raise ValueError(
-            f"a sketch of {BITS} bits needs 64, 128, 256 or at least {BITS} minima, got {num_perm}"
+            f"a sketch of {SKETCH_BITS} bits needs 64, 128, 256 or at least {SKETCH_BITS} minima, "
+            f"got {num_perm}"
         )
-    return BITS // num_perm
+    return SKETCH_BITS // num_perm
 
 
 def sketch(minhash: NDArray[np.uint32]) -> NDArray[np.uint64]:
@@ -245,7 +246,7 @@ def lowest_bits(bits: int) -> Word:
 
 
 _S64 = np.uint64(64)
-_BYTES = np.uint64(BITS // 8)
+_BYTES = np.uint64(SKETCH_BITS // 8)
 
 
 @subkernel
@@ -273,7 +274,7 @@ def _sketch(minhash: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
 def estimate(differing: Word, bits: int) -> Word:
     """Jaccard similarity estimated from the number of b-bit groups that differ."""
     chance = 1.0 / (1 << bits)
-    agreement = 1.0 - differing * bits / BITS
+    agreement = 1.0 - differing * bits / SKETCH_BITS
     return max(0.0, (agreement - chance) / (1.0 - chance))
 
 

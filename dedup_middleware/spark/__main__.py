@@ -170,6 +170,8 @@ def check_index_file(session: SparkSession, path: Path, paths: Iterable[str], jo
         raise SparkError(f"{path} is the index of against={job.against!r}: name another file")
     if any(own == without_links(file).removeprefix("file:") for file in paths):
         raise SparkError(f"{path} is a file of the input: name another one for the index")
+    if Path(own).is_relative_to(os.path.realpath(job.output)):
+        raise SparkError(f"{path} is in the output folder {job.output}: name a file outside it")
     goes_on = Stages(session, job.output, lambda _: None).is_complete("work/index")
     if path.exists() and not (goes_on and is_replaceable(path, b"PAR1")):
         raise SparkError(f"{path} exists: name another file, or remove it")

@@ -74,8 +74,8 @@ _LARGEST_PIECE = 1 << 20
 
 class _Pieces(io.BufferedReader):
     """A reader with growing buffers, since each read is a call into Java that takes milliseconds.
-    The first is small, as often only the first line is read. ``io.TextIOWrapper`` always requests
-    8 KB, so the size that it gives is raised."""
+    The first is small, as often only the first line is read. ``io.TextIOWrapper`` always asks for
+    8 KB, so ``read1`` reads more than it is asked for."""
 
     _next = 1 << 13
 
@@ -137,8 +137,9 @@ def file_states(session: SparkSession, paths: Sequence[str]) -> list[tuple[str, 
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark skips a file of this name, also where it is named itself: names with an
-    underscore or a point first, except columns of a partition (`_day=1`), and partial uploads."""
+    """Whether Spark skips a file of this name, also where it is named itself: names that
+    begin with an underscore or a dot, except columns of a partition (`_day=1`), and partial
+    uploads."""
     return _HIDDEN.match(path.rpartition("/")[2]) is not None
 
 

@@ -23,13 +23,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from dedup_middleware.index import pairing
 from dedup_middleware.index.pages import TABLE_SHIFT, starts_of
-from dedup_middleware.model.buckets import KEY_TABLE, SIMHASH_TABLES
+from dedup_middleware.model.buckets import (
+    FIRST_SIMHASH,
+    KEY_TABLE,
+    LAST_SIMHASH,
+    SIMHASH_TABLES,
+)
 from dedup_middleware.model.records import BAND_SUFFIX_BITS
 from dedup_middleware.spark.columns import fixed, matrix, numbers, whole_groups, words
 from dedup_middleware.spark.stages import Job
 
 PAIRS = pa.schema({"page": "int64", "candidate": "int64"})
-_FIRST, _LAST = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _LOWER, _SIEVE = "lower", "sieve"
 _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a page in its records
 
@@ -37,7 +41,8 @@ _OF_PAGE = ("order", "last", "simhash", "crowded", _SIEVE)  # columns of a page 
 _TABLE = f"shiftright(bucket_key, {TABLE_SHIFT})"
 _BUCKET = f"shiftright(bucket_key, {BAND_SUFFIX_BITS})"
 _KEY = (
-    f"if({_TABLE} BETWEEN {_FIRST} AND {_LAST}, {_BUCKET}, bucket_key | {pairing.BAND_KEY}L) AS key"
+    f"if({_TABLE} BETWEEN {FIRST_SIMHASH} AND {LAST_SIMHASH}, "
+    f"{_BUCKET}, bucket_key | {pairing.BAND_KEY}L) AS key"
 )
 _PROBES = "coalesce(probes, CAST(array() AS array<bigint>))"
 #: all bucket keys where a page looks for candidates
@@ -64,7 +69,7 @@ def records(pages: DataFrame) -> DataFrame:
     base = pages.selectExpr(
         *_OF_PAGE, f"concat({', '.join(ascending)}) AS slots", f"{_PROBES} AS probes"
     )
-    signed = f"shiftright(slots[0], {TABLE_SHIFT}) BETWEEN {_FIRST} AND {_LAST}"
+    signed = f"shiftright(slots[0], {TABLE_SHIFT}) BETWEEN {FIRST_SIMHASH} AND {LAST_SIMHASH}"
     base = base.selectExpr(
         "*", f"if({signed}, {len(SIMHASH_TABLES)}, 0) AS of_simhashes",
         f"if({signed}, {pairing.SIGNED}, 0) AS flags",

@@ -72,7 +72,7 @@ from dedup_middleware.tools.portable.portable_file import (
 
 _ROWS = 64  # rows of a file in memory at once, if Python reads it
 _PAGES = 1024  # fingerprints of a job in memory at once
-# Per file on average: reading a run also reads the rows before it in its row group.
+# Most runs of a file on average: with each are read the rows before it in its row group.
 _MOST_RUNS = 4
 _MOST_FILES = 1 << 63 - FILE_SHIFT
 
@@ -221,7 +221,7 @@ def _text(parts: Iterable[list[bytes]], end: str) -> Iterator[str]:
             before = text.removeprefix("\ufeff")
             continue
         # If rows end in CR, Spark may have cut a CR LF in two.
-        line_feed = text[: text.startswith("\n")]
+        line_feed = "\n" if text.startswith("\n") else ""
         yield from io.StringIO(before + end + line_feed, newline="")
         before = text.removeprefix(line_feed)
     yield from io.StringIO(before, newline="")

@@ -42,13 +42,13 @@ _BETWEEN: Final = frozenset(word_lists()["between-names"])
 # in Berlin); in a credit they need a slash, or the name of an agency, a channel or the like.
 _WHERE: Final = frozenset(("in", "im", "zum", "zur", "vom", "на", "в"))
 # Bylines: names behind a word for authors, or before "contributed".
-_NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
+NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
 _AND: Final = "and|und|et|y|e|и|de|von|van|der|staff|writers?|reporters?|journalists?"
 
 
 def _names(most: int, between: str = f"{_AND}|in|of|at|for|the", *, least: int = 1) -> str:
     # Only one way to match a line: with two for each comma the time would double with each.
-    return rf"{_NAME}(?:[,;]?(?: (?:{between})){{0,2}} {_NAME}){{{least - 1},{most - 1}}}"
+    return rf"{NAME}(?:[,;]?(?: (?:{between})){{0,2}} {NAME}){{{least - 1},{most - 1}}}"
 
 
 _NAMES: Final = _names(9)
@@ -62,7 +62,7 @@ _AUTHORS: Final = compiled_late(
     rf"|(?:(?:Story|Written|Posted|Words|Text) by|Автор:|Текст:) {_names(7, _AND)}(?: staff)?"
     # One name alone may be another thing: By Train, Von Hamburg.
     rf"|(?:[Bb]y {_names(7, _AND, least=2)}|BY {_names(3, _AND, least=2)})(?: staff)?"
-    rf"|[Bb]y (?:{_NAME} staff|(?i:{'|'.join(AGENCIES)}))|Von {_names(4, _AND, least=2)}"
+    rf"|[Bb]y (?:{NAME} staff|(?i:{'|'.join(AGENCIES)}))|Von {_names(4, _AND, least=2)}"
     rf"|(?:The )?{_names(24)},? contributed (?:reporting|to this (?:report|story|article))"
     rf"(?: from {_NAMES})?"
 )

@@ -17,7 +17,14 @@ from dedup_middleware.text import numerals
 from dedup_middleware.text.characters import Codes, code_set, find_code, word_lists
 from dedup_middleware.text.clauses import MONTHS
 from dedup_middleware.text.numerals import among, at, pack, search, sorted_table
-from dedup_middleware.text.places import KINDS_OF_WIRE, source_word_end
+from dedup_middleware.text.places import (
+    KINDS_OF_WIRE,
+    NEWS,
+    NEWS_TRADITIONAL,
+    WIRE,
+    WIRE_TRADITIONAL,
+    source_word_end,
+)
 from dedup_middleware.text.signs import PLAIN
 from dedup_middleware.text.stamps import (
     BRACKETED,
@@ -67,7 +74,6 @@ _NO_HEADLINE: Final = code_set(".。…,、;:")  # the line ends with none of th
 _LOOKED_AT, _COLUMNS = 3, 80
 _WIDE: Final = 0x2E80  # characters from here on have two columns
 _MOST_SPACES: Final = 6  # RIO DE JANEIRO, April 3 (Agency) -
-_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
 _PAPERS: Final = code_set("报報网網育乐技经车闻线")  # 新浪体育讯
 _OUR: Final = ord("本")
 _NO_REPORTER: Final = code_set("0123456789,。;\0")
@@ -199,13 +205,13 @@ def date_line(codes: Codes, line: int) -> tuple[int, int]:
     begin, end = 0, 0  # begin: behind the last comma or sentence end of the line
     for i in range(min(codes.size, _REACH)):
         code = codes[i]
-        news = code in (_NEWS, _NEWS_TRADITIONAL)
+        news = code in (NEWS, NEWS_TRADITIONAL)
         if code == _DAY and source_word_end(codes, i) and _line_begin(codes, i, _LONGEST_HEAD) >= 0:
             end, begin = source_word_end(codes, i), _clause_begin(codes, i)
             for place in range(begin, i):  # only the last words: a headline may precede them
                 begin = place + 1 if at(codes, place) == 32 else begin
             break
-        if not news and code not in (_WIRE, _WIRE_TRADITIONAL):
+        if not news and code not in (WIRE, WIRE_TRADITIONAL):
             continue
         if i + 1 < codes.size and not among(at(codes, i + 1), _BEHIND_WIRE):
             continue

@@ -10,18 +10,16 @@ import re
 from typing import Final
 
 from dedup_middleware.text.characters import BEGINNING, Beginnings, word_lists
+from dedup_middleware.text.credits import NAME
 from dedup_middleware.text.patterns import compiled_late
 
-_NAME: Final = r"[^\W\d_a-zа-яё][\w.'’-]*"
-_NAMES: Final = rf"(?:the )?{_NAME}(?:,?(?: (?:and|of|for|in|at|de))?(?: the)? {_NAME}){{0,7}}"
+_NAMES: Final = rf"(?:the )?{NAME}(?:,?(?: (?:and|of|for|in|at|de))?(?: the)? {NAME}){{0,7}}"
 _DAY: Final = r"(?:[A-Z]\w+day,? )?(?:[A-Z]\w+\.? \d{1,2},? \d{4}|\d{1,2} [A-Z]\w+\.? \d{4})"
 _TIME: Final = r"\d{1,2}[:.]\d\d(?: ?[AaPp]\.?[Mm]\.?)?(?: [A-Z]{1,4})?"
-_WIRE: Final = (
-    rf"(?:Reuters|AFP|AP|AAP|PA|DPA|{_NAME}(?: {_NAME}){{0,3}} (?:Press|Agency|News|Wire))"
-)
+_WIRE: Final = rf"(?:Reuters|AFP|AP|AAP|PA|DPA|{NAME}(?: {NAME}){{0,3}} (?:Press|Agency|News|Wire))"
 # A paper; Via Roma and Via Appia are streets.
 _PAPER: Final = (
-    rf"(?:{_WIRE}|BBC|CNN|NPR|UPI|(?:{_NAME} ){{1,4}}(?:Times|Post|Herald|Gazette|Tribune|Journal"
+    rf"(?:{_WIRE}|BBC|CNN|NPR|UPI|(?:{NAME} ){{1,4}}(?:Times|Post|Herald|Gazette|Tribune|Journal"
     r"|Daily|Today|Weekly|Magazine|Radio|TV|Mail|Chronicle|Observer|Review))"
 )
 _URL: Final = r"(?:https?://|www\.)\S+"
@@ -94,13 +92,13 @@ ENDINGS: Final = (", the canadian press", ", the associated press")
 # How to contact an author: behind the names nothing else may stand; and before it who that is.
 _PHONE: Final = r"[(\d][\d() .-]{5,15}"
 _CONTACT: Final = re.compile(
-    rf"(?:(?:E-?mail|Follow|Contact|Reach)|{_NAME}(?: {_NAME}){{1,3}} can be reached) "
+    rf"(?:(?:E-?mail|Follow|Contact|Reach)|{NAME}(?: {NAME}){{1,3}} can be reached) "
     rf"(?:\D*{_PHONE})?\D*@\D*(?:{_PHONE})?"
 )
 _MOST_CONTACT: Final = 12  # most words of such a line
 _CONTACTING: Final = frozenset(word_lists()["contacting"])
 _ROLE: Final = re.compile(
-    rf"{_NAME}(?: {_NAME}){{1,3}} (?:(?:covers|writes about|reports on)\b"
+    rf"{NAME}(?: {NAME}){{1,3}} (?:(?:covers|writes about|reports on)\b"
     r"|is (?:an?|the) (?:[\w-]+ ){0,4}"
     r"(?:reporter|writer|editor|journalist|columnist|correspondent))"
     r"[^.!?\d]{0,120}\. (?=(?:She|He|They|You|Reach|E-?mail|Follow|Contact)\b)"

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from dedup_middleware.base.jit import allocating_subkernel, kernel, subkernel
 from dedup_middleware.base.kerneltypes import I64_2, U8, U32
 from dedup_middleware.text import numerals
+from dedup_middleware.text.capitals import OPENING
 from dedup_middleware.text.characters import (
     NUMERAL,
     SYMBOL,
@@ -80,7 +81,6 @@ _UPPER, _MIDDLE, _LOWER, _FRONT, _BACK = map(ord, PARTS)
 _NUMBERED: Final = np.array(list(map(ord, PARTS)), np.int64)  # in the order of `PARTS`
 _HALF, _DECADE = map(ord, "半旬")
 _EMOJI, _EMOJI_SIZE = 0x1F000, 0xB00  # range of the emoji that count as words
-_OPENING: Final = code_set("([{【〔〖")
 _CLOSING: Final = code_set(")]}】〕〗")
 _VOLUMES: Final = code_set("篇集册卷")
 _HALVES: Final = code_set("年场月时段程期")
@@ -113,7 +113,7 @@ _K2: Final = np.uint64(0xD6E8FEB86659FD93)
 @subkernel
 def _is_bracketed(codes: Codes, i: int) -> bool:
     """Whether the character at i is in brackets."""
-    return among(at(codes, i - 1), _OPENING) and among(at(codes, i + 1), _CLOSING)
+    return among(at(codes, i - 1), OPENING) and among(at(codes, i + 1), _CLOSING)
 
 
 @subkernel

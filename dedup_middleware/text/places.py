@@ -70,7 +70,7 @@ _MASK: Final = 0x110000  # in place of a numeral; no code point
 _SIDE: Final = 0x110001  # between the two sides
 _NAME: Final = 0x110002  # in place of a name
 _DAY, _MONTH, _YEAR = map(ord, "日月年")
-_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL = map(ord, "电電讯訊")
+WIRE, WIRE_TRADITIONAL, NEWS, NEWS_TRADITIONAL = map(ord, "电電讯訊")
 KINDS_OF_WIRE: Final = code_set("专專急")  # 日专电
 _SOURCE_WORD_1, _SOURCE_WORD_2 = map(ord, "消息")
 _REPORTED: Final = code_set("报報")
@@ -120,11 +120,10 @@ def _ends_date_line(codes: Codes, last: int) -> bool:
     if at(codes, last) != _DAY:
         return False
     word, behind = at(codes, last + 1), at(codes, last + 2)
-    if word == 32 or (among(word, KINDS_OF_WIRE) and behind in (_WIRE, _WIRE_TRADITIONAL)):
+    if word == 32 or (among(word, KINDS_OF_WIRE) and behind in (WIRE, WIRE_TRADITIONAL)):
         word = behind
     return (
-        word in (_WIRE, _WIRE_TRADITIONAL, _NEWS, _NEWS_TRADITIONAL)
-        or source_word_end(codes, last) > 0
+        word in (WIRE, WIRE_TRADITIONAL, NEWS, NEWS_TRADITIONAL) or source_word_end(codes, last) > 0
     )
 
 

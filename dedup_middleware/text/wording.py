@@ -42,7 +42,9 @@ LEAD: Final = 3  # clauses at the beginning of a page that are always anchors
 MOST_ANCHORS: Final = 128  # with bands and probes 251 buckets; Redis numbers them in a byte
 _WINNOWED: Final = MOST_ANCHORS - LEAD
 _LEAST: Final = 4  # least words of a clause; a shorter one is joined to the next
-_LONG: Final = 8  # words; a clause of so many ends behind a word whose hash has no bit of _END
+# Words; from _LONG on a clause ends behind the first word whose hash has no bit of _END, and at the
+# latest behind the last of _LONGEST.
+_LONG: Final = 8
 _LONGEST: Final = 48
 _END: Final = np.uint64(7)
 _BEFORE_MONTH: Final = 4  # most characters between a day and its month
@@ -77,9 +79,9 @@ def locate_values(
         values[0], positions[0], sorts[0] = whole, np.int32(0), np.uint8(0)
         found += np.uint64(1)
     for word in range(np.uint64(count)):
-        last = word + np.uint64(1) == np.uint64(count)
+        is_last = word + np.uint64(1) == np.uint64(count)
         while figure < np.uint64(figures.size) and (
-            last or spans[figure, 0] < starts[word + np.uint64(1)]
+            is_last or spans[figure, 0] < starts[word + np.uint64(1)]
         ):
             values[found], positions[found] = figures[figure], np.int32(word)
             sorts[found] = kinds[figure]

@@ -247,7 +247,7 @@ def html(seed: int) -> bytes:
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_archive_that_is_cut_short(tmp_path: Path, *, packed: bool) -> None:
-    """It is not taken for whole, and half a page not for a page."""
+    """A cut archive is an error, and its last, incomplete page is not read."""
     name = "pages.warc.gz" if packed else "pages.warc"
     whole = warc(*map(html, range(5)), packed=packed)
     done, kept = files(tmp_path, name, whole)
@@ -312,8 +312,8 @@ def test_a_page_in_a_coding_that_is_not_undone(
 
 
 def test_a_name_that_is_twice_in_a_row(tmp_path: Path) -> None:
-    """A page of which half is read is not judged; what decides nothing, or is the same, is as it
-    was."""
+    """A row with two values of a page's field is rejected; a field that decides nothing, or that
+    has the same value twice, changes nothing."""
     same = json.dumps(article(1))
     rows = (
         f'{{"url": "https://a/1", "text": {same}}}\n'

@@ -34,7 +34,7 @@ TABLES = st.sampled_from([0, 1, *SIMHASH_TABLES, FIRST_BAND_TABLE, 63])
 def plain_neighbours(
     bucket_keys: Sequence[BucketKey], data: Sequence[bytes], distance: int
 ) -> Neighbours:
-    """The same, bucket by bucket.
+    """What ``neighbours`` returns, computed bucket by bucket in plain NumPy.
 
     SimHash records survive within ``distance`` bits of the SimHash, band records when the suffix
     is equal. Bytes behind the last whole record are counted as corrupt and skipped.

@@ -186,7 +186,7 @@ def test_a_copy_of_a_page_on_a_template_is_found() -> None:
 
 @given(st.integers(0, 2**16 - 1), st.integers(0, 2**16 - 1), st.integers(0, 2**16 - 1))
 def test_hosts_and_titles_never_make_a_duplicate(host: int, title: int, other: int) -> None:
-    """Whatever they are, a page that is new without them is new with them."""
+    """A page that is new without a host and a title is new with any."""
     texts = [article(9, 30) + article(100 + n, 9) for n in range(5)]
     pages = [
         attrs.evolve(page(text, str(n)), host=host, title=title) for n, text in enumerate(texts)

@@ -135,7 +135,7 @@ def test_no_other_file_is_replaced_by_an_index_file(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not the input, the index of ``--against`` or any other; only a job that is started again
-    finds the file that it has written."""
+    finds the file that it has written. Nor is it written among the tables of the output."""
     path = written(tmp_path, 40).rename(tmp_path / "pages.json.gz.txt")
     index, other = tmp_path / "index.parquet", tmp_path / "other.parquet"
 
@@ -150,6 +150,7 @@ def test_no_other_file_is_replaced_by_an_index_file(
     assert "is a file of the input" in done(path)
     assert "not as csv" in done(tmp_path / "index.csv")
     assert "none/index.parquet can't be written" in done(tmp_path / "none" / "index.parquet")
+    assert "is in the output folder" in done(tmp_path / "out" / "index.parquet")
     other.write_text("mine")
     assert "other.parquet exists: name another file, or remove it" in done(other)
     assert not (tmp_path / "out").exists()

@@ -17,8 +17,9 @@ from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     BUCKET_LIMIT,
     COMMON_ANCHOR,
+    FIRST_SIMHASH,
     FULL_BUCKET,
-    SIMHASH_TABLES,
+    LAST_SIMHASH,
 )
 from dedup_middleware.model.records import BAND_RECORD, PAGE_ID_BITS, PAGE_ID_MASK, SIMHASH_RECORD
 from dedup_middleware.signature._vector import load_word, trailing_zeros
@@ -51,7 +52,7 @@ _SHIFT = np.uint64(PAGE_ID_BITS)
 _PAGE_ID = np.uint64(PAGE_ID_BITS // 8)
 _BAND, _SIMHASH = np.uint64(BAND_RECORD), np.uint64(SIMHASH_RECORD)
 _LIMIT, _FULL = np.uint64(BUCKET_LIMIT), np.uint64(FULL_BUCKET)
-_FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(SIMHASH_TABLES[0]), np.uint64(SIMHASH_TABLES[-1])
+_FIRST_SIMHASH, _LAST_SIMHASH = np.uint64(FIRST_SIMHASH), np.uint64(LAST_SIMHASH)
 _FIRST_ANCHOR, _LAST_ANCHOR = np.uint64(ANCHOR_TABLES[0]), np.uint64(ANCHOR_TABLES[-1])
 _MOST = np.uint64(MOST)
 # The array ``found`` holds MOST page ids, then the tables of each (bit masks), then these counters.

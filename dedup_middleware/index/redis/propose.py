@@ -23,8 +23,9 @@ from dedup_middleware.model.buckets import (
     ANCHOR_TABLES,
     EXACT_TABLE,
     FIRST_BAND_TABLE,
+    FIRST_SIMHASH,
     KEY_TABLE,
-    SIMHASH_TABLES,
+    LAST_SIMHASH,
     BucketKeys,
     Neighbours,
 )
@@ -49,7 +50,6 @@ from dedup_middleware.model.records import (
 )
 
 TOKEN = 8  # bytes
-_FIRST_SIMHASH, _LAST_SIMHASH = SIMHASH_TABLES[0], SIMHASH_TABLES[-1]
 _ZERO, _PROBE, _TWIN = ord("0"), 16, 32  # terms of the sizes sent, see propose.lua
 _KEY = 1 << KEY_TABLE
 _ONE, _TABLE, _BYTES = np.uint64(1), np.uint64(16), np.arange(8)
@@ -97,7 +97,7 @@ def request(
     counts = [len(one) // 2 for one in every]
     buckets, suffixes = words[::2], words[1::2]
     table_numbers = buckets >> _TABLE
-    of_simhashes = (table_numbers >= _FIRST_SIMHASH) & (table_numbers <= _LAST_SIMHASH)
+    of_simhashes = (table_numbers >= FIRST_SIMHASH) & (table_numbers <= LAST_SIMHASH)
     widths = np.where(of_simhashes, SIMHASH_SUFFIX_BYTES, BAND_SUFFIX_BYTES)
     wanted = widths[:, None] > _BYTES
     suffixes_raw = bytes_of(suffixes)[wanted].tobytes()

@@ -159,10 +159,8 @@ def _split(url: str) -> SplitResult:
     # After an unescaped / ? # or @ the rest of the password is parsed as path or options, so the
     # message shows neither.
     if not port_is_known or "@" in parts.path + parts.query + parts.fragment:
-        fix = (
-            "write it as redis://USER:PASSWORD@HOST:PORT/DATABASE, and in it / ? # @ of a password"
-        )
-        raise _fail(url, f"{fix} as %2F %3F %23 %40")
+        fix = "write it as redis://USER:PASSWORD@HOST:PORT/DATABASE, with / ? # @ % in the password"
+        raise _fail(url, f"{fix} as %2F %3F %23 %40 %25")
     return parts
 
 

@@ -236,7 +236,7 @@ def cuts(sizes: list[int], most: int, count: int) -> Iterator[tuple[int, int]]:
 
 
 async def compact(server: Server, progress: Progress) -> int:
-    """See :meth:`.Index.compact`; also removes chunks of rows and text without alive pages."""
+    """See :meth:`.Index.compact`; also removes chunks of rows and of text without live pages."""
     last, text, *_ = await expiry.counters(server)
     living, texts, empty = Living(await settled(server, last)), _Texts(text), []
     stripped: list[NDArray[np.uint64]] = []
@@ -312,9 +312,10 @@ async def compact_some(
             part = before[start:stop]
             named = b"".join(field for field, _ in part)
             lengths = np.array([len(raw) for _, raw in part], "<u4").tobytes()
-            words = [b""] * (2 * len(part))
-            words[::2] = [raw[-GUARD:] for _, raw in part]
-            words[1::2] = [data for _, data, _ in changed[start:stop]]
+            words = chain.from_iterable(
+                (raw[-GUARD:], data)
+                for (_, raw), (_, data, _) in zip(part, changed[start:stop], strict=True)
+            )
             flags = await server.run("compact", named, lengths, *words, more_keys=[name])
             for flag, (field, _), (_, _, gone) in zip(
                 flags, part, changed[start:stop], strict=True

@@ -29,6 +29,7 @@ from dedup_middleware.model.buckets import (
     cut_address,
     most_met,
     record_of,
+    width_of,
 )
 from dedup_middleware.model.claims import NO_CANDIDATES, Candidates, Claim, Claimed, Proposed
 from dedup_middleware.model.records import (
@@ -43,8 +44,6 @@ from dedup_middleware.model.records import (
     chosen,
 )
 
-_FIRST_SIMHASH = SIMHASH_TABLES[0] << 16
-_BEHIND_SIMHASH = (SIMHASH_TABLES[-1] + 1) << 16
 _FIRST_ANCHOR = ANCHOR_TABLES[0] << 16
 _BEHIND_ANCHORS = (ANCHOR_TABLES[-1] + 1) << 16
 _MANY = 64  # number of neighbours above which the kernel is faster
@@ -77,7 +76,7 @@ def unknown_neighbours(
             if not raw:
                 continue
             full += len(raw) > FULL_BUCKET
-            if _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH:
+            if bucket >> 16 in SIMHASH_TABLES:
                 simhash_buckets.append((i, raw))
                 size += len(raw)
                 continue
@@ -244,8 +243,7 @@ class _Buckets:
             old = held.get(base | bucket, b"")
             if is_common(bucket, suffix, old):
                 continue
-            is_simhash = _FIRST_SIMHASH <= bucket < _BEHIND_SIMHASH
-            width = SIMHASH_RECORD if is_simhash else BAND_RECORD
+            width = width_of(bucket)
             # A record appended after a partial record could not be read.
             whole = old[: len(old) - len(old) % width] if len(old) % width else old
             raw = whole + record_of(bucket, suffix, page_id)

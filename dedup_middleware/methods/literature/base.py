@@ -26,10 +26,10 @@ from dedup_middleware.model.buckets import (
 )
 from dedup_middleware.model.fingerprint import Fingerprint, Signature
 from dedup_middleware.signature.minhash import jaccards
+from dedup_middleware.signature.simhash import BITS as SIMHASH_BITS
 
 TOO_DIFFERENT = "too-different"
 NO_SIGNATURE = "no-signature"
-_BITS = 64
 
 
 def share(default: float) -> Any:
@@ -147,7 +147,7 @@ class BySignature(Method):
     def scan_distance(self) -> int:  # type: ignore[override]
         """Largest distance of candidates: for SimHashes the one that decides."""
         if self.method.is_simhash:
-            return round(_BITS * (1 - self.method.threshold))
+            return round(SIMHASH_BITS * (1 - self.method.threshold))
         return self.common_distance
 
     @property

@@ -19,6 +19,7 @@ from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.methods.literature.hashsets import FeatureString, Segments, StructureTree
 from dedup_middleware.methods.literature.simhashes import Luogang, RandomProjection, WeightedSimHash
 from dedup_middleware.model.fingerprint import Signature
+from dedup_middleware.signature.simhash import BITS as SIMHASH_BITS
 from dedup_middleware.text.shingle import Shingler
 
 LITERATURE: Final[Mapping[str, type[SignatureMethod]]] = {
@@ -42,12 +43,11 @@ LITERATURE: Final[Mapping[str, type[SignatureMethod]]] = {
 }
 _SETTING: Final = setting_name("method_parameters")
 _ASSIGNMENT: Final = re.compile(r"([a-z0-9_]+)=([^\s,]+)")
-_BITS: Final = 64
 _CONVERTERS: Final[Mapping[type, Any]] = {bool: to_bool, int: to_int}
 
 
 def literature(options: Options, hash_key: int = 0) -> SignatureMethod | None:
-    """Return the method of the literature that the options name; None if it is another method.
+    """Return the method of the literature that the options name; None if they name another one.
 
     :param hash_key: key for its hashes; the character set methods have prescribed codes instead
     :raises OptionsError: an unknown parameter, or an unusable value
@@ -60,7 +60,7 @@ def literature(options: Options, hash_key: int = 0) -> SignatureMethod | None:
     kind = LITERATURE[options.method]
     values = parse_parameters(options.method_parameters, kind)
     if kind.is_simhash:
-        values["threshold"] = 1 - options.distance / _BITS
+        values["threshold"] = 1 - options.distance / SIMHASH_BITS
     elif options.threshold is not None:
         values["threshold"] = options.threshold
     if "hash_key" in {field.name for field in _fields(kind)}:

@@ -23,7 +23,7 @@ from dedup_middleware.methods.literature.base import KeyedMethod, MethodInput, s
 from dedup_middleware.methods.literature.frequencies import background
 from dedup_middleware.model.fingerprint import Signature
 from dedup_middleware.model.keys import keyed_hash
-from dedup_middleware.signature.simhash import simhash
+from dedup_middleware.signature.simhash import BITS, BLOCK_BITS, simhash
 from dedup_middleware.text.trie import jieba_file
 
 # Signatures that are one SimHash: four 16-bit blocks as keys, compared by Hamming distance. Two
@@ -31,9 +31,7 @@ from dedup_middleware.text.trie import jieba_file
 # are those of 周游, 贾创辉: 大规模文本去重研究, 现代计算机 2019(6): ``00A, 01B, 10C, 11D``, the
 # number of a block, then the block.
 
-BITS: Final = 64
 BLOCKS: Final = 4
-BLOCK_BITS: Final = BITS // BLOCKS
 #: similarity of fingerprints that differ in three bits
 WITHIN_3_BITS: Final = 1 - 3 / BITS
 

@@ -79,9 +79,7 @@ _NEVER_FURNITURE = frozenset({"body", "article", "main"})
 _FURNITURE_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "dialog", "complementary", "search"}
 )
-_ATTRIBUTE = re.compile(
-    r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""", re.IGNORECASE
-)
+_ATTRIBUTE = re.compile(r"""([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 # All character references that a parser writes, in the order in which they are decoded.
 _WRITTEN = (("&nbsp;", "\u00a0"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 # Most tags have one attribute.
@@ -110,7 +108,8 @@ class Blocks:
 
     ``parent`` and ``last`` have for each container its parent (-1 for the root) and the last
     container inside it; ``flags`` computes its flags. ``title`` is the content of the title
-    element, ``body`` the attributes of the body element. ``is_cut`` says that there are more.
+    element, ``body`` the attributes of the body element. ``is_cut``: as many
+    blocks were read as are allowed, so there may be more.
     """
 
     blocks: list[Block]
@@ -189,13 +188,13 @@ def read_directly(data: bytes, attributes: Callable[[bytes], bytes] | None = Non
         return 0 if tags[index] == _P and not found & (FURNITURE | COMMENT) else found
 
     whole = text.tobytes().decode("utf-8", "replace")
-    is_written = attributes is not None
-    if is_written and "&" in whole:
+    is_parsed = attributes is not None
+    if is_parsed and "&" in whole:
         for entity, character in _WRITTEN:
             whole = whole.replace(entity, character)
     blocks: list[Block] = []
     for line, box, tag, linked in zip(whole.split("\n"), *rows.T.tolist(), strict=False):
-        if not is_written and "&" in line:
+        if not is_parsed and "&" in line:
             plain = " ".join(unescape(line).split())
             weight = len(plain.encode("utf-8", "replace"))
         elif line.isascii():

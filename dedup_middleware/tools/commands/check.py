@@ -209,7 +209,7 @@ class Compare(Subcommand):
     description = (
         "No index is needed. A is taken as the new page and B as the stored one, then the other\n"
         "way round: the rule of a crawl is how much of the new page the stored one holds.\n"
-        "Without --method by content, minhash and simhash.\n"
+        "Without --method: by content, minhash, simhash and the method of the settings.\n"
         "Exit codes: 0; 1: a page can't be read."
     )
 

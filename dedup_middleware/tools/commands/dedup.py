@@ -240,9 +240,9 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
     group = parser.add_argument_group(f"which pages{joined}")
     names = {"key": "a page (repeatable)", "host": "all pages of this host (repeatable)"}
     if journal:
-        names["reason"] = "pages dropped for this reason (repeatable)"
+        names["reason"] = "decided for this reason (repeatable)"
         names["spider"] = "by this spider (repeatable)"
-        names["crawl"] = "in the crawl of this id"
+        names["crawl"] = "in the crawl of this id (repeatable)"
     for name, words in names.items():
         group.add_argument(f"--{name}", action="append", default=[], help=words)
     since = "from this time on: 2026-05-31T08:00, or 2h"

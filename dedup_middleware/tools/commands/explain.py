@@ -116,7 +116,7 @@ class History(Subcommand):
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("key", metavar="URL", help="key of the page, usually its address")
+        parser.add_argument("key", metavar="KEY", help="key of the page, usually its address")
 
     async def run(self, context: Context, arguments: argparse.Namespace) -> int:
         key = arguments.key
