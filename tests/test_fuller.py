@@ -16,6 +16,7 @@ from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.holding import make_comparison
 from dedup_middleware.evaluation.edits import edit
 from dedup_middleware.index.sqlite.index import SQLiteIndex
+from dedup_middleware.model.buckets import cut_address
 from dedup_middleware.plugin.signals import dedup_superseded
 from tests.crawler.test_storage import article as row
 from tests.test_pipeline import make_crawler, opened
@@ -122,6 +123,19 @@ async def test_storage_is_not_told_of_a_page_that_has_a_new_version() -> None:
         assert [one.key for one in fuller.supersedes] == ["https://a/flash"]
         again = Document("https://a/flash", text=english(3, 150))
         await dedup.commit(await dedup.decide(again))
+        await dedup.commit(fuller)
+        assert await dedup.superseded(fuller) == []
+
+
+@pytest.mark.parametrize("key", ["https://a/?q=" + "x" * 9000, "https://a/\ud800"])
+async def test_storage_is_not_told_of_a_page_by_a_cut_address(key: str) -> None:
+    """The index keeps 4,096 bytes of an address, without lone surrogates. That may be the key of
+    another page, which must stay."""
+    first, report = english(1, 120), english(1, 120) + " " + english(2, 200)
+    async with Deduplicator(Options(on_fuller="replace")) as dedup:
+        await dedup.commit(await dedup.decide(Document(key, text=first)))
+        fuller = await dedup.decide(Document("https://b/report", text=report))
+        assert [one.key for one in fuller.supersedes] == [cut_address(key).decode()]
         await dedup.commit(fuller)
         assert await dedup.superseded(fuller) == []
 

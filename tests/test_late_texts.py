@@ -243,6 +243,58 @@ async def test_deletion_of_rows_is_noted_later_if_the_call_is_cancelled(
     await dedup.close()
 
 
+async def test_deletion_of_rows_is_noted_if_the_call_is_cancelled_at_once() -> None:
+    """Cancelled before the first exchange: the text that the row had meanwhile is not stored."""
+    counts = Counts()
+    dedup = deduplicator(ScriptedIndex(), counts)
+    await dedup.open()
+    await dedup.commit(await dedup.decide(page("a/1", TEXTS[0])))
+    call = asyncio.create_task(dedup.deleted(["https://a/1"]))
+    asyncio.get_running_loop().call_soon(call.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await dedup._settlement.catch_up()
+    assert (await dedup.decide(page("b/1", TEXTS[0]))).outcome == NEW
+    await dedup.close()
+
+
+async def test_a_copy_does_not_wait_for_a_page_that_is_stored_already() -> None:
+    """A commit that is cancelled before it is sent is sent again soon, so a copy of the page does
+    not wait for it in vain."""
+    dedup = deduplicator(ScriptedIndex(), Counts())
+    await dedup.open()
+    verdict = await dedup.decide(page("a/1", TEXTS[0]))
+    call = asyncio.create_task(dedup.commit(verdict))
+    asyncio.get_running_loop().call_soon(call.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (await dedup.decide(page("b/1", TEXTS[0]))).outcome == DUPLICATE
+    await dedup.close()
+
+
+async def test_a_later_text_is_not_lost_with_the_index() -> None:
+    """The process remembers one text of a page and commits another, which the index then loses:
+    the remembered one is not entered, as storage has the later one."""
+    down = [False]
+    index = ScriptedIndex(lambda: down[0])
+    dedup = deduplicator(index, Counts())
+    await dedup.open()
+    first = await dedup.decide(page("a/1", TEXTS[0]))
+    down[0] = True
+    await dedup.commit(first)
+    down[0] = False
+    assert first.claim is not None
+    await index.release(first.claim)  # its lease ends
+    later = await dedup._examine(page("a/1", TEXTS[1]))
+    await dedup.commit(later)
+    assert later.claim is not None
+    await index.forget([later.claim.page_id])
+    await index.compact()  # the index has nothing of it any more
+    await dedup._settlement.catch_up()
+    assert (await dedup._examine(page("b/1", TEXTS[0]))).outcome == NEW
+    await dedup.close()
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_look_for_other_texts_fails_or_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, *, fails: bool

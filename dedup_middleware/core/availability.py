@@ -183,6 +183,11 @@ class Backlog:
         if key in self._texts:
             self._texts[key] = _SEVERAL
 
+    def replaced(self, page: Document | Fingerprint) -> None:
+        """Note that storage has this page now, so no other text of the backlog under its key."""
+        if page.key in self._texts and self._texts[page.key] != _text(page):
+            self.doubt(page.key)
+
     def _take(self, place: int) -> Unsettled:
         page = self._pages[place]
         del self._pages[place]

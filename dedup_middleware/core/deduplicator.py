@@ -44,7 +44,7 @@ from dedup_middleware.model.documents import (
     Verdict,
 )
 from dedup_middleware.model.fingerprint import Fingerprint
-from dedup_middleware.model.keys import is_content_key
+from dedup_middleware.model.keys import is_content_key, keyed_hash
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -312,7 +312,8 @@ class Deduplicator:
 
     async def _decide(self, what: Document | Fingerprint) -> Verdict:
         verdict = await self._examine(what)
-        if verdict.outcome not in (UNCHECKED, EMPTY):
+        # The index has answered. What a page waited for in vain may be a page of the backlog.
+        if verdict.outcome not in (UNCHECKED, EMPTY) or verdict.reason == PENDING_TIMEOUT:
             self._settlement.start()
         self._count("pages", 1)
         self._count(verdict.outcome, 1)
@@ -485,8 +486,11 @@ class Deduplicator:
         Pages that the index calls stored are left out: their copies are dropped, so they must stay.
         """
         self._check(verdict, Verdict, "superseded")
+        if self._fingerprinter is None:  # another index has taken the place of the verdict's one
+            return []
+        hash_of = partial(keyed_hash, hash_key=self._fingerprinter.hash_key)
         try:
-            return await self._versions.superseded(verdict)
+            return await self._versions.superseded(verdict, hash_of)
         except IndexUnavailableError as error:
             self._outage.failed(error, "It is not known what %s supersedes", verdict.key)
             return []
@@ -498,4 +502,4 @@ class Deduplicator:
         meanwhile, the index may have taken a text under such a key as new.
         """
         if self._versions.replaced:
-            await asyncio.gather(*map(self._settlement.deleted, keys))
+            await self._settlement.deleted(keys)

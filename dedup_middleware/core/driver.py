@@ -15,7 +15,7 @@ from dedup_middleware.core.availability import Count, FaultLog
 from dedup_middleware.core.former import FORMER, Former
 from dedup_middleware.core.judge import NOTHING_ALIKE, Ruling, judge
 from dedup_middleware.core.settlement import OpenClaims
-from dedup_middleware.index.base import MOST_JUDGED, Index, release_soon
+from dedup_middleware.index.base import MOST_JUDGED, Index, release_soon, release_surely
 from dedup_middleware.methods.base import Method
 from dedup_middleware.model.buckets import NO_NEIGHBOURS, BucketKey, Neighbours, most_met, united
 from dedup_middleware.model.claims import (
@@ -259,7 +259,7 @@ class _Decision:
             driver.claims.settle(made.claim)
         if ruling.match is not None or ruling.pending:
             # A similar page was found after the claim was granted, so the claim must not stay.
-            await driver.index.release(made.claim)
+            await release_surely(driver.index, made.claim)
         return ruling
 
     async def _take(self, made: Candidates, before: int | None = None) -> None:

@@ -7,7 +7,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ import attrs
 from dedup_middleware.base.errors import IndexUnavailableError
 from dedup_middleware.core.availability import Backlog, Count, Outage, Unsettled
 from dedup_middleware.core.versions import Versions
-from dedup_middleware.index.base import STORED_LEASE, Index, release_soon
+from dedup_middleware.index.base import STORED_LEASE, Index, release_soon, release_surely
 from dedup_middleware.index.batching import stop
 from dedup_middleware.methods.base import EXACT
 from dedup_middleware.model.claims import EVERYTHING, Claim, Claimed, Entry
@@ -244,26 +244,38 @@ class Settlement:
                 if left is not None:  # also if this call is cancelled
                     self.remember(left)
             return True
+        source = _source(verdict)
+        if source is not None:
+            self.backlog.replaced(source)
         try:
             is_only, left = await self._commit(verdict)
         except asyncio.CancelledError:
-            if (source := _source(verdict)) is not None:  # the call may not have been sent
+            if source is not None:  # the call may not have been sent
                 self.remember(Unsettled(source, verdict.claim))
+                self.start()  # pages like this one wait for it
             raise
         if left is not None:
             self.remember(left)
         return is_only
 
-    async def deleted(self, key: str) -> None:
-        """See :meth:`.Deduplicator.deleted`; done as if an empty page had replaced the row."""
-        self.backlog.doubt(key)
-        empty = Document(key, text="")
-        left: Unsettled | None = Unsettled(empty)  # kept if this call fails or is cancelled
+    async def deleted(self, keys: Sequence[str]) -> None:
+        """See :meth:`.Deduplicator.deleted`; done as if an empty page had replaced each row."""
+        left = {key: Unsettled(Document(key, text="")) for key in keys}
+        for key in left:
+            self.backlog.doubt(key)
+
+        async def enter(key: str) -> None:
+            _, again = await self._enter(left[key].document)
+            if again is None:
+                del left[key]
+            else:
+                left[key] = again
+
         try:
-            _, left = await self._enter(empty)
-        finally:
-            if left is not None:
-                self.remember(left)
+            await asyncio.gather(*map(enter, list(left)))
+        finally:  # also if a task was cancelled before it began
+            for row in left.values():
+                self.remember(row)
 
     async def _commit(
         self, verdict: Verdict, *, again: bool = True
@@ -301,13 +313,10 @@ class Settlement:
         if verdict.claim is None:
             return
         try:
-            await self._index.release(verdict.claim)
+            await release_surely(self._index, verdict.claim)
             self._count("released", 1)
         except IndexUnavailableError as error:
             self._outage.failed(error, "The index could not release the claim of %s", verdict.key)
-        except asyncio.CancelledError:  # the call may not have been sent
-            release_soon(self._index, verdict.claim)
-            raise
         finally:
             self._claims.settle(verdict.claim)
 
@@ -351,13 +360,11 @@ class Settlement:
             verdict = await self._examine(page.document)
             page = attrs.evolve(page, claim=verdict.claim)
             if page.claim is not None:
-                await self._index.release(page.claim)
-                self._claims.settle(page.claim)
+                self._claims.settle(page.claim)  # if this fails, the next try releases it
+                await release_surely(self._index, page.claim)
         except IndexUnavailableError as error:
             key = page.document.key
             self._outage.failed(error, "The index could not record that %s is replaced", key)
-            if page.claim is not None:
-                self._claims.settle(page.claim)  # it is released by the next try
             return page
         if verdict.outcome == UNCHECKED:
             return page
@@ -430,7 +437,7 @@ class Settlement:
             made = await self._index.propose(self._entry(page), 0, STORED_LEASE, known=EVERYTHING)
             if isinstance(made, Claimed):
                 claim = made.claim
-                await self._index.release(claim)
+                await release_surely(self._index, claim)
         except IndexUnavailableError as error:
             self._outage.failed(error, "The index could not record that %s is stored", verdict.key)
             return Unsettled(source, claim, is_unasked=claim is not None)

@@ -7,7 +7,7 @@ between, at worst a copy of the text is stored as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import numpy as np
@@ -106,9 +106,13 @@ class Versions:
                 )
             self.count("superseded", await self.index.forget(page_ids))
 
-    async def superseded(self, verdict: Verdict) -> list[str]:
+    async def superseded(self, verdict: Verdict, hash_of: Callable[[str], int]) -> list[str]:
         """Keys of the superseded pages that are forgotten and have no other version in the index.
 
+        The index has addresses, which are cut and have ``?`` for lone surrogates: such an address
+        may be the key of another page.
+
+        :param hash_of: returns the keyed hash of a key
         :raises IndexUnavailableError: the index can't be read
         """
         if not verdict.supersedes or not self.replaces_held:
@@ -126,6 +130,7 @@ class Versions:
             # If the page record is gone, neither its key nor what is stored under it is known.
             if state == State.RELEASED
             and match.key is not None
+            and hash_of(match.key) == key_hash
             and not await self._has_page(key_hash)
         ]
 

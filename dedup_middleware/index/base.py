@@ -342,7 +342,7 @@ class Index(ABC):
             release_soon(self, claim)
             raise
         if is_replaced(chosen(there, there.page_ids != np.uint64(claim.page_id))):
-            await self.release(claim)
+            await release_surely(self, claim)
             return None
         return claim
 
@@ -478,6 +478,18 @@ def _names(content: NDArray[np.void]) -> NDArray[np.uint64]:
 def release_soon(index: Index, claim: Claim) -> None:
     """Release a claim in the background: until its lease ends it would block similar pages."""
     forget_outcome(asyncio.ensure_future(index.release(claim)))
+
+
+async def release_surely(index: Index, claim: Claim) -> None:
+    """Release a claim even if this call is cancelled, when the release may not have been sent.
+
+    :raises IndexUnavailableError: the claim may be left to its lease
+    """
+    try:
+        await index.release(claim)
+    except asyncio.CancelledError:
+        release_soon(index, claim)
+        raise
 
 
 def _among(names: NDArray[np.uint64], ascending: NDArray[np.uint64]) -> NDArray[np.bool_]:
