@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from dedup_middleware import Deduplicator, IndexUnavailableError
+from dedup_middleware.index.base import release_surely
 from dedup_middleware.index.batching import stop
 from dedup_middleware.index.memory.index import MemoryIndex
 from dedup_middleware.model.claims import Claim
@@ -254,6 +255,30 @@ async def test_deletion_of_rows_is_noted_if_the_call_is_cancelled_at_once() -> N
     with pytest.raises(asyncio.CancelledError):
         await call
     await dedup._settlement.catch_up()
+    assert (await dedup.decide(page("b/1", TEXTS[0]))).outcome == NEW
+    await dedup.close()
+
+
+async def test_a_release_that_is_cancelled_before_it_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is sent all the same: a page like this one need not wait for the end of the lease."""
+    index = ScriptedIndex()
+    dedup = deduplicator(index, Counts())
+    await dedup.open()
+    claim = (await dedup.decide(page("a/1", TEXTS[0]))).claim
+    assert claim is not None
+
+    async def stall(_: Claim) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "release", stall)
+        call = asyncio.create_task(release_surely(index, claim))
+        await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
     assert (await dedup.decide(page("b/1", TEXTS[0]))).outcome == NEW
     await dedup.close()
 
