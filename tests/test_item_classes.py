@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -295,3 +296,26 @@ async def test_a_class_without_a_field_for_the_verdict_is_not_warned_of(
     assert [dict(one).get("dedup") for one in crawled.scraped] == [None, None]
     (said,) = [line for line in caplog.messages if "for the verdict" in line]
     assert "Quote has no field 'dedup'" in said
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """An item that can't be marked."""
+
+    url: str
+    text: str
+    dedup: Any = None
+
+
+async def test_a_frozen_item_is_not_told_to_declare_its_field(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It has the field for the verdict, but does not take it."""
+
+    async def source(_crawled: Crawled) -> AsyncIterator[Any]:
+        yield Frozen("https://a.example/1", article(1))
+
+    crawled = await crawl(source, {}, DEDUP_ACTION="mark")
+    assert [one.dedup for one in crawled.scraped] == [None]
+    (said,) = [line for line in caplog.messages if "DEDUP_ACTION=mark" in line]
+    assert "does not take the verdict, a dict, into its field 'dedup'" in said

@@ -263,3 +263,10 @@ def test_an_error_can_be_sent_to_another_process() -> None:
     assert type(sent) is OptionsError
     assert (str(sent), vars(sent)) == (str(error), vars(error))
     assert str(sent).startswith("--bands=0 ")
+
+
+@pytest.mark.parametrize("value", ["None", "none", " ", ""])
+def test_the_default_of_a_method_can_be_given_as_text(value: str) -> None:
+    """A project's setting can be undone on the command line, where all values are texts."""
+    options = Options.from_mapping({"DEDUP_THRESHOLD": value, "DEDUP_BANDS": value})
+    assert (options.threshold, options.bands) == (None, None)

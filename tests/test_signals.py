@@ -144,3 +144,19 @@ async def test_calls_that_do_not_end_are_bounded(
     assert isinstance(await third, NearDuplicate)
     await crawl.pipeline.close_spider()
     assert "2 receivers of dedup_duplicate did not end" in caplog.text
+
+
+@pytest.mark.parametrize("empty", [False, True])
+async def test_the_mark_names_the_texts_that_an_item_replaces(*, empty: bool) -> None:
+    """Storage replaces the row of a marked duplicate, too, and of an empty page: the mark and the
+    signal have the ids of the texts that the index has forgotten."""
+    heard = Heard()
+    crawl = await listening(heard.receive, DEDUP_ACTION="mark")
+    await crawl.item(page("a", article(1)))
+    await crawl.item(page("b", article(2)))
+    marked = page("a", "" if empty else article(2))
+    await crawl.item(marked)
+    assert marked["dedup"]["earlier"] == [1]
+    assert [call["verdict"].earlier for call in heard.calls] == ([] if empty else [(1,)])
+    assert crawl.stat("replaced") == 1
+    await crawl.pipeline.close_spider()

@@ -30,6 +30,7 @@ from dedup_middleware.base.settingfields import (
     not_blank,
     one_of,
     option,
+    path_check,
     setting_name,
     shards_check,
     to_item_classes,
@@ -177,7 +178,7 @@ class Options:
         "jieba", "How words are found: `jieba`, `fmm`, `words` or `char`.", one_of(*SEGMENTERS)
     )
     user_dictionary: str = option(
-        "", "File with words of your own, in the format of jieba's user dictionaries."
+        "", "File with words of your own, in the format of jieba's user dictionaries.", path_check
     )
     fold_traditional: bool = option(
         False, "Compare traditional and simplified Chinese as one script (extra `traditional`)."

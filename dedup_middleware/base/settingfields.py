@@ -6,6 +6,7 @@ import difflib
 import json
 import math
 import numbers
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -34,6 +35,8 @@ MOST_SHARDS = 4096
 
 #: suffixes of cluster files, which choose the format
 CLUSTER_SUFFIXES = (".jsonl", ".jl", ".csv", ".parquet")
+
+_LONGEST_NAME: Final = 255  # bytes of a file's name
 
 _T = TypeVar("_T")
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
@@ -163,14 +166,36 @@ def former_index_url_check(_: Any, attribute: attrs.Attribute[str], value: str) 
     index_url_check(_, attribute, value)
 
 
+def path_problem(path: str) -> str:
+    """What no file system accepts in a path, as the fix of a refusal; empty if there is nothing.
+
+    >>> path_problem("pages.db"), path_problem("a\\0b")
+    ('', 'take the NUL character out of the path')
+    """
+    if "\0" in path:
+        return "take the NUL character out of the path"
+    try:
+        names = os.fsencode(path).split(b"/")
+    except UnicodeEncodeError:
+        return "take the characters out of the path that can't be encoded"
+    if max(map(len, names)) > _LONGEST_NAME:
+        return f"shorten the names in the path to {_LONGEST_NAME} bytes"
+    return ""
+
+
+def path_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    """Check the path of a file."""
+    if fix := path_problem(value):
+        raise _refusal(attribute, value, fix)
+
+
 def journal_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check `on`, `off` or the path of a journal."""
     # An address would become a file name, with its password.
     if re.search(r"://|:[^/]*@|^(?:memory|sqlite|rediss?|unix)[:+]", value):
         fix = "use on, off or the path of a file; with an index in Redis, on keeps it there"
         raise _refusal(attribute, "***", fix)
-    if "\0" in value:
-        raise _refusal(attribute, value, "take the NUL character out of the path")
+    path_check(_, attribute, value)
 
 
 _USER: Final = r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^@/?#]*)?@)?"
@@ -199,8 +224,7 @@ _SHOWN_OPTION: Final = re.compile(
 
 def clusters_check(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
     """Check the path of a cluster file."""
-    if "\0" in value:
-        raise _refusal(attribute, value, "take the NUL character out of the path")
+    path_check(_, attribute, value)
     if not value.lower().endswith(CLUSTER_SUFFIXES):
         raise _refusal(attribute, value, f"name a file that ends in {', '.join(CLUSTER_SUFFIXES)}")
 
@@ -458,6 +482,8 @@ def convert(field: attrs.Attribute[Any], value: Any) -> Any:
     :raises OptionsError: it can't be converted
     """
     converter, fix, _ = _KINDS[field.metadata["kind"]]
+    if field.default is None and isinstance(value, str) and value.strip().lower() in ("", "none"):
+        return None
     try:
         return converter(value)
     except OptionsError:

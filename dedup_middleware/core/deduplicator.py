@@ -358,9 +358,10 @@ class Deduplicator:
             self._count("seconds/fingerprint", time.perf_counter() - started)
         try:
             if page.is_empty:
-                if self._keeps_empty:
-                    await self._versions.forget_others(page)  # the page goes on to storage
-                return Verdict(page.key, EMPTY, "no-text", fingerprint=page)
+                earlier = list[int]()
+                if self._keeps_empty:  # the page goes on to storage
+                    earlier, _ = await self._versions.forget_others(page)
+                return Verdict(page.key, EMPTY, "no-text", fingerprint=page, earlier=tuple(earlier))
             started = time.perf_counter()
             verdict = await self._place(document, page)
         except IndexReplacedError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from operator import attrgetter
@@ -34,6 +35,11 @@ COLUMNS = ("stored", "stored_host", "kind", "key", "host", "title", "time", "sim
            "reason", "spider", "crawl", "seen")  # fmt: skip
 _OF_PAGE = COLUMNS[3:]
 _OF_DROP = ("key", "title", "time", "similarity", "reason", "spider", "crawl")
+# The first bytes of a cluster file: the header of CSV, or a cluster in JSON.
+_HEAD = 1 << 15  # bytes; an address has at most 4,096
+_BEGINS = re.compile(
+    rb'%s\r?\n|\{"stored": "(?:[^"\\]|\\.)*", "host": "' % ",".join(COLUMNS).encode()
+)
 MIRROR, NEAR = "mirror", "near"  # values of the column ``kind``
 
 
@@ -147,6 +153,21 @@ def write_clusters(clusters: Iterable[Cluster], path: Path, *, replace: bool) ->
     encode, made = encoder(path), list(clusters)
     write_new(path, encode(made), replace=replace)
     return len(made)
+
+
+def is_replaceable(path: Path) -> bool:
+    """Whether a name is free, or that of an empty file or of an earlier cluster file."""
+    if not path.is_file():
+        return not path.exists()
+    if path.suffix.lower() == ".parquet":
+        parquet = import_module("pyarrow.parquet")
+        try:
+            return path.stat().st_size == 0 or parquet.read_schema(path).names == list(COLUMNS)
+        except Exception:  # raised by pyarrow for any other file
+            return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    return not head or _BEGINS.match(head) is not None
 
 
 def encoder(path: Path) -> Callable[[list[Cluster]], bytes]:

@@ -38,6 +38,13 @@ from dedup_middleware.plugin.signals import dedup_duplicate
 
 logger = logging.getLogger(__name__)
 
+_NO_FIELD = (
+    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set DEDUP_MARK_FIELD"
+)
+_REFUSED = (
+    "DEDUP_ACTION=mark: %s does not take the verdict, a dict, into its field %r: let the class be "
+    "changed and the field take dicts, or name another field in DEDUP_MARK_FIELD"
+)
 _PAUSE = 0.1  # seconds between two checks of a spider that is being closed
 MAX_RUNNING = 1000  # tasks of receivers; while so many run, the next item to be announced waits
 LONGEST_WAIT = 30.0  # seconds for which the end of a crawl waits for running receivers
@@ -150,12 +157,9 @@ class Action:
         outcome = verdict.outcome
         if options.action == "mark":
             if not mark(page.adapter, verdict, page.names) and page.names.mark is not None:
-                self._reports.warn_once(
-                    "DEDUP_ACTION=mark: %s has no field %r for the verdict; declare it or set "
-                    "DEDUP_MARK_FIELD",
-                    type(page.item).__name__,
-                    page.names.mark,
-                )
+                name, field = type(page.item).__name__, page.names.mark
+                has_field = field in page.adapter.field_names()
+                self._reports.warn_once(_REFUSED if has_field else _NO_FIELD, name, field)
         elif is_dropped(outcome, options):
             if outcome != EMPTY:
                 raise NearDuplicate(verdict, log_level=options.drop_log_level)

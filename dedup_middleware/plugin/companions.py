@@ -7,6 +7,7 @@ import datetime
 import errno
 import logging
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,19 +15,28 @@ from scrapy.crawler import Crawler
 
 from dedup_middleware.base.errors import DedupError, OptionsError
 from dedup_middleware.base.options import Options
+from dedup_middleware.base.settingfields import path_problem
 from dedup_middleware.journal.access import choose_journal
-from dedup_middleware.journal.clusters import collect_clusters, encoder, write_clusters
+from dedup_middleware.journal.clusters import (
+    collect_clusters,
+    encoder,
+    is_replaceable,
+    write_clusters,
+)
 from dedup_middleware.journal.entries import Query
+from dedup_middleware.journal.sqlite import SQLiteJournal
 from dedup_middleware.journal.writer import JournalWriter
 from dedup_middleware.plugin.acting import Action
 from dedup_middleware.plugin.metrics import Exporter
 from dedup_middleware.plugin.reports import Reports
-from dedup_middleware.plugin.settings import folder_errors
+from dedup_middleware.plugin.settings import folder_errors, is_same_file, refuse_shared_file
 
 if TYPE_CHECKING:
     from dedup_middleware.plugin.notices import FieldCheck
 
 logger = logging.getLogger(__name__)
+
+_OTHER_FILE = "it is no cluster file, such as a feed, and would be lost; name another file"
 
 
 class Companions:
@@ -57,6 +67,9 @@ class Companions:
         options = self._options
         if options.clusters:
             self._clusters = ClusterFile(options, spider, crawl, self._reports)
+            if options.clusters in map(str, self._crawler.settings.getdict("FEEDS")):
+                fix = "it is a feed of this crawl; name another file"
+                raise OptionsError("DEDUP_CLUSTERS", options.clusters, fix)
         if options.metrics_port:
             host, port = options.metrics_host, options.metrics_port
             self._exporter = Exporter(self._reports.get_stats, spider, host, port)
@@ -88,7 +101,9 @@ class Companions:
             self._count_journal()
         # A crawl that did not start has found none: the file of the last one stays.
         if self._clusters is not None and self._is_started:
-            await asyncio.to_thread(self._clusters.write)
+            from dedup_middleware.plugin.feeds import files_of_feeds
+
+            await asyncio.to_thread(self._clusters.write, files_of_feeds(self._crawler))
         if self.field_check is not None:
             self.field_check.end()
         self._reports.stop()
@@ -117,6 +132,12 @@ class ClusterFile:
             fix = "clusters are read from the journal: name its file in DEDUP_JOURNAL"
             raise OptionsError("DEDUP_CLUSTERS", options.clusters, fix)
         self._journal = journal
+        if fix := path_problem(str(self._path)):
+            raise OptionsError("DEDUP_CLUSTERS", str(self._path), fix)
+        refuse_shared_file("DEDUP_CLUSTERS", self._path, options)
+        if isinstance(journal, SQLiteJournal) and is_same_file(self._path, journal.path):
+            fix = "it is the file of the journal; name another file"
+            raise OptionsError("DEDUP_CLUSTERS", options.clusters, fix)
         folder = self._path.parent
         with folder_errors("DEDUP_CLUSTERS", options.clusters, f"{folder} can't be written to"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -126,17 +147,25 @@ class ClusterFile:
             encoder(self._path)
         except DedupError as error:
             raise OptionsError("DEDUP_CLUSTERS", options.clusters, str(error)) from None
+        if self._path.is_file() and not is_replaceable(self._path):
+            raise OptionsError("DEDUP_CLUSTERS", str(self._path), _OTHER_FILE)
 
-    def write(self) -> None:
-        """Write the file, or log why not. Blocks; the journal must be complete."""
+    def write(self, feeds: Collection[Path]) -> None:
+        """Write the file, or log why not. Blocks; the journal must be complete.
+
+        :param feeds: files that are not replaced although they may still be empty
+        """
         # With `since` a journal of months is not read from its beginning.
         query = Query(crawls=frozenset({self._crawl}), since=self._since)
         try:
             self._journal.open(create=True)
             with self._journal:
                 clusters = collect_clusters(self._journal, query, near=self._near)
+                is_feed = any(is_same_file(self._path, feed) for feed in feeds)
+                if is_feed or (self._path.is_file() and not is_replaceable(self._path)):
+                    raise DedupError(f"{self._path}: {_OTHER_FILE}")
                 written = write_clusters(clusters, self._path, replace=True)
-        except (DedupError, OSError) as error:
+        except (DedupError, OSError, ValueError) as error:
             self._reports.count("clusters/error", 1)
             logger.error(
                 "The clusters are not written: %s. They are in the journal: "

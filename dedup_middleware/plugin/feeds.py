@@ -11,13 +11,14 @@ import logging
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
 from pydispatch import dispatcher
 from scrapy import signals
 from scrapy.crawler import Crawler
-from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+from scrapy.extensions.feedexport import FeedExporter, FeedSlot, FileFeedStorage
 from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
@@ -314,6 +315,13 @@ def _exporter_of(crawler: Crawler) -> tuple[bool, FeedExporter | None]:
         wanted = map(load_object, build_component_list(names))
         is_off = any(isinstance(one, type) and issubclass(one, FeedExporter) for one in wanted)
     return is_off, None if is_late else exporter
+
+
+def files_of_feeds(crawler: Crawler) -> list[Path]:
+    """The files on this machine that feeds are written to now."""
+    _, exporter = _exporter_of(crawler)
+    storages = [] if exporter is None else [slot.storage for slot in exporter.slots]
+    return [Path(one.path) for one in storages if isinstance(one, FileFeedStorage)]
 
 
 def has_other_storage(crawler: Crawler, pipeline: Any, own: type[Any]) -> bool:

@@ -122,7 +122,8 @@ class Exporter:
                 server.crawls.append(self)
         except (OSError, ValueError) as error:  # ValueError: the host is no name
             logger.warning(
-                "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s",
+                "DEDUP_METRICS_PORT=%d can't be opened on %s, so there are no metrics: %s; put an "
+                "address of this machine into DEDUP_METRICS_HOST, or use another port",
                 self._address[1],
                 self._address[0],
                 error,

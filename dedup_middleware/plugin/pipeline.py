@@ -360,6 +360,10 @@ class DedupPipeline:
         if self._companions.field_check is not None:
             self._companions.field_check.check_verdict(verdict)
         flying.verdict = verdict  # from now on its claim is settled even if this call is cancelled
+        passed = None
+        if self.options.action == "mark":  # the mark says which texts the page replaces
+            flying.verdict = passed = await self._supersede(verdict)
+            verdict = attrs.evolve(verdict, earlier=passed.earlier or verdict.earlier)
         try:
             await self._action.take(verdict, document, page)
         except Dropped:
@@ -369,7 +373,7 @@ class DedupPipeline:
             self._reports.failure(f"acting on the verdict on {in_a_line(verdict.key)}")
         if verdict.outcome == EMPTY and fields.is_bare:
             return None
-        return await self._supersede(verdict)
+        return await self._supersede(verdict) if passed is None else passed
 
     def _document(self, page: PageItem, fields: PageFields, note: Note) -> Document | None:
         """Return the page to check; None: the item passes without a check."""

@@ -17,7 +17,7 @@ from scrapy.utils.project import data_path
 
 from dedup_middleware.base.errors import OptionsError
 from dedup_middleware.base.options import Options
-from dedup_middleware.base.settingfields import PREFIX
+from dedup_middleware.base.settingfields import PREFIX, setting_name
 
 DEFAULT_INDEX = "dedup/index.db"
 
@@ -89,6 +89,23 @@ def make_data_folder(settings: BaseSettings, options: Options) -> None:
     _refuse_other_file(options)
 
 
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not exist."""
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def refuse_shared_file(setting: str, path: Path, options: Options) -> None:
+    """Refuse the file of an index as that of another setting.
+
+    :raises OptionsError: it is the file of the index or of the former index
+    """
+    for name in ("index_url", "former_index_url"):
+        scheme, _, file = getattr(options, name).partition(":")
+        if scheme == "sqlite" and is_same_file(path, Path(file)):
+            fix = f"it is the file of {setting_name(name)}; name another file"
+            raise OptionsError(setting, str(path), fix)
+
+
 def _refuse_other_file(options: Options) -> None:
     """Refuse a journal that is another kind of file: no drop could be brought back."""
     from dedup_middleware.journal.access import choose_journal
@@ -97,6 +114,7 @@ def _refuse_other_file(options: Options) -> None:
     journal, path = choose_journal(options), Path(options.journal.strip())
     if not isinstance(journal, SQLiteJournal) or journal.path != path:
         return
+    refuse_shared_file("DEDUP_JOURNAL", path, options)
     with folder_errors("DEDUP_JOURNAL", str(path), "it can't be looked at"):
         is_there = path.exists()
     if is_there and (not os.access(path, os.R_OK) or journal.is_foreign()):

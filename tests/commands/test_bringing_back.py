@@ -269,3 +269,11 @@ def test_a_file_without_keys_is_refused(tmp_path: Path, text: str | None) -> Non
     done = dedup("restore", "-o", str(out), "--keys", str(file), **made)
     assert (done.code, out.exists()) == (1, False)
     assert ("export the decisions" if text else "can't be read") in done.err
+
+
+@pytest.mark.parametrize("option", ["--host", "--key"])
+@pytest.mark.parametrize("command", ["forget", "restore"])
+def test_an_empty_selection_is_refused(command: str, option: str, settings: dict[str, Any]) -> None:
+    """An unset variable of the shell selects nothing, not the pages whose key is no address."""
+    done = dedup(command, option, " ", *(["--yes"] if command == "forget" else []), **settings)
+    assert (done.code, "is empty" in done.err) == (2, True)

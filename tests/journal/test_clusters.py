@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -267,3 +268,91 @@ async def test_a_folder_that_can_not_be_written_to(
     crawled = await crawl(stories, {}, DEDUP_JOURNAL=journal, DEDUP_CLUSTERS=str(tmp_path / place))
     assert crawled.stats["finish_reason"] == "dedup_settings"
     assert "can't be written to" in caplog.text
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+async def test_no_other_file_is_replaced(
+    suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A feed of an earlier crawl, whose pages the index calls stored, stays as it is; an empty file
+    and the cluster file of an earlier crawl are replaced."""
+    path = tmp_path / f"c.{suffix}"
+    settings: dict[str, Any] = {
+        "DEDUP_JOURNAL": str(tmp_path / "j.db"),
+        "DEDUP_CLUSTERS": str(path),
+    }
+    path.touch()
+    for _ in range(2):
+        crawled = await crawl(stories, {}, **settings)
+        assert crawled.stat("clusters/written") == 1
+    feed = b'{"stored": "yes", "url": "https://one.example/1"}\n'
+    path.write_bytes(b"PAR1" + feed if suffix == "parquet" else feed)
+    before = path.read_bytes()
+    crawled = await crawl(stories, {}, **settings)
+    assert crawled.stats["finish_reason"] == "dedup_settings"
+    assert "it is no cluster file, such as a feed" in caplog.text
+    assert path.read_bytes() == before
+
+
+async def test_a_feed_of_the_crawl_is_not_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it is named by the same words or not, and although it is empty at the end, as a
+    packed one is written later."""
+    path = tmp_path / "c.jsonl"
+    settings: dict[str, Any] = {
+        "DEDUP_JOURNAL": str(tmp_path / "j.db"),
+        "DEDUP_CLUSTERS": str(path),
+    }
+    refused = await crawl(stories, {}, **settings, FEEDS={str(path): {"format": "jsonlines"}})
+    assert refused.stats["finish_reason"] == "dedup_settings"
+    assert "it is a feed of this crawl" in caplog.text
+    packed = ["scrapy.extensions.postprocessing.GzipPlugin"]
+    feed = {"format": "jsonlines", "postprocessing": packed}
+    other = f"{tmp_path}/../{tmp_path.name}/c.jsonl"
+    crawled = await crawl(stories, {}, **settings, FEEDS={other: feed})
+    assert crawled.stat("clusters/error") == 1
+    rows = gzip.decompress(path.read_bytes()).splitlines()
+    assert [json.loads(row)["url"] for row in rows] == [STORED, "https://near.example/1"]
+
+
+async def test_the_index_and_the_journal_are_not_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their files are refused as that of another setting, before they are made."""
+    file = str(tmp_path / "c.csv")
+    index, journal = {"DEDUP_INDEX_URL": f"sqlite:{file}"}, {"DEDUP_JOURNAL": file}
+    other, clusters_file = {"DEDUP_JOURNAL": str(tmp_path / "j.db")}, {"DEDUP_CLUSTERS": file}
+    former = {"DEDUP_FORMER_INDEX_URL": f"sqlite:{file}"}
+    for settings, said in (
+        (index | other | clusters_file, "it is the file of DEDUP_INDEX_URL"),
+        (former | other | clusters_file, "it is the file of DEDUP_FORMER_INDEX_URL"),
+        (journal | clusters_file, "it is the file of the journal"),
+        (index | journal, "it is the file of DEDUP_INDEX_URL"),
+    ):
+        caplog.clear()
+        crawled = await crawl(stories, {}, **settings)
+        assert crawled.stats["finish_reason"] == "dedup_settings"
+        assert said in caplog.text
+        assert not Path(file).exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"DEDUP_CLUSTERS": "%(crawl)s.csv", "DEDUP_CRAWL_ID": "a\0b"}, "take the NUL character"),
+        ({"DEDUP_CLUSTERS": "\ud800.csv"}, "that can't be encoded"),
+        ({"DEDUP_CLUSTERS": "x" * 300 + ".csv"}, "shorten the names in the path to 255 bytes"),
+        ({"DEDUP_JOURNAL": "\ud800.db"}, "that can't be encoded"),
+        ({"DEDUP_USER_DICTIONARY": "a\0b"}, "take the NUL character"),
+    ],
+)
+async def test_a_path_that_no_file_system_accepts(
+    settings: dict[str, Any], said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is refused at the start, with the fix."""
+    settings = {"DEDUP_JOURNAL": str(tmp_path / "j.db")} | settings
+    crawled = await crawl(stories, {}, **settings)
+    assert crawled.stats["finish_reason"] == "dedup_settings"
+    assert said in caplog.text
+    assert "Traceback" not in caplog.text

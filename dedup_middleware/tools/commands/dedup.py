@@ -244,10 +244,18 @@ def add_selection(parser: argparse.ArgumentParser, *, journal: bool) -> None:
         names["spider"] = "by this spider (repeatable)"
         names["crawl"] = "in the crawl of this id (repeatable)"
     for name, words in names.items():
-        group.add_argument(f"--{name}", action="append", default=[], help=words)
+        group.add_argument(f"--{name}", action="append", default=[], type=_given, help=words)
     since = "from this time on: 2026-05-31T08:00, or 2h"
     for name, words in (("since", since), ("until", "before this time")):
         group.add_argument(f"--{name}", type=parse_time, metavar="TIME", help=words)
+
+
+def _given(text: str) -> str:
+    """Refuse an empty text, as an unset variable of the shell gives it: no host is that of all
+    pages whose key is no address."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty")
+    return text
 
 
 def parse_time(text: str) -> float:
